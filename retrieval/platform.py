@@ -15,8 +15,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from uuid import UUID
 
-from pydantic import ValidationError
-
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.endpoints.breaker import Outage
@@ -66,7 +64,7 @@ from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stages import Clock
 from retrieval.services.collections import find, find_or_make
 from retrieval.services.workplace import JobTarget, Workplace
-from retrieval.settings import Settings, refusal_message
+from retrieval.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,10 +174,7 @@ class Platform:
         Open it with ``async with``, after this platform, and close it before.
         """
         other = copy(self)
-        try:
-            other.settings = self.settings.changed(tenant=tenant)
-        except ValidationError as error:
-            raise InvalidRequestError(refusal_message(error, {"tenant": "tenant"})) from None
+        other.settings = self.settings.changed(tenant=tenant)
         other._host = self  # noqa: SLF001 - another of the same class
         other._database, other._parts, other._stack = None, None, AsyncExitStack()  # noqa: SLF001 - the same
         return other
@@ -791,6 +786,7 @@ class Platform:
         stack.push_async_callback(self._embedders.aclose)
         stack.push_async_callback(self._llm.aclose)
         stack.push_async_callback(self._reranker.aclose)
+        await self._reranker.load()
         return database
 
     def _forget_database(self) -> None:
@@ -829,12 +825,9 @@ def connect(
     if settings is not None and not isinstance(settings, Settings):
         raise InvalidRequestError(f"settings is a {type(settings).__name__}; give a Settings, such as Settings()")
     overrides = {"database_url": url, "tenant": tenant}
-    try:
-        chosen = settings or Settings()
-        if changes := {name: value for name, value in overrides.items() if value is not None}:
-            chosen = chosen.changed(**changes)
-    except ValidationError as error:
-        raise InvalidRequestError(refusal_message(error, {"database_url": "url", "tenant": "tenant"})) from None
+    chosen = settings or Settings()
+    if changes := {name: value for name, value in overrides.items() if value is not None}:
+        chosen = chosen.changed(**changes)
     return Platform(chosen, embedder=embedder, llm=llm, reranker=reranker)
 
 

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AliasChoices, BaseModel, Field, SecretStr, ValidationError, field_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    Field,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.checks import JSONTextError, choices_hint, json_of, refusal_of, unknown_argument
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES, SearchBounds
 
 OFF = "off"
@@ -121,11 +132,14 @@ def _shared_setting(*names: str) -> Any:
 
 
 class Settings(BaseSettings):
-    """The settings, each as ``RETRIEVAL_<NAME>`` in the environment."""
+    """The settings, each as ``RETRIEVAL_<NAME>`` in the environment.
+
+    Raises ``InvalidRequestError`` for an unknown name and for a value that cannot work.
+    """
 
     model_config = SettingsConfigDict(
         env_prefix="RETRIEVAL_",
-        extra="ignore",
+        extra="forbid",
         frozen=True,
         populate_by_name=True,
         # A refused value may contain a password.
@@ -264,6 +278,12 @@ class Settings(BaseSettings):
     http_console: bool = True
     """Whether the HTTP service has its console, if the extra ``console`` is installed."""
 
+    if not TYPE_CHECKING:  # type checkers derive the arguments from the fields
+
+        def __init__(self, **values: object) -> None:
+            with _refused_in_one_line(values):
+                super().__init__(**values)
+
     @property
     def search_bounds(self) -> SearchBounds:
         """The bounds of one search."""
@@ -273,7 +293,8 @@ class Settings(BaseSettings):
         """The same settings with other values, checked like the rest; the environment is not read again."""
         other = Settings.__new__(Settings)
         # The initialiser of ``BaseSettings`` reads every variable: 3 ms in the event loop, for each of many tenants.
-        BaseModel.__init__(other, **(self.model_dump() | values))
+        with _refused_in_one_line(values):
+            BaseModel.__init__(other, **(self.model_dump() | values))
         return other
 
     @property
@@ -287,11 +308,11 @@ class Settings(BaseSettings):
         EmbedderName.parse(value)
         return value
 
-    @field_validator("llm", "reranker", mode="before")
+    @field_validator("home", "llm", "reranker", mode="before")
     @classmethod
-    def _model_or_none(cls, value: Any) -> Any:
+    def _given_or_default(cls, value: Any, info: ValidationInfo) -> Any:
         # Container files set unused variables to empty values.
-        return "none" if value == "" else value
+        return cls.model_fields[str(info.field_name)].default if value == "" else value
 
     @field_validator("read_database_urls", mode="before")
     @classmethod
@@ -357,21 +378,29 @@ def _check_cron(job: str, cron: str) -> None:
     from croniter import croniter
 
     if job not in DEFAULT_SCHEDULE:
-        raise ValueError(f"there is no job {job!r}; there are {', '.join(sorted(DEFAULT_SCHEDULE))}")
+        raise ValueError(f"there is no job {job!r}; {choices_hint(job, sorted(DEFAULT_SCHEDULE))}")
     if cron != OFF and not croniter.is_valid(cron):
         raise ValueError(f"{job}: {cron!r} is neither a cron expression such as '*/10 * * * *' nor 'off'")
 
 
-def refusal_message(error: ValidationError, arguments: Mapping[str, str] | None = None) -> str:
-    """The names of the refused settings, with the reasons; ``arguments``: the caller's argument names, by setting."""
+@contextmanager
+def _refused_in_one_line(given: Collection[str]) -> Iterator[None]:
+    try:
+        yield
+    except ValidationError as error:
+        raise InvalidRequestError(refusal_message(error, given)) from None
+
+
+def refusal_message(error: ValidationError, given: Collection[str] = ()) -> str:
+    """The refused settings with the reasons: ``given`` by their names in Python, the others by their variables."""
     problems, is_from_environment = [], False
     for entry in error.errors():
         name = str(entry["loc"][0]) if entry["loc"] else "settings"
-        if arguments and name in arguments:
-            variable = arguments[name]
-        else:
+        if entry["type"] == "extra_forbidden":
+            problems.append(unknown_argument("Settings", name, Settings.model_fields))
+            continue
+        if name not in given:
             is_from_environment = True
-            variable = name if name.isupper() else f"RETRIEVAL_{name.upper()}"
-        reason = entry["msg"].removeprefix("Value error, ")
-        problems.append(f"{variable}: {reason[:1].lower()}{reason[1:]}")
+            name = name if name.isupper() else f"RETRIEVAL_{name.upper()}"
+        problems.append(f"{name}: {refusal_of(entry)}")
     return "; ".join(problems) + ("; change it in the environment" if is_from_environment else "")

@@ -320,7 +320,7 @@ def serve(image: Stage, nginx: str | None) -> None:
         created_key = run(
             of("platform", [*command_of(services["platform"]), "keys", "create", "k", "--scope=admin", "--json"])
         )
-        key = json.loads(created_key)["text"]
+        key = json.loads(created_key)["key"]
         with healthy("http"), healthy("worker"), healthy("mcp"):
             token = services["http"]["environment"]["RETRIEVAL_METRICS_TOKEN"]
             status, text = request("http://127.0.0.1:8000/metrics", Authorization=f"Bearer {token}")

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -78,6 +79,14 @@ class ChosenReranker:
         if self._given is None and self._configured is None:
             self._configured = configured_reranker(self._settings, self._llm)
         return self._given or self._configured
+
+    async def load(self) -> None:
+        """Make the configured reranker ahead of the first search, whose time the loading of its modules would take.
+
+        A search tells why it cannot be made.
+        """
+        with suppress(ConfigurationError):
+            await asyncio.to_thread(self.get)
 
     async def scored(self, rerank: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
         """The scores of the texts by item id, or the reason why there are none, within the profile's time.
@@ -223,7 +232,8 @@ class OnnxReranker:
         self._threads = threads or min(os.cpu_count() or 1, _MOST_THREADS)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="reranker")
         self._loading = threading.Lock()
-        self._encoder: _CrossEncoder | None = None
+        self._encoder: _CrossEncoder | Exception | None = None
+        """None until it is loaded; the error if it cannot be, so that not every search loads it again."""
         self._closed = False
 
     @property
@@ -268,7 +278,12 @@ class OnnxReranker:
     def _cross_encoder(self) -> _CrossEncoder:
         with self._loading:
             if self._encoder is None:
-                self._encoder = _CrossEncoder(self._model, self._tokenizer, self._max_tokens, self._threads)
+                try:
+                    self._encoder = _CrossEncoder(self._model, self._tokenizer, self._max_tokens, self._threads)
+                except Exception as refusal:  # noqa: BLE001 - the file's faults have unrelated classes
+                    self._encoder = refusal
+            if isinstance(self._encoder, Exception):
+                raise self._encoder.with_traceback(None)
             return self._encoder
 
     async def aclose(self) -> None:

@@ -367,6 +367,8 @@ _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "columns": ("map", "mapping", "fields"),
     "name": ("collection", "collection_name"),
     "item_id": ("id", "item", "document_id"),
+    "body": ("text", "content"),
+    "attributes": ("metadata",),
     "reward": ("score", "rating", "value"),
     "actor": ("user", "user_id"),
     "note": ("comment",),
@@ -383,25 +385,108 @@ def meant_argument(name: str, arguments: Sequence[str]) -> str:
 
 
 def checks_argument_names(call: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
-    """Make the call raise ``InvalidRequestError`` with the right name for an argument that it does not have."""
+    """Make the call raise ``InvalidRequestError`` with the right name for an argument that it does not have.
+
+    Of a class, make its initialiser do so.
+    """
+    if isinstance(call, type):
+        call.__init__ = checks_argument_names(call.__init__)  # type: ignore[misc]
+        return call
 
     @wraps(call)
     def checked(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
         try:
             return call(*given, **named)
         except TypeError:
-            _check_names(call, named)
+            known = [name for name in inspect.signature(call).parameters if name != "self"]
+            for name in named:
+                if name not in known:
+                    function = call.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+                    raise InvalidRequestError(unknown_argument(function, name, known)) from None
             raise
 
     return checked
 
 
-def _check_names(call: Callable[..., object], names: Iterable[str]) -> None:
-    known = [name for name in inspect.signature(call).parameters if name != "self"]
-    for name in names:
-        if name not in known:
-            meant = meant_argument(name, known)
-            hint = f"; did you mean {meant}? It" if meant else "; it"
-            function = call.__qualname__.rpartition(".")[2]
-            message = f"{function} has no argument {name!r:.80}{hint} takes {', '.join(known)}"
-            raise InvalidRequestError(message) from None
+def unknown_argument(function: str, name: object, known: Iterable[str]) -> str:
+    """The message about an argument that a function or a class does not have."""
+    return f"{function} has no argument {name!r:.80}; {arguments_hint(name, known)}"
+
+
+def arguments_hint(name: object, arguments: Iterable[str]) -> str:
+    """A hint at the known arguments, also by their names in other services; see ``choices_hint``."""
+    known = list(arguments)
+    return choices_hint(meant_argument(str(name), known) or name, known) if known else "none is taken"
+
+
+_TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
+_TIME = "a time with a time zone, such as 2026-05-31T12:00:00Z"
+_MUST_BE = {
+    "string_type": _TEXT,
+    "int_type": _WHOLE,
+    "int_parsing": _WHOLE,
+    "int_from_float": _WHOLE,
+    "float_type": _NUMBER,
+    "float_parsing": _NUMBER,
+    "finite_number": "a finite number",
+    "bool_type": _TRUTH,
+    "bool_parsing": _TRUTH,
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+    "dataclass_type": "an object",
+    "path_type": "a path",
+    "uuid_parsing": "a UUID",
+    "uuid_type": "a UUID",
+    "timezone_aware": _TIME,
+    "datetime_parsing": _TIME,
+    "datetime_from_date_parsing": _TIME,
+    "greater_than": "more than {gt}",
+    "greater_than_equal": "{ge} or more",
+    "less_than": "less than {lt}",
+    "less_than_equal": "{le} or less",
+    "enum": "{expected}",
+    "literal_error": "{expected}",
+}
+"""The requirement on a value, by the type of pydantic's error."""
+
+_OF_LENGTH = {
+    "string_too_short": ("at least", "min_length", "character"),
+    "string_too_long": ("at most", "max_length", "character"),
+    "too_short": ("at least", "min_length", "member"),
+    "too_long": ("at most", "max_length", "member"),
+}
+"""The wording of a length, the name of the bound, and the counted unit."""
+
+_KINDS = ((bool, _TRUTH), (int, _NUMBER), (float, _NUMBER), (str, _TEXT), (Mapping, "an object"), (list, "a list"))
+
+
+def refusal_of(entry: Mapping[str, Any]) -> str:
+    """The fault of a value, from an entry of pydantic's ``errors()``, without the value itself."""
+    kind = str(entry.get("type", ""))
+    bounds = {name: _plain(bound) for name, bound in (entry.get("ctx") or {}).items()}
+    if kind == "missing":
+        return "is missing; it is needed"
+    if kind in _OF_LENGTH:
+        bound, name, counted = _OF_LENGTH[kind]
+        return f"must have {bound} {bounds[name]} {counted}{'s' * (bounds[name] != 1)}"
+    if kind not in _MUST_BE:
+        return str(entry["msg"]).removeprefix("Value error, ")
+    requirement = _MUST_BE[kind].format_map(bounds)
+    # A parameter is always a text, and a bound applies only to a value of the right type.
+    input_kind = _kind(entry.get("input")) if kind.endswith("_type") and "input" in entry else ""
+    return f"must be {requirement}{f', not {input_kind}' if input_kind and input_kind != requirement else ''}"
+
+
+def _plain(bound: object) -> object:
+    """1.0 is 1."""
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
+
+
+def _kind(value: object) -> str:
+    if value is None:
+        return "null"
+    # A number that is too large is still a number.
+    return next((kind for known, kind in _KINDS if isinstance(value, known)), "")

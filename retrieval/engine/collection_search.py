@@ -247,7 +247,7 @@ def _identity(handle: CollectionHandle, stored: StoredCollection, request: Searc
 
 
 _NO_WORD = "no item{} has a word of the query"
-_FIND_TYPOS = "misspelt words are found with typos"
+_FIND_TYPOS = "to find misspelt words, search with typos"
 
 _MOST_COMPLETIONS = 100
 _MOST_FACETS = 10

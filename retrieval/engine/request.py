@@ -352,7 +352,7 @@ def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
         if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
             unit: Vector = vector / np.float32(length)
             return unit
-    row: Vector = checked_vectors([vector], space, ["the query vector"])[0]
+    row: Vector = checked_vectors([vector], space, ["the query"])[0]
     return row
 
 
@@ -421,7 +421,8 @@ def _order_message(name: str, value: Scalar, kinds: Sequence[str]) -> str:
     types = " and ".join(TYPE_NAMES[kind] for kind in kinds)
     message = f"{name!r} cannot be compared by order with {value!r:.80}: its values are {types}"
     example = json.dumps({name: {"gte": "5" if "string" in kinds else 5}}, ensure_ascii=False)
-    return message if kinds == ["boolean"] else f"{message}; write, for example, {example:.120}"
+    numbers = 'store numbers, such as 1.5 and neither "1.5" nor 1,5; for texts ' if kinds == ["string"] else ""
+    return message if kinds == ["boolean"] else f"{message}; {numbers}write, for example, {example:.120}"
 
 
 TYPE_NAMES = {"number": "numbers", "string": "texts", "boolean": "true or false"}

@@ -586,7 +586,7 @@ class Searcher:
         is_lost: bool,
     ) -> SearchResult:
         weighed, why = account(self.collection, first, is_filtered=answer.request.condition is not None)
-        notes = answer.plan.notes
+        notes, why_none = answer.plan.notes, final.why_none
         if is_lost and answer.plan.profile.recording.wait:
             notes = (*notes, NOT_RECORDED)
         after, next_cursor = answer.request.after, None
@@ -597,7 +597,11 @@ class Searcher:
             notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes
         if answer.request.wordless_note and self._has_no_word(answer, first):
             scope = "" if answer.request.condition is None else " that passes the filter"
-            notes = (*notes, answer.request.wordless_note.format(scope))
+            wordless = answer.request.wordless_note.format(scope)
+            if any(first.rankings.values()):
+                notes = (*notes, wordless)
+            else:
+                why_none = (wordless,)
         return SearchResult(
             hits=shown,
             path=first.path,
@@ -605,7 +609,7 @@ class Searcher:
             weighed=weighed,
             profile_version=answer.profile_version,
             notes=notes,
-            why_no_hits=final.why_none,
+            why_no_hits=why_none,
             timings_ms=answer.timings_ms,
             retrieval_id=answer.retrieval_id if is_stored else None,
             next=next_cursor,

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.jobs.learning import (
     are_clusters_needed,
@@ -91,7 +92,7 @@ JOBS: Mapping[str, Job] = {job.name: job for job in _ALL}
 def job_named(name: str) -> Job:
     """The job of that name. Raises ``InvalidRequestError`` with the names of all jobs."""
     if name not in JOBS:
-        raise InvalidRequestError(f"there is no job {name!r}; there are {', '.join(JOBS)}")
+        raise InvalidRequestError(f"there is no job {name!r}; {choices_hint(name, JOBS)}")
     return JOBS[name]
 
 

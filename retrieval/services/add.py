@@ -37,7 +37,7 @@ from retrieval.domain.errors import (
     InvalidItemError,
     InvalidRequestError,
     InvalidVectorError,
-    RetrievalError,
+    WrongDimensionError,
 )
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.items.item import Became, Item, text_hash
@@ -246,13 +246,14 @@ class Writer:
             notes = (missing,) if self.embedder is None else ()
             yield _Part(AddReport(pending=len(items), notes=notes))
             return
-        refusals = 0
+        refused: dict[str, list[str]] = {}
         parts = _embed_parts(items, is_followed=self.on_embedded is not None)
         while parts:
             part = parts.pop(0)
             try:
-                vectors = await self.embedder.embed_documents([i.indexed_text for i in part], [i.item_id for i in part])
-            except EmbedderUnavailableError as error:
+                keys = [repr(i.item_id) for i in part]
+                vectors = await self.embedder.embed_documents([i.indexed_text for i in part], keys)
+            except (EmbedderUnavailableError, WrongDimensionError) as error:
                 _log.warning("embedding stopped: %s", error)
                 done = _Part(AddReport(pending=len(part), stopped=True, notes=(f"embedding stopped: {error}",)))
             except (EmbedderRejectedError, InvalidVectorError) as error:
@@ -260,8 +261,8 @@ class Writer:
                     middle = len(part) // 2
                     parts[:0] = [part[:middle], part[middle:]]
                     continue
-                refusals += 1
-                done = _Part(_refusal_report(part[0], error, refusals))
+                refused.setdefault(str(error), []).append(keys[0])
+                done = _Part(AddReport(pending=1, stopped=sum(map(len, refused.values())) >= MOST_REFUSED))
             else:
                 vectors_by_id = {
                     i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(part, vectors, strict=True)
@@ -273,7 +274,8 @@ class Writer:
             yield done
             if done.report.stopped:
                 yield _Part(AddReport(pending=sum(map(len, parts))))
-                return
+                break
+        yield _Part(AddReport(notes=_refusal_notes(refused)))
 
     async def _store_vectors(self, part: _Part) -> None:
         if self.collection.space is not None and part.vectors:
@@ -389,11 +391,14 @@ def _later(settled: Settled | None, other: Settled | None) -> Settled | None:
     return replace(other, has_new_fields=settled.has_new_fields or other.has_new_fields)
 
 
-def _refusal_report(item: Item, error: RetrievalError, count: int) -> AddReport:
-    """The report of one refused item; after too many it says that the embedder should not be called again."""
-    _log.warning("item %r is not embedded: %s", item.item_id, error)
-    note = f"item {item.item_id!r} is not embedded: {error}"
-    return AddReport(pending=1, stopped=count >= MOST_REFUSED, notes=(note,))
+def _refusal_notes(refused: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """A note on the refused items of each reason, by their quoted ids; each note is logged."""
+    notes = []
+    for reason, keys in refused.items():
+        items = f"item {keys[0]} is" if len(keys) == 1 else f"{len(keys)} items, such as {keys[0]}, are"
+        notes.append(f"{items} not embedded: {reason}")
+        _log.warning("%s", notes[-1])
+    return tuple(notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
                 f"collection {handle.name!r} has no embedding space for the vectors; make it with "
                 "platform.collection(name, space=EmbeddingSpace(provider=..., model=..., dimensions=...))"
             )
-        vectors = checked_vectors(embeddings, space.space, [item.item_id for item in batch])
+        vectors = checked_vectors(embeddings, space.space, [repr(item.item_id) for item in batch])
     report = await adding.add_in_parts(await writer_of(handle), batch, vectors)
     report += adding.repeated_among(item.item_id for item in batch)
     notes = WithoutText.among(batch).notes(len(batch)) if vectors is None else ()

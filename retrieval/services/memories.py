@@ -326,8 +326,8 @@ class MemoryWriter:
         if self.writer.embedder is None or not items:
             return None
         try:
-            texts, ids = [item.indexed_text for item in items], [item.item_id for item in items]
-            return list(await self.writer.embedder.embed_documents(texts, ids, within_budget=True))
+            texts, keys = [item.indexed_text for item in items], [repr(item.item_id) for item in items]
+            return list(await self.writer.embedder.embed_documents(texts, keys, within_budget=True))
         except (EmbedderError, InvalidVectorError) as error:
             _log.info("memories like %r are looked up by words alone: %s", items[0].item_id, error)
             return None

@@ -44,8 +44,8 @@ from retrieval.adapters.store.search.reembeddings import (
     verdicts_on,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
-from retrieval.domain.checks import is_finite, is_whole
-from retrieval.domain.errors import DatabaseError, EmbedderError, InvalidRequestError, RetrievalError
+from retrieval.domain.checks import choices_hint, is_finite, is_whole
+from retrieval.domain.errors import ConflictError, DatabaseError, EmbedderError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
 from retrieval.domain.items.item import Item, text_hash
@@ -192,7 +192,7 @@ async def cost_of(
     """The cost of filling that space now. Every text without a vector there is read; no embedder is asked."""
     if price is not None and not (is_finite(price) and price >= 0):
         raise InvalidRequestError(f"price is {price!r:.80}; it must be a number, 0 or more")
-    place = _Place(workplace, target.tenant_id, target.collection.collection_id)
+    place = await _beginning(workplace, target, space)
     embedder = place.needed_embedder(space)
     stored = await place.collection_in(space)
     writer = Writer(place.database, place.tenant_id, stored, embedder)
@@ -230,13 +230,7 @@ def _vector_bytes(stored: StoredCollection, dimensions: int) -> int:
 
 async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, *, switches: bool) -> None:
     """Begin to fill the space beside the one in use; the job does the rest. Raises ``InvalidRequestError``."""
-    collection = target.collection
-    if collection.space is None:
-        raise InvalidRequestError(f"collection {collection.name!r} has no embedding space; add items with an embedder")
-    if collection.space == space:
-        raise InvalidRequestError(f"collection {collection.name!r} is in the space {space.space.name} already")
-    place = _Place(workplace, target.tenant_id, collection.collection_id)
-    place.needed_embedder(space)
+    place = await _beginning(workplace, target, space)
     options = {
         "switching": (Switching.BY_ITSELF if switches else Switching.WHEN_ASKED).value,
         "batch_texts": pace.batch_texts,
@@ -245,16 +239,31 @@ async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pac
         "keep_seconds": round(pace.keep_days * 86400),
     }
     if not await begin_reembedding(*place.where, space, options):
-        row = await find_reembedding(*place.where)
-        if row is not None and row.state is ReembeddingState.REMOVING:
-            raise InvalidRequestError(
-                f"the last re-embedding of {collection.name!r} still removes vectors: run a worker, or "
-                f"retrieval reembed {collection.name} run; then begin again"
-            )
+        await _beginning(workplace, target, space)  # another process was faster
+        raise ConflictError(f"collection {target.collection.name!r} changed meanwhile: begin again")
+
+
+async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace) -> _Place:
+    """The place of a re-embedding that can begin. Raises ``InvalidRequestError`` if it cannot."""
+    collection = target.collection
+    if collection.space is None:
+        raise InvalidRequestError(f"collection {collection.name!r} has no embedding space; add items with an embedder")
+    if collection.space == space:
+        raise InvalidRequestError(f"collection {collection.name!r} is in the space {space.space.name} already")
+    place = _Place(workplace, target.tenant_id, collection.collection_id)
+    place.needed_embedder(space)
+    row = await find_reembedding(*place.where)
+    if row is not None and row.state is ReembeddingState.REMOVING:
+        raise InvalidRequestError(
+            f"the last re-embedding of {collection.name!r} still removes vectors: run a worker, or "
+            f"retrieval reembed {collection.name} run; then begin again"
+        )
+    if row is not None and not row.state.is_over:
         raise InvalidRequestError(
             f"a re-embedding of {collection.name!r} is under way: let it end, or abort it "
             f"(retrieval reembed {collection.name} shows its state)"
         )
+    return place
 
 
 async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None:
@@ -303,7 +312,8 @@ async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
             raise InvalidRequestError(reason)
         is_done = await change_reembedding(*place.where, states, changes)
     else:
-        raise InvalidRequestError(f"there is no {action!r:.40} of a re-embedding; there are {', '.join(ACTIONS)}")
+        known = choices_hint(action, ("status", "run", *ACTIONS))
+        raise InvalidRequestError(f"there is no action {action!r:.40} of a re-embedding; {known}")
     if not is_done:
         row = await find_reembedding(*place.where)
         how = "there is none" if row is None else f"it is {row.state.value}"
@@ -634,7 +644,7 @@ async def _embed_last(
         return False
     try:
         async with asyncio.timeout(_LAST_ITEMS_SECONDS):
-            vectors = await embedder.embed_documents([i.indexed_text for i in items], [i.item_id for i in items])
+            vectors = await embedder.embed_documents([i.indexed_text for i in items], [repr(i.item_id) for i in items])
     except (EmbedderError, TimeoutError) as error:
         _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
         return False

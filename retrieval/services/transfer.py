@@ -295,7 +295,7 @@ async def _store_items(
     with_vector = [row for row in rows if row.get("vector") is not None]
     if with_vector and space is not None:
         ids = [row["item_id"] for row in with_vector]
-        units = checked_vectors([row["vector"] for row in with_vector], space.space, ids)
+        units = checked_vectors([row["vector"] for row in with_vector], space.space, [*map(repr, ids)])
         # Vectors of length 1, up to rounding, stay as they are, so that the same bits are stored again.
         exact = np.asarray([row["vector"] for row in with_vector], dtype=np.float32)
         is_unit = np.abs(np.linalg.norm(exact, axis=1) - 1) < _ROUNDING

@@ -34,7 +34,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
         (("search", "notes", ""), "the query is empty"),
         (("search", "notes", "disk", "--limit", "0"), "limit is 0; it must be a whole number from 1 to 1000"),
         (("search", "notes", "disk", "--limit", "1001"), "limit is 1001"),
-        (("search", "notes", "disk", "--legs", "bm25"), "the legs are dense, lexical"),
+        (("search", "notes", "disk", "--legs", "bm25"), "there are: dense, lexical"),
         (("search", "notes", "disk", "--legs", ","), "--legs names no leg"),
         (("search", "notes", "disk", "--where", "priority"), "write FIELD=VALUE"),
         (("search", "notes", "disk", "--where", "prioriti=High"), "did you mean 'priority'"),
@@ -50,7 +50,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
         (("ingest", "notes", "notes.jsonl", "--rejects", "x"), "--on-error skip"),
         (("ingest", "notes", "notes.jsonl", "--on-error", "skip", "--rejects", "notes.jsonl"), "files to ingest"),
         (("ingest", "", "notes.jsonl"), "a collection's name"),
-        (("--tenant", "", "collections"), "RETRIEVAL_TENANT"),
+        (("--tenant", "", "collections"), "tenant: a tenant's name has"),
         (("--tenant", "acme", "search", "notes", "x"), "make it with: retrieval --tenant acme ingest notes FILE"),
     ],
 )

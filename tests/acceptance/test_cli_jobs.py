@@ -199,7 +199,7 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (("jobs", "run", "embd"), "error: there is no job 'embd'; there are embed, "),
+        (("jobs", "run", "embd"), "error: there is no job 'embd'; did you mean 'embed'? There are: embed, "),
         (("jobs", "run", "embed", "-c", "nothing"), "error: there is no collection 'nothing'; "),
         (("reindex", "nothing"), "error: there is no collection 'nothing'; "),
     ],

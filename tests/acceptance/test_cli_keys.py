@@ -36,9 +36,10 @@ def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(program: Prog
 def test_a_key_that_sends_no_feedback_has_no_cap_of_it(program: Program) -> None:
     """The answer to its making, the list and the table agree."""
     made = program.json("keys", "create", "reader")
+    assert made["key"].startswith(f"rtv_{made['key_id']}_")
     (listed,) = [key for key in program.json("keys", "list") if key["name"] == "reader"]
     assert (made["feedback_cap"], listed["feedback_cap"]) == (None, None)
     assert re.search(r"reader +read +– +– +active", program.succeeds("keys", "list"))
     assert program.json("keys", "create", "all", "--scope", "admin")["feedback_cap"] == 1000
     refused = program.fails("keys", "create", "x", "--scope", "reed", code=2)
-    assert refused.startswith("error: Invalid value for '--scope': 'reed' is not one of 'read', 'write', ")
+    assert refused.startswith("error: --scope: 'reed' is not one of 'read', 'write', ")

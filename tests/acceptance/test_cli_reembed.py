@@ -53,6 +53,7 @@ async def test_the_worked_example(program: Program) -> None:
         outputs = dict(zip([arguments[-1] for arguments in rest], answers, strict=True))
         assert "ready" in answers[0]
         assert "overlap" in answers[0]
+        assert "of 20,000 tokens spent" in answers[0]
         assert "switched" in outputs["switch"]
         assert "connection timeout" in outputs["connection timeout"]
         assert "done" in outputs["run"]
@@ -70,3 +71,4 @@ def test_impossible_actions_are_refused(program: Program) -> None:
     assert "is in the space minilm/all-MiniLM-L6-v2" in program.fails(
         "reembed", "tickets", "--to", "minilm", "--yes", "--json"
     )
+    assert "There is no terminal to ask at" in program.fails("reembed", "tickets", "--to", "hashing")

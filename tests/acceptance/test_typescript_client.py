@@ -58,7 +58,7 @@ def node() -> str:
 
 def test_the_client_works_on_a_running_service(program: Program, node: str) -> None:
     """The client's tests pass, and its example prints the hits."""
-    key = program.json("keys", "create", "typescript", "--scope", "admin")["text"]
+    key = program.json("keys", "create", "typescript", "--scope", "admin")["key"]
     with serving(program) as url:
         tests = subprocess.run(
             [node, "--test", "dist/test/"],

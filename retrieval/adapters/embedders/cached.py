@@ -19,7 +19,6 @@ from retrieval.adapters.store.search.vectors import StoredSpace, cache_vectors, 
 from retrieval.domain.errors import (
     DatabaseUnreachableError,
     EmbedderError,
-    EmbedderRejectedError,
     EmbedderUnavailableError,
 )
 from retrieval.domain.items.embedding import (
@@ -96,10 +95,10 @@ class CachedEmbedder:
     async def embed_documents(
         self, texts: Sequence[str], keys: Sequence[str], *, within_budget: bool = False
     ) -> Vectors:
-        """One vector a text, shape (len(texts), dimensions); ``keys`` name the texts in messages.
+        """One vector a text, shape (len(texts), dimensions); ``keys`` name the texts in messages (``checked_vectors``).
 
         Waits as long as the embedder tries, but not beyond a deadline; ``within_budget``: no longer than for a query.
-        Raises ``EmbedderUnavailableError``, ``EmbedderRejectedError``, ``WrongDimensionError`` or
+        Raises ``EmbedderUnavailableError``, ``EmbedderRejectedError``, and ``WrongDimensionError`` or
         ``InvalidVectorError`` with the key.
         """
         if not texts:
@@ -146,7 +145,7 @@ class CachedEmbedder:
 
     async def try_out(self) -> None:
         """Ask the embedder itself for a vector, without the cache. Raises as ``embed_documents``."""
-        vectors = await self._ask(["retrieval"], ["a test word"], TextRole.QUERY, within_budget=False)
+        vectors = await self._ask(["retrieval"], TextRole.QUERY, within_budget=False)
         checked_vectors(vectors, self._embedder.space, ["a test word"])
 
     async def _embed(
@@ -159,13 +158,12 @@ class CachedEmbedder:
         failure: EmbedderError | None = None
         if fresh:
             places = sorted(fresh.values())
-            fresh_texts, fresh_keys = [texts[place] for place in places], [keys[place] for place in places]
             try:
-                vectors = await self._ask(fresh_texts, fresh_keys, role, within_budget=within_budget)
+                vectors = await self._ask([texts[place] for place in places], role, within_budget=within_budget)
             except EmbedderError as error:
                 failure = error
             else:
-                vectors = checked_vectors(vectors, self._embedder.space, fresh_keys)
+                vectors = checked_vectors(vectors, self._embedder.space, [keys[place] for place in places])
                 fresh_vectors = {
                     hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)
                 }
@@ -180,15 +178,11 @@ class CachedEmbedder:
             # The vectors exist; the next statement reaches the database again, or raises its error.
             _log.info("vectors were not cached: %s", error)
 
-    async def _ask(self, texts: Sequence[str], keys: Sequence[str], role: TextRole, *, within_budget: bool) -> Vectors:
+    async def _ask(self, texts: Sequence[str], role: TextRole, *, within_budget: bool) -> Vectors:
         ask = partial(self._embedder.embed, texts, role)
-        try:
-            if within_budget:
-                return await self._guard.in_time(ask, wait_seconds(self._embedder, self._budget_seconds, len(texts)))
-            return await before_deadline(ask, EmbedderUnavailableError)
-        except EmbedderRejectedError as error:
-            span = f"{keys[0]!r}" if len(keys) == 1 else f"{len(keys)} items, from {keys[0]!r} to {keys[-1]!r}"
-            raise EmbedderRejectedError(f"{error} (embedding {span})") from error
+        if within_budget:
+            return await self._guard.in_time(ask, wait_seconds(self._embedder, self._budget_seconds, len(texts)))
+        return await before_deadline(ask, EmbedderUnavailableError)
 
 
 def wait_seconds(embedder: Embedder, budget_seconds: float, texts: int = 1) -> float:

@@ -163,7 +163,7 @@ def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> E
     try:
         return EmbeddingsAnswer(checked_vectors(vectors, space, labels), _tokens(fields))
     except InvalidVectorError as unusable:
-        raise EmbedderRejectedError(f"model {space.model!r} gave no usable vector for {unusable}") from None
+        raise EmbedderRejectedError(f"model {space.model!r} gave no usable vector: {unusable}") from None
 
 
 def _fields(body: bytes) -> dict[str, Any]:

@@ -93,7 +93,7 @@ class SentenceTransformersEmbedder:
         try:
             checked: Vectors = checked_vectors(vectors, self._space, [f"text {n + 1}" for n in range(len(distinct))])
         except InvalidVectorError as unusable:
-            raise EmbedderRejectedError(f"model {self._space.model!r} gave no usable vector for {unusable}") from None
+            raise EmbedderRejectedError(f"model {self._space.model!r} gave no usable vector: {unusable}") from None
         return checked[places]
 
     def _vectors(self, texts: list[str]) -> Any:

@@ -20,7 +20,7 @@ from retrieval.adapters.endpoints.caller import (
     host_of,
 )
 from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
-from retrieval.domain.checks import clean_text, is_number, is_whole
+from retrieval.domain.checks import choices_hint, clean_text, is_number, is_whole
 from retrieval.domain.errors import ConfigurationError, RerankerRejectedError, RerankerUnavailableError
 
 _SETTINGS = "RETRIEVAL_RERANKER"
@@ -160,7 +160,7 @@ class EndpointReranker:
         - ``max_concurrency``: requests under way at once.
         """
         if provider not in SHAPES:
-            raise ConfigurationError(f"there is no reranker {provider!r:.40}; there are {', '.join(SHAPES)}")
+            raise ConfigurationError(f"there is no reranker {provider!r:.40}; {choices_hint(provider, SHAPES)}")
         self._shape = shape = SHAPES[provider]
         if shape.has_model and not model:
             raise ConfigurationError(f"the {provider} reranker needs a model; set {_SETTINGS}_MODEL")

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from retrieval.domain.checks import is_number, is_whole, time_fault
+from retrieval.domain.checks import choices_hint, is_number, is_whole, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
 from retrieval.domain.search.hit import Explanation, Hit
@@ -270,7 +270,7 @@ def chosen_profile(strategy: object, profile: Profile | None) -> Profile:
             raise InvalidRequestError("memories are ranked by signals: give a profile with the fusion 'union'")
         return profile
     if not isinstance(strategy, str) or strategy not in PROFILES:
-        raise InvalidRequestError(f"there is no strategy {strategy!r:.80}; there are {', '.join(PROFILES)}")
+        raise InvalidRequestError(f"there is no strategy {strategy!r:.80}; {choices_hint(strategy, PROFILES)}")
     return PROFILES[strategy]
 
 

@@ -315,7 +315,7 @@ class MetaphorCorpus:
         space = await self._collection.space()
         if space is None:
             raise InvalidVectorError("the corpus has no embedding space; give the metaphor without its embedding")
-        vector: Vector = checked_vectors([metaphor.embedding], space, [metaphor.id])[0]
+        vector: Vector = checked_vectors([metaphor.embedding], space, [repr(metaphor.id)])[0]
         return vector
 
     async def _store_static(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
-from retrieval.domain.checks import checked_number
+from retrieval.domain.checks import checked_number, checks_argument_names
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
@@ -67,6 +67,7 @@ class Origin:
     """The origin that the caller gave, such as model and time; may be empty."""
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """An operation with its effects. Raises ``InvalidRequestError`` for a missing name or a value of a wrong type."""

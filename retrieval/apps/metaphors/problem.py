@@ -16,7 +16,7 @@ from retrieval.apps.metaphors.metaphor import (
     checked_texts,
 )
 from retrieval.apps.metaphors.ranking import DirectionPreference
-from retrieval.domain.checks import is_number, is_whole
+from retrieval.domain.checks import checks_argument_names, is_number, is_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -25,6 +25,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.signals import AttributeValue, Signal, VectorSimilarity
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """A problem. Raises ``InvalidRequestError`` for a missing description, or a complexity outside 0 to 1."""

@@ -350,7 +350,7 @@ class MetaphorRetriever:
         space = await self.corpus.collection.space()
         if space is None:
             raise InvalidRequestError("the corpus has no embedding space; configure an embedder and open it again")
-        vector: Vector = checked_vectors([embedding], space, ["problem"])[0]
+        vector: Vector = checked_vectors([embedding], space, ["the problem"])[0]
         return vector
 
     def _unrecorded(self, search: MetaphorSearch, entries: Sequence[Entry], start: float, *notes: str) -> Retrieved:

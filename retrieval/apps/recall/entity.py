@@ -9,7 +9,15 @@ from enum import StrEnum
 from typing import Any, Self
 from uuid import UUID
 
-from retrieval.domain.checks import STORED_NOTE, is_whole, named, provenance, quoted, quoted_block
+from retrieval.domain.checks import (
+    STORED_NOTE,
+    checks_argument_names,
+    is_whole,
+    named,
+    provenance,
+    quoted,
+    quoted_block,
+)
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -87,6 +95,7 @@ _KEY_LENGTH = 32
 _UNNAMED = "(new)"
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True)
 class Entity:
     """A remembered thing, to be stored or found by a search.

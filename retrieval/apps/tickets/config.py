@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from retrieval.apps.tickets.ticket_item import HOURS, PRIORITY, RESOLVED_AT
-from retrieval.domain.checks import is_number
+from retrieval.domain.checks import choices_hint, is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
@@ -133,7 +133,7 @@ def preset(name: str) -> Preset:
     """
     match = PRESETS.get(re.sub(r"[\s_-]+", "_", name.strip().casefold())) if isinstance(name, str) else None
     if match is None:
-        raise ProcessingError(f"there is no preset {name!r:.80}; there are {', '.join(PRESETS)}")
+        raise ProcessingError(f"there is no preset {name!r:.80}; {choices_hint(name, PRESETS)}")
     return match
 
 

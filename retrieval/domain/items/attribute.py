@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
+from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.search.filters import FIELDS
@@ -93,5 +94,5 @@ def _type(name: str, kind: object) -> AttributeType:
     try:
         return AttributeType(str(kind))
     except ValueError:
-        types = ", ".join(AttributeType)
-        raise InvalidRequestError(f"attribute {name!r}: there is no type {kind!r:.80}; there are {types}") from None
+        types = choices_hint(kind, AttributeType)
+        raise InvalidRequestError(f"attribute {name!r}: there is no type {kind!r:.80}; {types}") from None

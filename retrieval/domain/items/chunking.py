@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import clean_text, is_whole
+from retrieval.domain.checks import checks_argument_names, clean_text, is_whole
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
@@ -42,6 +42,7 @@ DEFAULT_OVERLAP = 32
 MAX_TOKENS = 32_768
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
     """The settings for cutting documents. Raises ``InvalidRequestError`` for a number outside its range."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from retrieval.domain.checks import is_whole
+from retrieval.domain.checks import checks_argument_names, is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
@@ -67,6 +67,7 @@ MAX_NEIGHBOURS = 20
 MAX_OWN_WEIGHT = 100
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbours(Serializable):
     """The setting by which the items of a collection are indexed together with their neighbours.

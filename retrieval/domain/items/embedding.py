@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.checks import is_storable
+from retrieval.domain.checks import checks_argument_names, is_storable
 from retrieval.domain.errors import ConfigurationError, InvalidVectorError, WrongDimensionError
 from retrieval.domain.items.item import text_hash
 
@@ -35,6 +35,7 @@ class TextRole(StrEnum):
     QUERY = "query"
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
     """A space in which vectors are comparable: those of two spaces that differ in any field are never compared.
@@ -136,8 +137,8 @@ class TokenMeasure:
 def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str]) -> Vectors:
     """The vectors as (len(keys), dimensions) float32, unit length.
 
-    ``keys`` name the rows in messages. Raises ``WrongDimensionError`` for another shape and
-    ``InvalidVectorError`` for NaN, infinity and zero vectors, which no cosine distance can rank.
+    ``keys`` name the rows in messages: ``the query``, or an id in quotation marks. Raises ``WrongDimensionError`` for
+    another shape and ``InvalidVectorError`` for NaN, infinity and zero vectors, which no cosine distance can rank.
     """
     try:
         raw = np.asarray(vectors)
@@ -151,15 +152,15 @@ def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str])
         raise InvalidVectorError(f"expected {len(keys)} vectors, got an array of shape {array.shape}")
     if array.shape[1] != space.dimensions:
         raise WrongDimensionError(
-            f"{keys[0]!r}: the vector has {array.shape[1]} dimensions and the embedding space "
+            f"the vector of {keys[0]} has {array.shape[1]} dimensions and the embedding space "
             f"{space.name} has {space.dimensions}; embed with that model, or use another collection"
         )
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
-        raise InvalidVectorError(f"{keys[int(np.argmin(finite))]!r}: the vector holds NaN or infinity")
+        raise InvalidVectorError(f"the vector of {keys[int(np.argmin(finite))]} holds NaN or infinity")
     largest: NDArray[np.float64] = np.abs(array).max(axis=1)
     if not largest.all():
-        raise InvalidVectorError(f"{keys[int(np.argmin(largest))]!r}: the vector is zero; it has no direction")
+        raise InvalidVectorError(f"the vector of {keys[int(np.argmin(largest))]} is zero; it has no direction")
     array = array / largest[:, None]  # so that the squares of huge and tiny numbers neither overflow nor vanish
     unit: Vectors = (array / np.linalg.norm(array, axis=1, keepdims=True)).astype(np.float32)
     return unit

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Self
 
-from retrieval.domain.checks import text_fault, time_fault
+from retrieval.domain.checks import checks_argument_names, text_fault, time_fault
 from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestError, VersionConflictError
 from retrieval.domain.serialization import Serializable, json_names
 
@@ -83,6 +83,7 @@ class PublicNames(Serializable):
         return self.attributes
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Item(PublicNames):
     """One retrievable thing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retrieval.domain.checks import check_flags, is_finite, is_whole
+from retrieval.domain.checks import check_flags, checks_argument_names, is_finite, is_whole
 from retrieval.domain.errors import InvalidRequestError
 
 MAX_NAME_LENGTH = 200
@@ -26,6 +26,7 @@ class ComplexityRange(StrEnum):
     HIGH = "high"
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """The situation of a question and its actor. Everything is optional.

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from uuid import UUID
 
-from retrieval.domain.checks import checked_list, is_number, time_fault
+from retrieval.domain.checks import checked_list, checks_argument_names, is_number, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -33,6 +33,7 @@ RATING, OUTCOME = "rating", "outcome"
 _NAMESPACE = UUID("3c0d6a5e-6f0b-5f43-9d0c-7f1f3a5f4b61")
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
     """One event: of an impression (``retrieval_id``), or directly of an item of a ``collection`` in a context.

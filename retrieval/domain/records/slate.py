@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from retrieval.domain.checks import is_finite, is_storable
+from retrieval.domain.checks import checks_argument_names, is_finite, is_storable
 from retrieval.domain.errors import InvalidRequestError
 
 
@@ -37,6 +37,7 @@ class Placed(NamedTuple):
 _NONE: Mapping[str, float] = MappingProxyType({})
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownItem:
     """One item of the answer, with what the application knows of its score.

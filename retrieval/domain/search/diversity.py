@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.checks import is_number
+from retrieval.domain.checks import checks_argument_names, is_number
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.memory import normalised, words
@@ -56,6 +56,7 @@ class PoolVectors:
 NO_VECTORS = PoolVectors(np.zeros((0, 0), dtype=np.float32), MappingProxyType({}))
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refining:
     """The share of the likeness to the best candidate in a fused score. Raises ``InvalidProfileError``."""
@@ -106,6 +107,7 @@ def from_steps(steps: Iterable[int]) -> list[float | None]:
     return [None if step == _NOT_KNOWN else step / _STEPS for step in steps]
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diversity:
     """A profile's last step. Raises ``InvalidProfileError`` for a number outside its range."""

@@ -131,8 +131,8 @@ class SearchResult(Serializable, Sequence[Hit]):
     notes: tuple[str, ...] = ()
     """Notes for the caller: a leg that could not run and why."""
     why_no_hits: tuple[str, ...] = ()
-    """Notes where there are no hits: that all were below the least score or relevance, or the part of the filter that
-    lets nothing through, and values close to it.
+    """Notes where there are no hits: that no item has a word of the query, that all were below the least score or
+    relevance, or the part of the filter that lets nothing through, and values close to it.
 
     ``search_each`` explains the filter that its queries share, but not the phrases of a single query."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)

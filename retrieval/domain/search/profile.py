@@ -9,7 +9,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import is_whole
+from retrieval.domain.checks import checks_argument_names, choices_hint, is_whole
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.search.diversity import REFINING, Diversity, Refining
 from retrieval.domain.search.profile_parts import Exploration, Learned, Recording, check_share
@@ -67,6 +67,7 @@ class FusionKind(StrEnum):
     """The legs return candidates, and the signals alone make the score."""
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fusion:
     """The fusion of the legs' rankings into one."""
@@ -77,7 +78,7 @@ class Fusion:
 
     def __post_init__(self) -> None:
         if self.kind not in tuple(FusionKind):
-            raise InvalidProfileError(f"there is no fusion {self.kind!r:.80}; there are {', '.join(FusionKind)}")
+            raise InvalidProfileError(f"there is no fusion {self.kind!r:.80}; {choices_hint(self.kind, FusionKind)}")
         object.__setattr__(self, "kind", FusionKind(self.kind))
         if not is_whole(self.k, 1, MAX_RRF_K):
             raise InvalidProfileError(
@@ -86,6 +87,7 @@ class Fusion:
             )
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile(Serializable):
     """Legs with weights, their depth, fusion, refining and reranking, signals, what is learned, explored and recorded.
@@ -214,11 +216,7 @@ class Profile(Serializable):
 
         Raises ``InvalidProfileError`` for anything else.
         """
-        unknown = sorted(set(stored) - {part.name for part in fields(cls)}) if isinstance(stored, Mapping) else ["?"]
-        if unknown:
-            known = ", ".join(part.name for part in fields(cls))
-            raise InvalidProfileError(f"a profile has no {unknown[0]!r:.40}; its parts are {known}")
-        if not isinstance(stored.get("legs"), Mapping):
+        if not isinstance(stored, Mapping) or not isinstance(stored.get("legs"), Mapping):
             raise InvalidProfileError('a profile names its legs, such as {"legs": {"dense": 0.6, "lexical": 0.4}}')
         try:
             present = [name for name in _PARTS if name in stored and not (name in _MAY_MISS and stored[name] is None)]
@@ -268,8 +266,6 @@ def _part_from_dict(name: str, values: Any) -> Any:
     known = [part.name for part in fields(_PARTS[name])]
     if not isinstance(values, Mapping):
         raise InvalidProfileError(f"{name} is an object of {', '.join(known)}, not {values!r:.40}")
-    if unknown := sorted(map(str, set(values) - set(known))):
-        raise InvalidProfileError(f"{name} has no {unknown[0]!r:.40}; its parts are {', '.join(known)}")
     return _PARTS[name](**values)
 
 
@@ -297,8 +293,7 @@ def leg_name(name: str) -> LegName:
     try:
         return LegName(name)
     except ValueError:
-        known = ", ".join(LegName)
-        raise InvalidProfileError(f"there is no leg {name!r}; the legs are {known}") from None
+        raise InvalidProfileError(f"there is no leg {name!r}; {choices_hint(name, LegName)}") from None
 
 
 def _checked_weight(name: str, weight: float) -> float:

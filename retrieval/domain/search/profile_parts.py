@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retrieval.domain.checks import is_finite, is_number, is_whole
+from retrieval.domain.checks import checks_argument_names, is_finite, is_number, is_whole
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.serialization import Serializable
 
@@ -49,6 +49,7 @@ class PosteriorKind(StrEnum):
     """The learned reward's own distribution, which includes the rewards of similar items."""
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration(Serializable):
     """The exploration policy with its numbers. Raises ``InvalidProfileError`` for one outside its range."""
@@ -115,6 +116,7 @@ class Combination(StrEnum):
     """A logistic model over relevance and learned reward, with weights fitted to feedback."""
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned(Serializable):
     """The learned reward in a profile. Until a model is published, relevance alone makes the score.
@@ -144,6 +146,7 @@ class Learned(Serializable):
         return self.combination is Combination.OFF
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording(Serializable):
     """The recording of searches. Raises ``InvalidProfileError`` for a number outside its range."""

@@ -19,7 +19,7 @@ from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import is_finite, is_storable
+from retrieval.domain.checks import checks_argument_names, is_finite, is_storable
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.serialization import Serializable
 
@@ -47,6 +47,7 @@ class Evidence(NamedTuple):
         return (self.cosine is not None or model == _LEXICAL) and (self.words is not None or model == _DENSE)
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration(Serializable):
     """The coefficients for one embedding space, by the evidence of an item: an intercept, and one for each number.

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Protocol
 
+from retrieval.domain.checks import checks_argument_names
 from retrieval.domain.errors import InvalidProfileError, RerankerRejectedError
 from retrieval.domain.search.profile_parts import check_share, check_whole
 from retrieval.domain.serialization import Serializable
@@ -45,6 +46,7 @@ def is_reranker(value: object) -> bool:
     return hasattr(value, "name") and callable(getattr(value, "rerank", None))
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rerank(Serializable):
     """The reranking that a profile asks for. Raises ``InvalidProfileError`` for a number outside its range."""

@@ -12,7 +12,15 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from retrieval.domain.checks import is_finite, is_number, is_storable, is_whole, stored_time
+from retrieval.domain.checks import (
+    checks_argument_names,
+    choices_hint,
+    is_finite,
+    is_number,
+    is_storable,
+    is_whole,
+    stored_time,
+)
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_share, check_weight
@@ -116,6 +124,7 @@ def checked_positive(name: str, value: object) -> float:
     return number
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeValue(Signal):
     """The attribute's number, cut to 0 to 1; ``missing`` where there is none.
@@ -149,6 +158,7 @@ class AttributeValue(Signal):
         return min(1.0, max(0.0, number)) if is_number(number) else self.missing
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRelevance(Signal):
     """The relevance that its application set, clipped to 0 to 1; 1 where it set none."""
@@ -161,6 +171,7 @@ class BaseRelevance(Signal):
         return min(1.0, max(0.0, facts.base_relevance))
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityOverlap(Signal):
     """Entities of the question that the item is linked to / entities of the question; 0 where it names none."""
@@ -189,6 +200,7 @@ _FEW = 30
 _WORD = re.compile(r"\w+")
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordOverlap(Signal):
     """Words of the question that stand in the item / words of the question; 0 where it has none.
@@ -230,6 +242,7 @@ FULL = 100
 """Accesses from which on the signal is 1."""
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Popularity(Signal):
     """log10(accesses + 1) / log10(101), at most 1: 0 without accesses, .15 after one, .52 after ten, 1 from 100 on.
@@ -249,6 +262,7 @@ PRIORITIES = MappingProxyType({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low
 """The values of a ticket's priorities, unless a profile gives others."""
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priority(Signal):
     """The worth of the item's priority, whatever its case and the spaces around it; ``unknown`` for any other.
@@ -283,6 +297,7 @@ class Priority(Signal):
         return self._by_name.get(priority.strip().casefold(), self.unknown)
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rating(Signal):
     """(good verdicts + 1) / (verdicts + 2) of all contexts, none of them decayed; .5 without any (see ``rate``)."""
@@ -299,6 +314,7 @@ class Rating(Signal):
 SECONDS_A_DAY = 86_400.0
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recency(Signal):
     """e^(-days / decay_days): 1 now and for what is still to come, .37 after ``decay_days``; 0 without a time.
@@ -323,6 +339,7 @@ class Recency(Signal):
         return math.exp(-max(days, 0.0) / self.decay_days)
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionTime(Signal):
     """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on.
@@ -359,6 +376,7 @@ class ResolutionTime(Signal):
         return hours if resolved_at is None or resolved_at <= question.now else None
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagMatch(Signal):
     """Tags of the question that the item has, at most ``most``, / ``most``: each adds weight / ``most`` to a score.
@@ -382,6 +400,7 @@ class TagMatch(Signal):
         return min(len(question.tags & facts.tags), self.most) / self.most
 
 
+@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorSimilarity(Signal):
     """The cosine of the two vectors; 0 where it is negative, or one of them is missing."""
@@ -425,11 +444,13 @@ def _signal(name: object, stored: object) -> Signal:
     head, colon, attribute = name.partition(":") if isinstance(name, str) else ("", "", "")
     kind = SIGNALS.get(head)
     if kind is None or (colon and kind is not AttributeValue):
-        raise InvalidProfileError(f"there is no signal {name!r:.80}; the signals are {', '.join(SIGNALS)}")
+        raise InvalidProfileError(f"there is no signal {name!r:.80}; {choices_hint(name, SIGNALS)}")
     numbers: dict[Any, Any] = dict(stored) if isinstance(stored, Mapping) else {"weight": stored}
     if colon and numbers.setdefault("attribute", attribute) != attribute:
         raise InvalidProfileError(f"signal {name!r:.80} is given the attribute {numbers['attribute']!r:.80}; name one")
     try:
         return kind(**numbers)
-    except TypeError as error:
+    except InvalidProfileError:
+        raise
+    except (TypeError, InvalidRequestError) as error:
         raise InvalidProfileError(f"not a signal {name!r}: {error}; see docs/reference/profiles.md") from error

@@ -16,7 +16,15 @@ from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.diagnosis import Finding, Severity, duration, several
 from retrieval.domain.errors import RetrievalError
-from retrieval.services.indexes import IndexOutcome, index_rows, parts_to_build, wanted_form, wanted_outcome
+from retrieval.domain.items.collection import MAX_PARTS
+from retrieval.services.indexes import (
+    LARGE_ROWS,
+    IndexOutcome,
+    index_rows,
+    parts_to_build,
+    wanted_form,
+    wanted_outcome,
+)
 from retrieval.services.recall import LEAST_RECALL, LEAST_SAMPLES
 from retrieval.services.workplace import Workplace
 
@@ -100,7 +108,7 @@ def check_collection(
     """Check one collection, with its HNSW index if it has one; ``has_worker``: whether a worker runs."""
     yield from _check_waiting(state, has_worker=has_worker)
     yield from _check_index(state, index)
-    yield from _check_bits(state)
+    yield from _check_effort(state)
     yield from _check_parts(state)
     yield from _check_recall(state, now)
     name = state.stored.name
@@ -168,7 +176,8 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
             yield Severity.WARNING.finding("hnsw", found, job, about=name)
         case IndexOutcome.REBUILT:
             found = (
-                f"the index of collection {name!r} takes more than twice as many bytes per item as when it was built"
+                f"the index of collection {name!r} takes more than twice as many bytes per item as when it was built, "
+                "or was built when the collection was small"
             )
             mend = f"retrieval reindex {shlex.quote(name)}"
             yield Severity.WARNING.finding("hnsw", found, mend, about=name)
@@ -183,14 +192,17 @@ def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[F
             yield Severity.ADVICE.finding("hnsw", found, job, about=name)
 
 
-def _check_bits(state: CollectionState) -> Iterator[Finding]:
+def _check_effort(state: CollectionState) -> Iterator[Finding]:
     index, name = state.stored.ann_index, state.stored.name
-    if index is not None and index.is_quantised and index.is_measured and index.effort_10 > MAX_EFFORT:
-        found = (
-            f"the quantised index of collection {name!r} finds too few of the nearest vectors: each search compares all"
-        )
-        mend = f"retrieval collections index {shlex.quote(name)} full"
-        yield Severity.WARNING.finding("hnsw", found, mend, about=name)
+    if index is None or not index.is_measured or index.effort_10 <= MAX_EFFORT:
+        return
+    kind, mend = "quantised ", f"retrieval collections index {shlex.quote(name)} full"
+    if not index.is_quantised:
+        if state.stored.documents < LARGE_ROWS:
+            return  # comparing all of them takes milliseconds
+        kind, mend = "", f"retrieval collections split {shlex.quote(name)} --parts {min(4 * index.parts, MAX_PARTS)}"
+    found = f"the {kind}index of collection {name!r} finds too few of the nearest vectors: each search compares all"
+    yield Severity.WARNING.finding("hnsw", found, mend, about=name)
 
 
 def _check_parts(state: CollectionState) -> Iterator[Finding]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -12,7 +13,7 @@ from typing import Protocol, runtime_checkable
 
 import typer
 
-from retrieval.domain.checks import clean_text
+from retrieval.domain.checks import clean_text, refusal_of
 from retrieval.domain.errors import RetrievalError
 
 FAILED = 1
@@ -34,6 +35,9 @@ EXIT_MEANINGS = {
 
 _OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug": "--debug"}
 """The options that precede every command, as they are written there."""
+
+_TOO_MANY = r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)"
+"""The words of typer and click about arguments that the command does not have."""
 
 EXIT_CODES = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_MEANINGS.items())}."
 
@@ -100,9 +104,9 @@ def error_line(error: BaseException) -> tuple[str, int]:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
-            # Some releases of typer pass on how pydantic begins the message of a value that it refuses.
-            message = one_line(error.format_message()).replace(": Value error, ", ": ", 1)
-            message = _order_advice(error) or message or "a command is missing"
+            message = _order_advice(error) or _refused_value(error) or one_line(error.format_message())
+            message = re.sub(_TOO_MANY, r"too many arguments: \1; put several words in quotation marks", message)
+            message = message or "a command is missing"
             return f"error: {message}{_see_help(error)}", USAGE
         case _ if (refused := _refused_settings(error)) is not None:
             return f"error: {refused}", FAILED
@@ -125,6 +129,20 @@ def _refused_settings(error: BaseException) -> str | None:
     from retrieval.settings import refusal_message
 
     return one_line(refusal_message(error)) if isinstance(error, ValidationError) else None
+
+
+def _refused_value(error: _UsageError) -> str:
+    """The option or argument and the fault of its value, where typer had pydantic read it; empty for another error."""
+    from pydantic import ValidationError
+
+    param, refusal = getattr(error, "param", None), getattr(error, "__cause__", None)
+    if param is None or not isinstance(refusal, ValidationError):
+        return ""
+    entry = refusal.errors()[0]
+    reason = refusal_of(entry).rstrip(".")
+    name = (param.metavar or param.name.upper()).strip("[]") if param.param_type_name == "argument" else param.opts[0]
+    given = f", not {entry['input']!r:.80}" if reason.startswith("must be ") else ""
+    return one_line(f"{name}: {reason}{given}")
 
 
 def _order_advice(error: object) -> str:

@@ -17,7 +17,18 @@ from retrieval.adapters.readers.folders import find_documents
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
 from retrieval.surfaces.cli.options import State
-from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, report_pending, table, tell
+from retrieval.surfaces.cli.output import (
+    Step,
+    console,
+    count,
+    plain,
+    plain_name,
+    print_json,
+    progress,
+    report_pending,
+    table,
+    tell,
+)
 from retrieval.surfaces.cli.run import CONTINUES, run
 
 if TYPE_CHECKING:
@@ -153,10 +164,11 @@ def _present(options: DocumentOptions, report: DocumentsReport) -> None:
 def _summary(report: DocumentsReport) -> object:
     documents = {name: getattr(report, name) for name in ("added", "changed", "unchanged", "removed")}
     documents |= {"failed": len(report.failed), "without text": len(report.empty), "cleaned": report.cleaned}
-    chunks = {name: number for name, number in report.chunks.as_dict().items() if isinstance(number, int)}
+    chunks = {plain_name(name): number for name, number in report.chunks.as_dict().items() if isinstance(number, int)}
     chunks["removed"] = report.chunks_removed
     names = list(dict.fromkeys([*documents, *chunks]))
-    return table(["", "documents", "chunks"], [(name, documents.get(name, ""), chunks.get(name, "")) for name in names])
+    rows = [(name, documents.get(name, ""), chunks.get(name, "")) for name in names]
+    return table(["", "documents", "chunks"], rows, right=("documents", "chunks"))
 
 
 def _left_out(report: DocumentsReport, *, is_pruned: bool) -> list[str]:

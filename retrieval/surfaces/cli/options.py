@@ -100,7 +100,7 @@ class State:
     def settings(self) -> Settings:
         """The settings of the environment, changed by the options of the command line.
 
-        Raises pydantic's ``ValidationError`` for values that cannot work.
+        Raises ``InvalidRequestError`` for values that cannot work.
         """
         from retrieval.settings import Settings
 
@@ -113,16 +113,21 @@ def confirm(question: str, *, yes: bool, as_json: bool = False) -> None:
 
     Raises ``InvalidRequestError`` for the answer no, and without a terminal to ask at.
     """
+    from retrieval.domain.errors import InvalidRequestError
+
+    check_terminal(question, yes=yes, as_json=as_json)
+    if not yes and not typer.confirm(question, err=True):
+        raise InvalidRequestError("the answer was no: nothing was done")
+
+
+def check_terminal(question: str, *, yes: bool, as_json: bool = False) -> None:
+    """Raise ``InvalidRequestError`` if there is no terminal to ask at, unless ``yes``."""
     import sys
 
     from retrieval.domain.errors import InvalidRequestError
 
-    if yes:
-        return
-    if as_json or sys.stdin is None or not sys.stdin.isatty():
+    if not yes and (as_json or sys.stdin is None or not sys.stdin.isatty()):
         raise InvalidRequestError(f"{question} There is no terminal to ask at; to go on, give --yes")
-    if not typer.confirm(question, err=True):
-        raise InvalidRequestError("the answer was no: nothing was done")
 
 
 def state_of(context: typer.Context) -> State:

@@ -149,11 +149,22 @@ def cell_text(value: object) -> str:
             return str(value)
 
 
+def plain_name(name: str) -> str:
+    """A name of the program as shown to people: ``retrieved_at`` is ``retrieved at``, ``is_exact`` is ``exact``."""
+    return name.removeprefix("is_").replace("_", " ")
+
+
+def facts_line(facts: Mapping[str, Any]) -> str:
+    """``embedded 300, exact yes``: the facts without lists."""
+    shown = {name: value for name, value in facts.items() if not isinstance(value, list)}
+    return ", ".join(f"{plain_name(name)} {cell_text(value)}" for name, value in shown.items())
+
+
 def field_rows(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """The rows of a table of one record: its fields that hold something, with lists and objects as JSON."""
     for name, value in record.items():
         if value:
-            yield name, json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+            yield plain_name(name), json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
 def short_space(name: str | None) -> str | None:

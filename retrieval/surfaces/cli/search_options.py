@@ -55,7 +55,7 @@ def entities_of(pairs: Sequence[str]) -> dict[str, list[str]] | None:
 
 def moment_of(text: str | None) -> datetime | None:
     """The moment of ``--as-of``; None without one. Raises ``InvalidRequestError``."""
-    from retrieval.surfaces.refused_values import time_of
+    from retrieval.surfaces.since import time_of
 
     return None if text is None else time_of("--as-of", text)
 

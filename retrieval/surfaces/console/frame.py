@@ -29,7 +29,7 @@ from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.platform import Platform
 from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.caller import Handles, current_caller, current_platform
-from retrieval.surfaces.http.openapi import CONSOLE, CONSOLE_FILES, SIGN_IN
+from retrieval.surfaces.http.openapi import CONSOLE, CONSOLE_FILES, SIGN_IN, Page
 from retrieval.surfaces.http.problems import MEDIA_TYPE, AuthenticationError, ForbiddenError, MisdirectedError
 
 COOKIE = "retrieval_key"
@@ -124,7 +124,7 @@ def view(path: str, show: View, *, needs: Scope | None = None, method: str = "GE
         async with request.form(max_files=2000, max_fields=2000) as form:
             return _response(await show(Visit(request, caller, platform, form)))
 
-    return Route(CONSOLE + path, answer, methods=[method])
+    return Page(CONSOLE + path, answer, methods=[method])
 
 
 def _response(content: h.Node | Response) -> Response:
@@ -462,10 +462,10 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
 
     app.router.routes.extend(
         [
-            Route(CONSOLE, first_page),
-            Route(SIGN_IN, sign_in, methods=["GET", "POST"]),
-            Route(f"{CONSOLE}/sign-out", sign_out, methods=["POST"]),
-            *(Route(path, _file(_ROOT / path.rpartition("/")[2])) for path in sorted(CONSOLE_FILES)),
+            Page(CONSOLE, first_page),
+            Page(SIGN_IN, sign_in, methods=["GET", "POST"]),
+            Page(f"{CONSOLE}/sign-out", sign_out, methods=["POST"]),
+            *(Page(path, _file(_ROOT / path.rpartition("/")[2])) for path in sorted(CONSOLE_FILES)),
             *routes,
         ]
     )

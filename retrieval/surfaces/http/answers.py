@@ -15,6 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
+from retrieval.domain.checks import arguments_hint
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http.json_bodies import members_at
 from retrieval.surfaces.http.problems import (
@@ -31,7 +32,6 @@ from retrieval.surfaces.http.problems import (
     problem_type,
 )
 from retrieval.surfaces.http.telemetry import METHODS, current_request_id
-from retrieval.surfaces.refused_values import arguments_hint
 
 _log = logging.getLogger(__name__)
 

@@ -142,7 +142,11 @@ class Frame:
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         path = path_of_names(scope)
-        await self._app(scope if path is None else {**scope, "path": path}, receive, send)
+        inner = scope if path is None else {**scope, "path": path}
+        try:
+            await self._app(inner, receive, send)
+        finally:
+            scope["route"] = inner.get("route")
 
     def _record(self, scope: Scope, status: int, request_id: str, seconds: float) -> None:
         method, route = scope["method"], route_of(scope)

@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from retrieval.apps.tickets import RetrievalConfig, RetrievalService
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Caller, Scope
+from retrieval.domain.checks import arguments_hint
 from retrieval.domain.errors import UnknownCollectionError
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.platform import Platform
@@ -22,7 +23,6 @@ from retrieval.surfaces.http.json_bodies import CollectionName
 from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, ForbiddenError
 from retrieval.surfaces.http.service import Service
-from retrieval.surfaces.refused_values import arguments_hint
 
 CALLER = "caller"
 """The name of the caller in a request's state."""

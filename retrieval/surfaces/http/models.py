@@ -92,7 +92,7 @@ def _unshadowed(name: str, kind: Any) -> tuple[str, Any]:
 def _json_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str, Any]]:
     """The name and the annotated type of each field that ``as_dict`` of that class returns."""
     # ``__module__`` of a public class is ``retrieval``; the globals of its methods name its source file.
-    home = vars(sys.modules[kind.__module__]) if issubclass(kind, tuple) else kind.__init__.__globals__
+    home = vars(sys.modules[kind.__module__]) if issubclass(kind, tuple) else inspect.unwrap(kind.__init__).__globals__
     types = inspect.get_annotations(kind, globals=home, eval_str=True)
     documented = _docstrings(kind.__name__, home["__file__"])
     for part, name in json_names(kind).items():

@@ -14,7 +14,8 @@ from fastapi.routing import APIRoute
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
+from starlette.types import Scope
 
 Json = dict[str, Any]
 
@@ -116,6 +117,15 @@ _ABOUT = (
 )
 
 
+class Page(Route):
+    """A route that is no operation. It names itself in the request's scope, as FastAPI's routes do, for the logs."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Whether the request is for this page, and what to add to its scope."""
+        match, added = super().matches(scope)
+        return match, {**added, "route": self} if added else added
+
+
 def operation_id(route: APIRoute) -> str:
     """The id of an operation: the name of its Python function."""
     return route.name
@@ -141,7 +151,7 @@ def describe(app: FastAPI) -> None:
         return Response(body_cache[0], media_type="application/json")
 
     # FastAPI's own route, which this one hides, encodes the description for every request.
-    app.router.routes.insert(0, Route(app.openapi_url or "/openapi.json", answer, include_in_schema=False))
+    app.router.routes.insert(0, Page(app.openapi_url or "/openapi.json", answer, include_in_schema=False))
 
 
 def operations(described: Json) -> Iterator[tuple[str, str, Json]]:
@@ -228,11 +238,11 @@ _DAY = "public, max-age=86400"
 def add_front(app: FastAPI, *, needs_key: bool, has_console: bool) -> None:
     """Add the pages ``/`` and ``/docs``, which are not in the OpenAPI description."""
     front = _front(app, needs_key=needs_key, has_console=has_console)
-    app.router.routes.extend([Route(FRONT, front), Route(DOCS, _docs(app))])
+    app.router.routes.extend([Page(FRONT, front), Page(DOCS, _docs(app))])
     # This package contains the scripts that FastAPI's page would load from another host.
     folder = Path(str(files("fastapi_offline"))) / "static"
     for path, media_type in _ASSETS.items():
-        app.router.routes.append(Route(path, _asset(folder / path.rpartition("/")[2], media_type)))
+        app.router.routes.append(Page(path, _asset(folder / path.rpartition("/")[2], media_type)))
 
 
 def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:

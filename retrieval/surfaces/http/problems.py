@@ -38,8 +38,8 @@ from pydantic_core import ErrorDetails
 
 from retrieval.domain import errors
 from retrieval.domain.api_key import Scope
+from retrieval.domain.checks import refusal_of
 from retrieval.domain.errors import Advice, RetrievalError
-from retrieval.surfaces.refused_values import refusal_of
 
 _ADVICE = {
     Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}",

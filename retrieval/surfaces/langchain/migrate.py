@@ -134,7 +134,7 @@ async def _usable(
         if space is None or document.vector is None or document.id not in items:
             continue
         try:
-            found[document.id] = checked_vectors([document.vector], space, [document.id])[0]
+            found[document.id] = checked_vectors([document.vector], space, [repr(document.id)])[0]
         except WrongDimensionError:
             raise
         except InvalidVectorError:

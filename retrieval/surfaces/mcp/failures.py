@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from retrieval.domain.checks import shown_line
+from retrieval.domain.checks import arguments_hint, refusal_of, shown_line
 from retrieval.domain.errors import (
     Advice,
     ConfigurationError,
@@ -27,7 +27,6 @@ from retrieval.domain.errors import (
     RetrievalError,
     SchemaRevisionError,
 )
-from retrieval.surfaces.refused_values import arguments_hint, refusal_of
 
 _UNREACHABLE = (
     "the database cannot be reached. Try again in a moment: the server reconnects by itself. If it lasts, let the "

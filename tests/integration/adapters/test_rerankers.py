@@ -14,12 +14,13 @@ import pytest
 from aiohttp import web
 from pydantic import SecretStr
 
-from retrieval import Settings
+from retrieval import Settings, connect
 from retrieval.adapters.endpoints.rerank import SHAPES, EndpointReranker
 from retrieval.adapters.llms.choice import ChosenLLM
 from retrieval.adapters.llms.sim import SimFaults, SimLLM
 from retrieval.adapters.rerankers import ChosenReranker, LLMReranker, OnnxReranker, configured_reranker
 from retrieval.domain.errors import ConfigurationError, RerankerRejectedError, RerankerUnavailableError
+from retrieval.domain.search.reranking import Reranker
 from retrieval.testing import check_reranker, check_unreachable_reranker
 from tests.support.onnx_file import write_cross_encoder
 from tests.support.rerank_server import KEY, RerankServer, overlap, says
@@ -177,6 +178,37 @@ async def test_files_that_are_not_a_cross_encoder_are_refused(tmp_path: Path) ->
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ConfigurationError, match=r"no tokenizer\.json"):
         OnnxReranker(folder)
+
+
+async def test_a_refused_file_is_loaded_once(tmp_path: Path) -> None:
+    """Loading takes seconds, which every search would wait for; a new process reads the mended file."""
+    folder = write_cross_encoder(tmp_path / "tiny")
+    whole = (folder / "model.onnx").read_bytes()
+    (folder / "model.onnx").write_bytes(b"no model")
+    async with aclosing(OnnxReranker(folder)) as reranker:
+        for _ in range(2):
+            with pytest.raises(RerankerRejectedError, match="Protobuf parsing failed"):
+                await reranker.rerank(QUERY, TEXTS)
+            assert not reranker.needs_loading
+            (folder / "model.onnx").write_bytes(whole)
+    await check_reranker(lambda: OnnxReranker(folder))
+
+
+async def test_a_platform_makes_its_reranker_when_it_opens(
+    database_url: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first search has its whole time for the reranker; one that cannot be made does not keep it closed."""
+    made: list[str] = []
+
+    def making(settings: Settings, llm: ChosenLLM) -> Reranker | None:
+        made.append(settings.reranker)
+        return configured_reranker(settings, llm)
+
+    monkeypatch.setattr("retrieval.adapters.rerankers.configured_reranker", making)
+    for model in (str(write_cross_encoder(tmp_path / "tiny")), None):
+        changed = settings.changed(reranker="onnx", reranker_model=model)
+        async with connect(database_url, settings=changed):
+            assert made.pop() == "onnx"
 
 
 async def fault_of(folder: Path) -> str:

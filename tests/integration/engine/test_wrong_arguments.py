@@ -10,8 +10,23 @@ from typing import Any
 import pytest
 
 import retrieval.sync
-from retrieval import Collection, Feedback, Platform, Profile, Settings, connect, read_items
+from retrieval import (
+    Collection,
+    Context,
+    EmbeddingSpace,
+    Feedback,
+    Item,
+    Platform,
+    Profile,
+    Settings,
+    connect,
+    read_items,
+)
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError, RetrievalError
+from retrieval.domain.items.chunking import Chunking
+from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.search.profile import _PARTS
+from retrieval.domain.search.signals import SIGNALS
 
 ITEM = {"id": "a", "title": "Database", "text": "connection timeout", "priority": "High"}
 
@@ -117,10 +132,10 @@ async def test_a_platform_refuses_values_of_other_types(
         ({"facets": 0}, "facets come in a list"),
         ({"snippet": -1}, "snippet is -1"),
         ({"facets": ["item_id"]}, "the values of 'item_id' are not counted; name an attribute, or one of tags, kind"),
-        ({"k": 5}, "search has no argument 'k'; did you mean limit? It takes query, vector, where"),
-        ({"filter": {}}, "no argument 'filter'; did you mean where?"),
-        ({"min_relevence": 1}, "did you mean min_relevance?"),
-        ({"zzz": 1}, "no argument 'zzz'; it takes query"),
+        ({"k": 5}, "search has no argument 'k'; did you mean 'limit'? There are: query, vector, where"),
+        ({"filter": {}}, "no argument 'filter'; did you mean 'where'?"),
+        ({"min_relevence": 1}, "did you mean 'min_relevance'?"),
+        ({"zzz": 1}, "no argument 'zzz'; there are: query"),
     ],
 )
 async def test_a_search_says_what_it_takes(platform: Platform, arguments: Any, message: str) -> None:
@@ -135,17 +150,28 @@ async def test_other_calls_name_the_argument_that_was_meant(platform: Platform) 
     """The wrong name is reported first, even if a required argument is missing too."""
     collection = await platform.collection("tests")
     unchecked: Any = collection
-    with pytest.raises(InvalidRequestError, match="add has no argument 'documents'; did you mean items"):
+    with pytest.raises(InvalidRequestError, match="add has no argument 'documents'; did you mean 'items'"):
         await unchecked.add(documents=[ITEM])
-    with pytest.raises(InvalidRequestError, match="ingest_documents has no argument 'folder'; did you mean paths"):
+    with pytest.raises(InvalidRequestError, match="ingest_documents has no argument 'folder'; did you mean 'paths'"):
         await unchecked.ingest_documents(folder="docs")
     anything: Any = platform
-    with pytest.raises(InvalidRequestError, match="feedback has no argument 'user'; did you mean actor"):
+    with pytest.raises(InvalidRequestError, match="feedback has no argument 'user'; did you mean 'actor'"):
         await anything.feedback(user="ann")
-    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; did you mean url"):
+    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; did you mean 'url'"):
         connect(dsn="postgresql://")  # type: ignore[call-arg]
-    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; did you mean url"):
+    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; did you mean 'url'"):
         retrieval.sync.connect(dsn="postgresql://")  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [Chunking, Context, EmbeddingSpace, Feedback, Item, Neighbours, Profile, *_PARTS.values(), *SIGNALS.values()],
+)
+def test_a_value_names_the_field_that_was_meant(kind: Any) -> None:
+    """Every value that callers make, even if a required field is missing too."""
+    name = next(iter(inspect.signature(kind).parameters))
+    with pytest.raises(InvalidRequestError, match=f"^{kind.__name__} has no argument .*; did you mean {name!r}"):
+        kind(**{f"{name}s": 1})
 
 
 def test_names_are_checked_without_another_signature() -> None:

@@ -180,6 +180,10 @@ async def test_empty_answers_without_a_filter_are_explained(platform: Platform) 
     assert (await papers.search("heat")).why_no_hits == ("the collection has no items yet",)
     await papers.add(ITEMS)
     assert (await papers.search("zebra", legs=["lexical"])).why_no_hits == (
+        "no item has a word of the query; to find misspelt words, search with typos",
+    )
+    assert (await papers.search("zebra", legs=["lexical"])).notes == ()
+    assert (await papers.search("zebra", legs=["lexical"], syntax=False)).why_no_hits == (
         "the legs that ran found no item, or none scored high enough",
     )
     [note] = (await papers.search("zebra", legs=["lexical"], where={"area": "aero"})).why_no_hits

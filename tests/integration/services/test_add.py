@@ -213,12 +213,35 @@ async def test_the_same_call_again_embeds_what_the_first_could_not(database_url:
         items = [{"_id": str(number), "text": f"word{number}"} for number in range(5)]
         report = await collection.add(items)
         assert (report.added, report.embedded, report.pending) == (5, 0, 5)
-        assert any("the key is not valid" in note for note in report.notes)
+        [note] = report.notes
+        assert note.startswith("5 items, such as '0', are not embedded: ")
+        assert "the key is not valid" in note
         assert [hit.item_id for hit in await collection.search("word3", legs=["lexical"])] == ["3"]
         embedder.refuses = False
         report = await collection.add(items)
         assert (report.unchanged, report.embedded, report.pending) == (5, 5, 0)
         assert (await collection.info()).pending == 0
+
+
+async def test_vectors_of_another_length_are_told_once(database_url: str, settings: Settings) -> None:
+    """The embedder is at fault, so it is not asked about each item."""
+    asked: list[int] = []
+
+    class OtherLength(HashingEmbedder):
+        async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:  # noqa: ARG002 - the protocol
+            """Three dimensions, whatever the space has."""
+            asked.append(len(texts))
+            return np.ones((len(texts), 3), dtype=np.float32)
+
+    embedder = OtherLength(64)
+    async with connect(database_url, settings=settings, embedder=embedder) as platform:
+        collection = await platform.collection("docs")
+        report = await collection.add([{"_id": str(number), "text": f"word{number}"} for number in range(9)])
+        assert (report.pending, asked) == (9, [9])
+        [note] = report.notes
+        assert note.startswith("embedding stopped: the vector of '0' has 3 dimensions and the embedding space ")
+        with pytest.raises(WrongDimensionError, match="the vector of the query has 3"):
+            await collection.search("word1")
 
 
 async def test_adding_nothing_does_nothing(platform: Platform) -> None:

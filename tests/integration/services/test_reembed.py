@@ -278,8 +278,9 @@ async def test_a_reembedding_is_paused_resumed_and_aborted(
     await note_reembedding(*place, "what a run that began before found")
     assert (await moving.reembedding("docs")).note == "paused"
     await moving.reembedding("docs", "resume")
-    with pytest.raises(InvalidRequestError, match="is under way"):
-        await moving.reembed("docs")
+    for refused in (moving.reembed, moving.reembed_cost):
+        with pytest.raises(InvalidRequestError, match="is under way"):
+            await refused("docs")
     with pytest.raises(
         InvalidRequestError, match="cannot do 'rollback' now: it is filling; possible now: pause, switch, abort"
     ):
@@ -436,15 +437,16 @@ async def test_impossible_actions_are_refused(moving: Platform, platform: Platfo
     await fill(platform, 3)
     with pytest.raises(InvalidRequestError, match="has no re-embedding"):
         await platform.reembedding("docs")
-    with pytest.raises(InvalidRequestError, match=r"is in the space .* already"):
-        await platform.reembed("docs", to=HashingEmbedder().space)
+    for refused in (platform.reembed, platform.reembed_cost):
+        with pytest.raises(InvalidRequestError, match=r"is in the space .* already"):
+            await refused("docs", to=HashingEmbedder().space)
     with pytest.raises(InvalidRequestError, match="has no embedder for the space other/one"):
         await moving.reembed("docs", to=EmbeddingSpace(provider="other", model="one", dimensions=3))
     with pytest.raises(InvalidRequestError, match="set RETRIEVAL_EMBEDDER=openai:big@http"):
         await moving.reembed("docs", to="openai:big@http://127.0.0.1:1/v1")
     with pytest.raises(InvalidRequestError, match="batch_texts is 0"):
         await moving.reembed("docs", batch_texts=0)
-    with pytest.raises(InvalidRequestError, match="there is no 'dance'"):
+    with pytest.raises(InvalidRequestError, match=r"there is no action 'dance' .* there are: status, run, pause"):
         await moving.reembedding("docs", "dance")
     await moving.reembed("docs")
     assert (await moving.reembedding("docs")).switching is Switching.WHEN_ASKED
@@ -493,6 +495,7 @@ async def test_a_calibration_of_the_former_space_holds_the_switch_up(moving: Pla
     assert stored.space is not None
     shipped = SHIPPED["minilm", "all-MiniLM-L6-v2"]
     own = replace(shipped, space=stored.space.space.name)
+    assert (await moving.reembed_cost("docs")).note == ""
     await collection.set_profile(replace(stored.profile, calibration=own), note="calibrated")
     assert "calibrate anew after the switch (retrieval calibrate docs)" in (await moving.reembed_cost("docs")).note
     await moving.reembed("docs", switch=True)
@@ -501,7 +504,6 @@ async def test_a_calibration_of_the_former_space_holds_the_switch_up(moving: Pla
     with pytest.raises(InvalidRequestError, match="calibrate anew after the switch"):
         await moving.reembedding("docs", "switch")
     await collection.set_profile(stored.profile, note="without")
-    assert (await moving.reembed_cost("docs")).note == ""
     assert await JOBS["reembed"].is_needed(moving.workplace, await target_of(moving))
     switched = await moving.reembedding("docs", "run")
     assert (switched.state, switched.note) == (ReembeddingState.SWITCHED, "")

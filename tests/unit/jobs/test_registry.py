@@ -45,7 +45,7 @@ def test_jobs_that_build_indexes_of_one_table_run_in_turn() -> None:
 
 def test_an_unknown_job_is_refused_with_those_there_are() -> None:
     """A mistyped name is the caller's to mend."""
-    with pytest.raises(InvalidRequestError, match=r"no job 'embd'; there are embed, .*prune"):
+    with pytest.raises(InvalidRequestError, match=r"no job 'embd'; did you mean 'embed'. There are: embed, .*prune"):
         job_named("embd")
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.refused_values import age_or_time, since_of, time_of
+from retrieval.surfaces.since import age_or_time, since_of, time_of
 
 NOW = datetime(2026, 3, 8, 12, 0, tzinfo=UTC)
 

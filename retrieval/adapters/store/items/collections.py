@@ -14,6 +14,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import Advice, DatabaseError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.attribute import AttributeType, Filterable
 from retrieval.domain.items.collection import IndexKind, Neighbours
@@ -154,7 +155,7 @@ async def check_text_search_config(connection: Connection, config: str) -> None:
     )
     known = await connection.value(names)
     if config not in known:
-        raise InvalidRequestError(f"there is no text search configuration {config!r}; there are {', '.join(known)}")
+        raise InvalidRequestError(f"there is no text search configuration {config!r}; {choices_hint(config, known)}")
 
 
 async def create_collection(

@@ -11,7 +11,7 @@ import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.options import Json, OneCollection, complete_view, state_of
-from retrieval.surfaces.cli.output import console, table
+from retrieval.surfaces.cli.output import console, plain_name, table
 from retrieval.surfaces.cli.run import answer, run
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def analytics(
 
     Analysts find the same figures in the database, as the view analytics_VIEW.
     """
-    from retrieval.surfaces.refused_values import age_or_time, time_of
+    from retrieval.surfaces.since import age_or_time, time_of
 
     if as_json and as_csv:
         raise InvalidRequestError("give --json or --csv, not both")
@@ -101,8 +101,8 @@ def rows_of(result: AnalyticsTable) -> Iterator[str | Table]:
     from rich.measure import Measurement
 
     rows = [list(map(_cell, values)) for values in result.values]
-    used = [place for place, _ in enumerate(result.columns) if any(row[place] not in (None, "", {}) for row in rows)]
-    names = [result.columns[place] for place in used]
+    used = [place for place, _ in enumerate(result.columns) if any(row[place] not in (None, "") for row in rows)]
+    names = [plain_name(result.columns[place]) for place in used]
     cells = [[row[place] for place in used] for row in rows]
     out, whole = console(), table(names, cells)
     if Measurement.get(out, out.options.update(width=_ANY_WIDTH), whole).maximum <= out.width:
@@ -115,6 +115,8 @@ def rows_of(result: AnalyticsTable) -> Iterator[str | Table]:
 
 
 def _cell(value: Any) -> object:
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False) if value else None
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 

@@ -165,7 +165,7 @@ def compare(
     from retrieval.services.compare import ProfileComparison, compare_interleaved, compare_profiles, named_profile
     from retrieval.surfaces.cli.output import console, print_json
     from retrieval.surfaces.cli.run import run
-    from retrieval.surfaces.refused_values import since_of
+    from retrieval.surfaces.since import since_of
 
     start = since_of(since, datetime.now(UTC))
 

@@ -13,7 +13,16 @@ import typer
 from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, State, complete_collection, state_of
-from retrieval.surfaces.cli.output import NO_COLLECTIONS, console, count, plain, print_json, short_space, table
+from retrieval.surfaces.cli.output import (
+    NO_COLLECTIONS,
+    console,
+    count,
+    facts_line,
+    plain,
+    print_json,
+    short_space,
+    table,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -257,5 +266,4 @@ def recall_text(status: CollectionStatus) -> str | None:
 
 def _run_cells(run: JobRun) -> tuple[object, ...]:
     seconds = None if run.seconds is None else f"{run.seconds:.1f}"
-    details = ", ".join(f"{name} {value}" for name, value in run.details.items() if not isinstance(value, list))
-    return run.job, run.started_at, seconds, run.outcome, details
+    return run.job, run.started_at, seconds, run.outcome, facts_line(run.details)

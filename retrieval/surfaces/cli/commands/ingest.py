@@ -30,7 +30,17 @@ from retrieval.surfaces.cli.ingest_documents import (
     warn_cut,
 )
 from retrieval.surfaces.cli.options import CollectionName, Json, State, filterable_of, schema_of, state_of
-from retrieval.surfaces.cli.output import Step, console, count, plain, print_json, progress, report_pending, table
+from retrieval.surfaces.cli.output import (
+    Step,
+    console,
+    count,
+    plain,
+    plain_name,
+    print_json,
+    progress,
+    report_pending,
+    table,
+)
 from retrieval.surfaces.cli.run import CONTINUES, run
 
 if TYPE_CHECKING:
@@ -345,7 +355,7 @@ _IDS_MADE = (
 
 def summary_table(report: IngestReport) -> object:
     """The counts of a run, one per row."""
-    counts = {name: value for name, value in report.as_dict().items() if isinstance(value, int)}
+    counts = {plain_name(name): value for name, value in report.as_dict().items() if isinstance(value, int)}
     return table(["items", "count"], counts.items())
 
 

@@ -15,6 +15,7 @@ from retrieval.surfaces.cli.options import (
     JsonLines,
     OneCollection,
     State,
+    check_terminal,
     complete_job,
     confirm,
     examples,
@@ -25,7 +26,9 @@ from retrieval.surfaces.cli.output import (
     Step,
     console,
     count,
+    facts_line,
     plain,
+    plain_name,
     print_json,
     progress,
     report_pending,
@@ -95,7 +98,7 @@ def show_line(report: RunReport) -> None:
 
 def sentence(report: RunReport) -> str:
     """``embed tickets (tenant acme): done (embedded 300, pending 0)``."""
-    details = ", ".join(f"{name} {value}" for name, value in report.details.items() if not isinstance(value, list))
+    details = facts_line(report.details)
     tenant = "" if report.tenant is None else f" (tenant {report.tenant})"
     notes = "".join(f"; {note}" for note in report.details.get("notes", []))
     return f"{report.job} {report.collection}{tenant}: {report.outcome}{f' ({details})' if details else ''}{notes}"
@@ -256,7 +259,8 @@ def reembed(
     *,
     collection: CollectionName,
     action: Annotated[
-        ReembedAction, typer.Argument(help="The action on the re-embedding in progress.")
+        ReembedAction,
+        typer.Argument(metavar="ACTION", help="The action on the re-embedding in progress; run does a worker's part."),
     ] = ReembedAction.STATUS,
     to: Annotated[
         str | None,
@@ -300,12 +304,14 @@ def reembed(
     async def work(platform: Platform) -> tuple[ReembeddingCost | None, Reembedding | None]:
         if to is None:
             return None, await _run_action(platform, collection, action)
+        question = f"Begin to re-embed {collection:.80}?"
+        check_terminal(question, yes=yes or dry_run, as_json=as_json)
         cost = await platform.reembed_cost(collection, to=to, price=price, **pace)
         if not as_json:
             console().print(_cost_table(cost))
         if dry_run:
             return cost, None
-        confirm(f"Begin to re-embed {collection:.80}?", yes=yes, as_json=as_json)
+        confirm(question, yes=yes, as_json=as_json)
         begun = await platform.reembed(collection, to=to, switch=switch, batch_texts=batch, keep_days=keep_days, **pace)
         return cost, begun if background else await _run_action(platform, collection, ReembedAction.RUN)
 
@@ -362,8 +368,11 @@ def _reembedding_table(state: Reembedding) -> Table:
             "state": f"{state.state.value}{', paused' if state.is_paused else ''}",
             "switches": state.switching.value,
             "items": f"{state.items:,}{f', of which {state.pending:,} wait' if state.pending else ''}",
-            "paid": f"{state.paid_texts:,} texts, {state.paid_tokens:,} tokens, {state.spent_today:,} of them today",
-            **{name.replace("_", " "): f"{value}" for name, value in comparison.items() if value is not None},
+            "paid": f"{state.paid_texts:,} texts, {state.paid_tokens:,} tokens",
+            "budget of today": None
+            if state.tokens_a_day is None
+            else f"{state.spent_today:,} of {state.tokens_a_day:,} tokens spent, former re-embeddings included",
+            **{plain_name(name): value for name, value in comparison.items()},
             "note": state.note or None,
             "switched at": None if state.switched_at is None else f"{state.switched_at:%Y-%m-%d %H:%M} UTC",
             "former space removed at": None if state.removes_at is None else f"{state.removes_at:%Y-%m-%d %H:%M} UTC",

@@ -93,7 +93,7 @@ def create(
         )
 
     def to_json(new_key: NewApiKey) -> dict[str, Any]:
-        return {"text": new_key.text, **new_key.key.as_dict()}
+        return {"key": new_key.text, **new_key.key.as_dict()}
 
     new_key = answer(context, work, lambda new_key: new_key.text, as_json=as_json, to_json=to_json)
     if not as_json:
@@ -152,7 +152,7 @@ def _row(key: ApiKey, now: datetime) -> list[object]:
 def _expiry(text: str | None, now: datetime) -> datetime | None:
     from datetime import timedelta
 
-    from retrieval.surfaces.refused_values import age_or_time
+    from retrieval.surfaces.since import age_or_time
 
     if text is None:
         return None

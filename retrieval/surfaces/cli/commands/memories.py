@@ -131,7 +131,7 @@ def remember(
     messages change nothing.
     """
     from retrieval.domain.errors import UnknownCollectionError
-    from retrieval.surfaces.refused_values import time_of
+    from retrieval.surfaces.since import time_of
 
     occurred_at = None if at is None else time_of("--at", at)
     messages = messages_of(file)

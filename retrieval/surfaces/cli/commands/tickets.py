@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from retrieval.surfaces.cli.options import Json, collection_option, examples
-from retrieval.surfaces.cli.output import count
+from retrieval.surfaces.cli.output import cell_text, count, plain_name
 from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
@@ -43,10 +43,10 @@ def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """A line for each fact; the facts of a mapping follow its name, indented."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            yield f"{name}:"
-            yield from (f"  {inner or 'none'}: {number}" for inner, number in value.items())
+            yield f"{plain_name(name)}:"
+            yield from (f"  {inner or 'none'}: {cell_text(number)}" for inner, number in value.items())
         else:
-            yield f"{name}: {value}"
+            yield f"{plain_name(name)}: {cell_text(value)}"
 
 
 def _parts(ticket: SimilarTicket) -> str:
@@ -245,8 +245,8 @@ def _validate(model: Callable[..., T], **options: object) -> T:
     """The pydantic model of the options. Raises ``InvalidRequestError``, which names the option."""
     from pydantic import ValidationError
 
+    from retrieval.domain.checks import refusal_of
     from retrieval.domain.errors import InvalidRequestError
-    from retrieval.surfaces.refused_values import refusal_of
 
     try:
         return model(**{name: value for name, value in options.items() if value is not None})

@@ -29,7 +29,7 @@ from retrieval.surfaces.http.models import AnswerPart, Sent
 from retrieval.surfaces.http.problems import RefusalError
 from retrieval.surfaces.http.readiness import HOLDS_SECONDS, ReadinessCheck
 from retrieval.surfaces.http.service import Service
-from retrieval.surfaces.refused_values import age_or_time, time_of
+from retrieval.surfaces.since import age_or_time, time_of
 
 
 class Live(AnswerPart, examples=[{"status": "alive"}]):

@@ -108,6 +108,23 @@ async def test_each_request_is_one_line(client: AsyncClient, log_lines: Lines) -
     assert "zweistromland" not in "".join(log_lines.lines)
 
 
+@pytest.mark.parametrize(
+    ("path", "route", "status"),
+    [
+        ("/", "/", 200),
+        ("/docs", "/docs", 200),
+        ("/console/search", "/console/search", 200),
+        ("/v1/collections/a%2Fb", "/v1/collections/{name}", 404),
+    ],
+)
+async def test_each_page_and_any_name_has_its_route(
+    client: AsyncClient, log_lines: Lines, path: str, route: str, status: int
+) -> None:
+    """Pages are not operations of the description, and a slash in a name changes the path on the way."""
+    await client.get(path)
+    assert [(line["route"], line["status"]) for line in log_lines.of("retrieval.access")] == [(route, status)]
+
+
 async def test_log_lines_of_a_request_have_its_id(client: AsyncClient, log_lines: Lines) -> None:
     """Also a client's own id."""
     await client.post("/probe/docs/search", params={"q": "x"}, headers={"X-Request-ID": "mine-1"})

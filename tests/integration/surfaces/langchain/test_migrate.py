@@ -247,7 +247,7 @@ def test_missing_or_incompatible_sources_are_reported(docs: Source, sync_collect
         copied(docs, docs.store(name="docs"), sync_collection)
     docs.url = url
     docs.connection.execute("UPDATE langchain_pg_embedding SET embedding = '[1,2,3]' WHERE id = 'd4'")
-    with pytest.raises(WrongDimensionError, match=r"'d4': the vector has 3 dimensions"):
+    with pytest.raises(WrongDimensionError, match=r"the vector of 'd4' has 3 dimensions"):
         copied(docs, docs.store(name="docs"), sync_collection)
 
 

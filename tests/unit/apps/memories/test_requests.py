@@ -49,7 +49,7 @@ def test_the_filter_names_the_project_and_other_requested_fields() -> None:
         (lambda: checked_moment(datetime(2026, 5, 1)), "with a time zone"),  # noqa: DTZ001 - that is the error
         (lambda: checked_moment(datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))), "years 1 to 9999"),
         (lambda: checked_match("only"), "it must be 'filter' or 'prefer'"),
-        (lambda: chosen_profile("magic", None), "there is no strategy 'magic'; there are keyword, entity, recency"),
+        (lambda: chosen_profile("magic", None), "there is no strategy 'magic'; .* There are: keyword, entity, recency"),
         (lambda: chosen_profile("hybrid", Profile()), "ranked by signals"),
         (lambda: related_types(" "), "name a kind of task"),
     ],

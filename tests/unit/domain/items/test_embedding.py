@@ -66,10 +66,10 @@ def test_huge_and_tiny_vectors_keep_their_direction() -> None:
 @pytest.mark.parametrize(
     ("row", "error", "message"),
     [
-        ([1, 2], WrongDimensionError, "'b'?.*2 dimensions.*has 3|inhomogeneous|same length"),
-        ([1, float("nan"), 0], InvalidVectorError, "'b': the vector holds NaN"),
-        ([1, float("inf"), 0], InvalidVectorError, "'b': the vector holds NaN or infinity"),
-        ([0, 0, 0], InvalidVectorError, "'b': the vector is zero"),
+        ([1, 2], WrongDimensionError, "of b .*2 dimensions.*has 3|inhomogeneous|same length"),
+        ([1, float("nan"), 0], InvalidVectorError, "the vector of b holds NaN"),
+        ([1, float("inf"), 0], InvalidVectorError, "the vector of b holds NaN or infinity"),
+        ([0, 0, 0], InvalidVectorError, "the vector of b is zero"),
     ],
 )
 def test_a_vector_that_cannot_be_ranked_is_refused_with_its_key(

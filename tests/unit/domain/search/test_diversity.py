@@ -279,5 +279,5 @@ def test_a_profile_spells_it_in_json() -> None:
     assert profile.as_dict()["refining"] == {"share": 0.25}
     assert Profile.from_dict(profile.as_dict()) == profile
     assert Profile.from_dict({"legs": {"dense": 1}}).refining.is_off
-    with pytest.raises(InvalidProfileError, match="refining has no 'shares'; its parts are share"):
+    with pytest.raises(InvalidProfileError, match="Refining has no argument 'shares'; did you mean 'share'"):
         Profile.from_dict({"legs": {"dense": 1}, "refining": {"shares": 1}})

@@ -25,7 +25,7 @@ UNION = Fusion(kind=FusionKind.UNION)
         ({"legs": {"dense": -1.0}}, "at least 0"),
         ({"legs": {"dense": float("nan")}}, "at least 0"),
         ({"legs": {"dense": True}}, "must be a number"),
-        ({"legs": {"densse": 1.0}}, "no leg 'densse'; the legs are dense, lexical"),
+        ({"legs": {"densse": 1.0}}, "no leg 'densse'; did you mean 'dense'. There are: dense, lexical"),
         ({"depth": 0}, "1 to 1000"),
         ({"depth": 1001}, "1 to 1000"),
         ({"signals": (Recency(weight=1),)}, "need the fusion 'union'"),
@@ -120,7 +120,7 @@ def test_missing_fields_of_a_stored_profile_have_defaults() -> None:
 
 def test_a_part_that_no_profile_has_is_named() -> None:
     """The message lists the parts."""
-    with pytest.raises(InvalidProfileError, match="a profile has no 'boost'; its parts are legs, fusion"):
+    with pytest.raises(InvalidProfileError, match="Profile has no argument 'boost'; there are: legs, fusion"):
         Profile.from_dict({"legs": {"lexical": 1.0}, "boost": 2})
 
 
@@ -128,8 +128,8 @@ def test_a_part_that_no_profile_has_is_named() -> None:
     ("part", "value", "reason"),
     [
         ("fusion", "rrf", "fusion is an object of kind, k, not 'rrf'"),
-        ("fusion", {"kind": "zz"}, "there is no fusion 'zz'; there are rrf, weighted_sum, union"),
-        ("fusion", {"kind": "rrf", "kk": 3}, "fusion has no 'kk'; its parts are kind, k"),
+        ("fusion", {"kind": "zz"}, "there is no fusion 'zz'; there are: rrf, weighted_sum, union"),
+        ("fusion", {"kind": "rrf", "kk": 3}, "Fusion has no argument 'kk'; did you mean 'k'. There are: kind, k"),
         ("diversity", 3, "diversity is an object of collapse_above, relevance_share, not 3"),
         ("legs", ["dense"], "a profile names its legs"),
     ],

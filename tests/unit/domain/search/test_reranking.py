@@ -51,7 +51,7 @@ def test_a_profile_is_stored_and_read_with_its_reranking() -> None:
         ({"model": ""}, "rerank model"),
         ({"model": 7}, "rerank model"),
         ({"model": "a\nb"}, "rerank model"),
-        ({"key": "secret"}, "its parts are model, candidates, milliseconds, weight"),
+        ({"key": "secret"}, "there are: model, candidates, milliseconds, weight"),
         (True, "is an object of"),
         ("cohere", "is an object of"),
     ],

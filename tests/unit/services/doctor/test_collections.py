@@ -75,7 +75,8 @@ def test_pending_work_without_a_worker_is_more_severe() -> None:
     [
         (None, {"ann_index": None}, "no index", "retrieval jobs run indexes --collection tickets"),
         (hnsw(bytes=90 << 20), {}, "twice as many bytes", "retrieval reindex tickets"),
-        (hnsw(), {"documents": 60_000}, "at another size", "retrieval jobs run indexes --collection tickets"),
+        (hnsw(), {"documents": 60_000}, "when the collection was small", "retrieval reindex tickets"),
+        (hnsw(), {"documents": 45_000}, "at another size", "retrieval jobs run indexes --collection tickets"),
         (
             hnsw(),
             {"index_kind": IndexKind.QUANTISED},
@@ -87,6 +88,12 @@ def test_pending_work_without_a_worker_is_more_severe() -> None:
             {"index_kind": IndexKind.QUANTISED, "ann_index": USELESS},
             "finds too few of the nearest",
             "retrieval collections index tickets full",
+        ),
+        (
+            hnsw(bytes=90 << 20),
+            {"documents": 100_000, "ann_index": AnnIndex(rows=100_000, index_bytes=90 << 20, effort_10=1001)},
+            "finds too few of the nearest",
+            "retrieval collections split tickets --parts 4",
         ),
         (hnsw(), {"documents": 300}, "not needed", "retrieval jobs run indexes --collection tickets"),
         (hnsw(), {"parts": 4}, "to other parts", "retrieval jobs run indexes --collection tickets"),

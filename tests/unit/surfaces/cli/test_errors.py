@@ -28,6 +28,26 @@ def test_wrong_usage_exits_with_2_and_says_where_help_is() -> None:
     assert (line, code) == ("error: Invalid value: no such option (see: retrieval --help)", 2)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["search", "notes", "x", "-n", "few"], "--limit: must be a whole number, not 'few' (see: "),
+        (["reembed", "notes", "--price", "cheap"], "--price: must be a number, not 'cheap' (see: "),
+        (["serve", "--port", "99999"], "--port: must be 65535 or less, not '99999' (see: "),
+        (
+            ["search", "notes", "why", "is", "it"],
+            "too many arguments: is it; put several words in quotation marks",
+        ),
+        (["reembed", "notes", "begin"], "ACTION: 'begin' is not one of 'status', 'run', 'pause',"),
+    ],
+)
+def test_a_refused_value_is_told_by_its_option_and_what_is_allowed(arguments: list[str], message: str) -> None:
+    """In the words of the other surfaces, not in those of the library that reads it."""
+    error = CliRunner().invoke(app, arguments, standalone_mode=False).exception
+    assert error is not None
+    assert error_line(error)[0].startswith(f"error: {message}")
+
+
 def test_a_missing_command_is_named() -> None:
     """Typer has no message for a missing command, because it shows the help instead."""
     error = CliRunner().invoke(app, ["memories"], standalone_mode=False).exception

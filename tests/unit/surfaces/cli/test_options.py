@@ -31,7 +31,7 @@ def test_no_leg_at_all_is_refused(text: str) -> None:
 
 def test_an_unknown_leg_is_refused_with_those_there_are() -> None:
     """The message names the legs."""
-    with pytest.raises(InvalidProfileError, match="the legs are dense, lexical"):
+    with pytest.raises(InvalidProfileError, match="there are: dense, lexical"):
         legs_of("dense,bm25")
 
 

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from retrieval.domain.checks import text_fault
-from retrieval.surfaces.cli.output import cell_text, console, count, plain, print_json, short_space, table
+from retrieval.surfaces.cli.output import cell_text, console, count, facts_line, plain, print_json, short_space, table
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
@@ -29,6 +29,12 @@ def test_scripts_and_emoji_stay_whole() -> None:
 def test_values_are_shown_alike_in_every_table(value: object, text: str) -> None:
     """Whole numbers have separators, fractions four digits."""
     assert cell_text(value) == text
+
+
+def test_facts_are_told_in_plain_words() -> None:
+    """Without the names and values of Python; lists are for JSON."""
+    facts = {"job_runs": 1200, "is_exact": True, "overlap": 0.5, "reason": "better", "notes": ["a"], "last": None}
+    assert facts_line(facts) == "job runs 1,200, exact yes, overlap 0.5000, reason better, last –"
 
 
 def test_numbers_stand_on_the_right() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
 from retrieval import Settings
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.http.limits import Limits, check_length
 from retrieval.surfaces.http.problems import BodyTooLargeError
 
@@ -69,5 +69,5 @@ def test_origins_are_read_from_a_list() -> None:
 @pytest.mark.parametrize("origin", ["*", "a.example", "https://a.example/path", "https://user@a.example", "ftp://a"])
 def test_an_invalid_origin_is_refused(origin: str) -> None:
     """Above all the star, which would let every page in."""
-    with pytest.raises(ValidationError, match="is not an origin"):
+    with pytest.raises(InvalidRequestError, match="is not an origin"):
         Settings().changed(http_cors_origins=origin)

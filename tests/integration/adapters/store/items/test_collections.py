@@ -83,7 +83,7 @@ async def test_removed_declarations_leave_no_row_and_filters_still_work(platform
 @pytest.mark.parametrize("kind", ["texts", "", None, 3])
 async def test_a_type_that_there_is_not_is_refused(platform: Platform, kind: Any) -> None:
     """The message lists the types, and no collection is created."""
-    with pytest.raises(InvalidRequestError, match="there are text, number, boolean, time"):
+    with pytest.raises(InvalidRequestError, match="here are: text, number, boolean, time"):
         await platform.collection("docs", filterable={"hours": kind})
     assert await platform.collections() == []
 

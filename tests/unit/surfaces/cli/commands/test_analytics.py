@@ -46,8 +46,8 @@ def test_rows_that_fit_are_a_table(capsys: pytest.CaptureFixture[str], monkeypat
     monkeypatch.setenv("COLUMNS", "200")
     show(rows_of(TABLE))
     names, _, row = capsys.readouterr().out.splitlines()
-    assert names.split() == ["query", "retrieved_at", "day", "notes", "condition", "id"]
-    assert "a, b    2026-03-02 10:30   2026-03-02   x, y    {'n': 1}" in row
+    assert names.split() == ["query", "retrieved", "at", "day", "notes", "condition", "id"]
+    assert 'a, b    2026-03-02 10:30   2026-03-02   x, y    {"n": 1}' in row
 
 
 def test_rows_that_do_not_fit_are_lists(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,6 +57,6 @@ def test_rows_that_do_not_fit_are_lists(capsys: pytest.CaptureFixture[str], monk
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["row", "1", "value"] in lines
     assert ["row", "2", "value"] in lines
-    assert lines.count(["retrieved_at", "2026-03-02", "10:30"]) == 2
+    assert lines.count(["retrieved", "at", "2026-03-02", "10:30"]) == 2
     show(rows_of(TABLE))
     assert capsys.readouterr().out.split()[:2] == ["column", "value"]
