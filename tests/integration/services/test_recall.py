@@ -129,7 +129,10 @@ async def test_a_measurement_of_a_later_time_hides_no_samples(
     await sampled(platform, target, vectors)
     await measure_recall(platform.workplace, target)
     async with platform.database.transaction(platform.tenant_id) as connection:
-        await connection.execute("UPDATE recall_measurements SET measured_at = measured_at + interval '1 year'")
+        await connection.execute(
+            "UPDATE recall_measurements "
+            "SET measured_at = (measured_at AT TIME ZONE 'UTC' + interval '1 year') AT TIME ZONE 'UTC'"
+        )
     assert await is_recall_in_question(platform.workplace, target)
 
 
