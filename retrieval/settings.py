@@ -131,6 +131,9 @@ def _shared_setting(*names: str) -> Any:
     return Field(default=None, validation_alias=AliasChoices(f"RETRIEVAL_{names[0]}", *names))
 
 
+_WHICH_DATA = frozenset({"database_url", "database_schema", "tenant"})
+
+
 class Settings(BaseSettings):
     """The settings, each as ``RETRIEVAL_<NAME>`` in the environment.
 
@@ -308,12 +311,6 @@ class Settings(BaseSettings):
         EmbedderName.parse(value)
         return value
 
-    @field_validator("home", "llm", "reranker", mode="before")
-    @classmethod
-    def _given_or_default(cls, value: Any, info: ValidationInfo) -> Any:
-        # Container files set unused variables to empty values.
-        return cls.model_fields[str(info.field_name)].default if value == "" else value
-
     @field_validator("read_database_urls", mode="before")
     @classmethod
     def _read_urls(cls, value: Any) -> Any:
@@ -336,7 +333,6 @@ class Settings(BaseSettings):
     def _usable_token(cls, value: SecretStr | None) -> SecretStr | None:
         token = "" if value is None else value.get_secret_value().strip()
         if not token:
-            # Container files set unused variables to empty values.
             return None
         if len(token) < MIN_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError(
@@ -372,6 +368,13 @@ class Settings(BaseSettings):
         if not value or "\x00" in value or len(value.encode()) > 512:
             raise ValueError("a tenant's name has 1 to 512 bytes")
         return value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _given_or_default(cls, value: Any, info: ValidationInfo) -> Any:
+        # Container files set unused variables to empty values. An empty value never selects other data.
+        name = str(info.field_name)
+        return cls.model_fields[name].default if value == "" and name not in _WHICH_DATA else value
 
 
 def _check_cron(job: str, cron: str) -> None:

@@ -74,6 +74,7 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("DATABASE_URL", ""),
         ("SCHEMA", ""),
         ("SCHEMA", "x" * 51),
         ("SCHEMA", "pg_mine"),
@@ -188,10 +189,11 @@ def test_changed_settings_are_those_that_were_read(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_variable_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compose files set empty values for missing variables. An empty home was the current directory."""
-    monkeypatch.setenv("RETRIEVAL_LLM", "")
-    monkeypatch.setenv("RETRIEVAL_HOME", "")
-    assert (Settings().llm, Settings().home) == ("none", None)
+    """Compose files set empty values for missing variables. Only those that select the data are refused then."""
+    default = Settings()
+    for name in Settings.model_fields.keys() - {"database_url", "database_schema", "tenant"}:
+        monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", "")
+    assert Settings() == default
 
 
 @pytest.mark.parametrize(
