@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -86,11 +85,9 @@ class EmbedderName:
         """Reads ``kind``, ``kind:model``, ``kind:url`` or ``kind:model@url``. Raises ``ValueError``."""
         kind, _, rest = text.strip().partition(":")
         if kind not in (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS):
-            kinds = ", ".join((*EMBEDDERS, *SERVICES, f"{SENTENCE_TRANSFORMERS}:MODEL"))
-            similar = difflib.get_close_matches(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS), 1)
-            suggestion = f"did you mean {similar[0]!r}? " if similar else ""
+            kinds = choices_hint(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS))
             problem = f"there is no embedder {kind!r:.40}" if kind else f"{text!r:.40} does not name an embedder"
-            raise ValueError(f"{problem}; {suggestion}there are {kinds}, some with a model: ollama:bge-m3")
+            raise ValueError(f"{problem}; {kinds}; some with a model: ollama:bge-m3")
         if rest and kind in EMBEDDERS:
             raise ValueError(f"{kind} has one model; leave {rest!r:.80} out")
         match = re.fullmatch(r"(?P<model>.*?)@?(?P<url>https?://\S*)?", rest)

@@ -125,8 +125,9 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("olama:bge-m3", "did you mean 'ollama'?"),
-        (":", "':' does not name an embedder; there are"),
+        ("olama:bge-m3", "did you mean 'ollama'? There are: auto, "),
+        ("MINILM", "there is no embedder 'MINILM'; did you mean 'minilm'? There are: auto, "),
+        (":", "':' does not name an embedder; there are: auto, "),
         (
             "openai-compatible:m@127.0.0.1:9922/v1",
             "address begins with http:// or https://: openai-compatible:MODEL@http",
