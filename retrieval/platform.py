@@ -627,7 +627,7 @@ class Platform:
         """
         from retrieval.jobs.registry import job_named
         from retrieval.jobs.run import ELSEWHERE, FAILED, run_job
-        from retrieval.services.reembed import change, look_at, wait_for_switch
+        from retrieval.services.reembed import change, look_at, no_reembedding, wait_for_switch
 
         check_flags(wait=wait)
         target = await self._job_target(collection)
@@ -641,10 +641,7 @@ class Platform:
                 await wait_for_switch(self.workplace, target, SWITCH_SECONDS)
         state = await look_at(self.workplace, target)
         if state is None:
-            raise InvalidRequestError(
-                f"collection {collection!r} has no re-embedding; "
-                f"begin one with: retrieval reembed {collection} --to SPACE"
-            )
+            raise no_reembedding(collection)
         return state
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -86,11 +85,9 @@ class EmbedderName:
         """Reads ``kind``, ``kind:model``, ``kind:url`` or ``kind:model@url``. Raises ``ValueError``."""
         kind, _, rest = text.strip().partition(":")
         if kind not in (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS):
-            kinds = ", ".join((*EMBEDDERS, *SERVICES, f"{SENTENCE_TRANSFORMERS}:MODEL"))
-            similar = difflib.get_close_matches(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS), 1)
-            suggestion = f"did you mean {similar[0]!r}? " if similar else ""
+            kinds = choices_hint(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS))
             problem = f"there is no embedder {kind!r:.40}" if kind else f"{text!r:.40} does not name an embedder"
-            raise ValueError(f"{problem}; {suggestion}there are {kinds}, some with a model: ollama:bge-m3")
+            raise ValueError(f"{problem}; {kinds}; some with a model: ollama:bge-m3")
         if rest and kind in EMBEDDERS:
             raise ValueError(f"{kind} has one model; leave {rest!r:.80} out")
         match = re.fullmatch(r"(?P<model>.*?)@?(?P<url>https?://\S*)?", rest)
@@ -129,6 +126,9 @@ _Origin = Annotated[str, AfterValidator(_usable_origin)]
 def _shared_setting(*names: str) -> Any:
     """A setting that is also read from the variables that other programs use."""
     return Field(default=None, validation_alias=AliasChoices(f"RETRIEVAL_{names[0]}", *names))
+
+
+_WHICH_DATA = frozenset({"database_url", "database_schema", "tenant"})
 
 
 class Settings(BaseSettings):
@@ -308,12 +308,6 @@ class Settings(BaseSettings):
         EmbedderName.parse(value)
         return value
 
-    @field_validator("home", "llm", "reranker", mode="before")
-    @classmethod
-    def _given_or_default(cls, value: Any, info: ValidationInfo) -> Any:
-        # Container files set unused variables to empty values.
-        return cls.model_fields[str(info.field_name)].default if value == "" else value
-
     @field_validator("read_database_urls", mode="before")
     @classmethod
     def _read_urls(cls, value: Any) -> Any:
@@ -336,7 +330,6 @@ class Settings(BaseSettings):
     def _usable_token(cls, value: SecretStr | None) -> SecretStr | None:
         token = "" if value is None else value.get_secret_value().strip()
         if not token:
-            # Container files set unused variables to empty values.
             return None
         if len(token) < MIN_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token:
             raise ValueError(
@@ -372,6 +365,13 @@ class Settings(BaseSettings):
         if not value or "\x00" in value or len(value.encode()) > 512:
             raise ValueError("a tenant's name has 1 to 512 bytes")
         return value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _given_or_default(cls, value: Any, info: ValidationInfo) -> Any:
+        # Container files set unused variables to empty values. An empty value never selects other data.
+        name = str(info.field_name)
+        return cls.model_fields[name].default if value == "" and name not in _WHICH_DATA else value
 
 
 def _check_cron(job: str, cron: str) -> None:

@@ -394,6 +394,8 @@ def check_fields(condition: Filter | None, types: Mapping[str, Collection[str]],
         first, *inner = name.split(".")
         if inner and first in names and "/" not in name:
             near = [f"/{'/'.join((first, *inner))}"]
+        elif name == "id":
+            near = ["item_id"]
         else:
             near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"

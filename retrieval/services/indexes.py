@@ -177,7 +177,7 @@ def _away(nearest: Sequence[Sequence[float]]) -> float:
 
     A unit vector moved by a, at a right angle, has the similarity 1 / √(1 + a²) to where it was.
     """
-    similarity = median([scores[-1] for scores in nearest])
+    similarity = min(median([scores[-1] for scores in nearest]), 1.0)  # rounded, that of equal vectors may exceed 1
     return _LEAST_AWAY if similarity <= 0 else min(max(math.sqrt(1 / similarity**2 - 1), _LEAST_AWAY), _MOST_AWAY)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -316,9 +317,19 @@ async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
         raise InvalidRequestError(f"there is no action {action!r:.40} of a re-embedding; {known}")
     if not is_done:
         row = await find_reembedding(*place.where)
-        how = "there is none" if row is None else f"it is {row.state.value}"
-        others = "" if row is None else f"; possible now: {', '.join(possible_actions(row)) or 'to begin another one'}"
-        raise InvalidRequestError(f"the re-embedding of {name!r} cannot do {action!r} now: {how}{others}")
+        if row is None:
+            raise no_reembedding(name)
+        others = ", ".join(possible_actions(row)) or "to begin another one"
+        raise InvalidRequestError(
+            f"the re-embedding of {name!r} cannot do {action!r} now: it is {row.state.value}; possible now: {others}"
+        )
+
+
+def no_reembedding(name: str) -> InvalidRequestError:
+    """The error for a collection without a re-embedding."""
+    return InvalidRequestError(
+        f"collection {name!r} has no re-embedding; begin one with: retrieval reembed {shlex.quote(name)} --to SPACE"
+    )
 
 
 _REMOVING = {

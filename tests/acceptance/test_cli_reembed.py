@@ -55,6 +55,8 @@ async def test_the_worked_example(program: Program) -> None:
         assert "overlap" in answers[0]
         assert "of 20,000 tokens spent" in answers[0]
         assert "switched" in outputs["switch"]
+        assert "when asked" in answers[0]
+        assert "when asked" not in outputs["switch"], "it waits no longer"
         assert "connection timeout" in outputs["connection timeout"]
         assert "done" in outputs["run"]
         assert (await asyncio.to_thread(moving.json, "collections"))[0]["space"] == "openai-compatible/big (3072)"

@@ -74,6 +74,7 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("DATABASE_URL", ""),
         ("SCHEMA", ""),
         ("SCHEMA", "x" * 51),
         ("SCHEMA", "pg_mine"),
@@ -124,8 +125,9 @@ def test_an_embedder_is_named_with_its_model_and_address(text: str, kind: str, m
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("olama:bge-m3", "did you mean 'ollama'?"),
-        (":", "':' does not name an embedder; there are"),
+        ("olama:bge-m3", "did you mean 'ollama'? There are: auto, "),
+        ("MINILM", "there is no embedder 'MINILM'; did you mean 'minilm'? There are: auto, "),
+        (":", "':' does not name an embedder; there are: auto, "),
         (
             "openai-compatible:m@127.0.0.1:9922/v1",
             "address begins with http:// or https://: openai-compatible:MODEL@http",
@@ -188,10 +190,11 @@ def test_changed_settings_are_those_that_were_read(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_variable_that_is_set_to_nothing_is_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compose files set empty values for missing variables. An empty home was the current directory."""
-    monkeypatch.setenv("RETRIEVAL_LLM", "")
-    monkeypatch.setenv("RETRIEVAL_HOME", "")
-    assert (Settings().llm, Settings().home) == ("none", None)
+    """Compose files set empty values for missing variables. Only those that select the data are refused then."""
+    default = Settings()
+    for name in Settings.model_fields.keys() - {"database_url", "database_schema", "tenant"}:
+        monkeypatch.setenv(f"RETRIEVAL_{name.upper()}", "")
+    assert Settings() == default
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,8 @@ async def test_a_scan_says_what_it_cannot_do(docs: Collection) -> None:
     """A field that no item has, or a page of nothing, is an error and no empty answer."""
     with pytest.raises(UnknownFieldError, match="no item has a field 'levle'; did you mean 'level'"):
         await anext(docs.scan({"levle": 1}))
+    with pytest.raises(UnknownFieldError, match="no item has a field 'id'; did you mean 'item_id'"):
+        await anext(docs.scan({"id": "1"}))
     with pytest.raises(InvalidRequestError, match="batch is 0; it must be a whole number from 1 to 10000"):
         await anext(docs.scan(batch=0))
 

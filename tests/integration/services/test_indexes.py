@@ -21,6 +21,8 @@ from tests.support.database import SCHEMA, database_url
 from tests.support.searching import index_names
 
 SPACE = EmbeddingSpace(provider="test", model="indexes", dimensions=4)
+EQUAL = (4, 3, 3, 1)
+"""Normalised and rounded to half precision, its similarity to itself is 1.0007."""
 
 
 @pytest.fixture
@@ -59,6 +61,14 @@ async def test_a_large_one_gets_one_and_then_has_it(platform: Platform, collecti
     assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.BUILT
     assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.PRESENT
     assert (await collection.refresh()).ann_index
+
+
+async def test_an_index_of_equal_vectors_is_built(platform: Platform) -> None:
+    """As of many items with one text. Half precision rounds their similarity above 1, which has no distance."""
+    equal = await platform.collection("equal", space=SPACE)
+    await equal.add([{"_id": str(number)} for number in range(40)], embeddings=np.tile(EQUAL, (40, 1)))
+    stored = await equal.refresh()
+    assert await keep_index(platform.database, platform.tenant_id, stored, rows=40) is IndexOutcome.BUILT
 
 
 @not_on_a_cluster("the index that is made invalid here is the nodes' there")

@@ -435,8 +435,9 @@ async def test_windows_are_mixed_in_both_spaces(moving: Platform, platform: Plat
 async def test_impossible_actions_are_refused(moving: Platform, platform: Platform, counting: Counting) -> None:
     """With what to do next."""
     await fill(platform, 3)
-    with pytest.raises(InvalidRequestError, match="has no re-embedding"):
-        await platform.reembedding("docs")
+    for action in ("status", "switch", "rollback"):
+        with pytest.raises(InvalidRequestError, match="'docs' has no re-embedding; begin one with: retrieval"):
+            await platform.reembedding("docs", action)
     for refused in (platform.reembed, platform.reembed_cost):
         with pytest.raises(InvalidRequestError, match=r"is in the space .* already"):
             await refused("docs", to=HashingEmbedder().space)

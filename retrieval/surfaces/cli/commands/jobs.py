@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import (
@@ -366,9 +367,9 @@ def _reembedding_table(state: Reembedding) -> Table:
             "from": state.former,
             "to": state.target,
             "state": f"{state.state.value}{', paused' if state.is_paused else ''}",
-            "switches": state.switching.value,
+            "switches": state.switching.value if state.switched_at is None else None,
             "items": f"{state.items:,}{f', of which {state.pending:,} wait' if state.pending else ''}",
-            "paid": f"{state.paid_texts:,} texts, {state.paid_tokens:,} tokens",
+            "paid": f"{several(state.paid_texts, 'text')}, {several(state.paid_tokens, 'token')}",
             "budget of today": None
             if state.tokens_a_day is None
             else f"{state.spent_today:,} of {state.tokens_a_day:,} tokens spent, former re-embeddings included",

@@ -50,6 +50,7 @@ def direct(**values: Any) -> Feedback:
         {"at": datetime(2026, 3, 1)},  # noqa: DTZ001 - a time without a zone is what is refused
         {"at": "2026-03-01"},
         {"key": 7},
+        {"key": ""},
         {"retrieval_id": "not an identifier"},
         {"retrieval_id": None},
         {"collection": "docs"},
