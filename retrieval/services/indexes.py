@@ -126,10 +126,11 @@ async def measure_index(
     form: IndexForm | None = None,
     least: int = 0,
 ) -> AnnIndex | None:
-    """Measure the collection's index and store the result; None where there is nothing to measure.
+    """Measure the collection's index and store the result; None without an index.
 
-    ``form``: the form of a new index that now replaces the one that searches walk. ``least``: the least effort to
-    store, which live searches have shown to be needed.
+    An index of fewer than two vectors, such as one of items without text, gets the typical numbers. ``form``: the form
+    of a new index that now replaces the one that searches walk. ``least``: the least effort to store, which live
+    searches have shown to be needed.
     """
     space, known = collection.space, collection.ann_index
     if form is None and known is not None:
@@ -138,9 +139,21 @@ async def measure_index(
         return None
     sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES[10] + _COMPARED)
     index = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
-    if len(sample) < 2 or index is None:
+    if index is None:
         return None
+    numbers = AnnIndex(
+        rows=max(collection.documents, 1), index_bytes=index.bytes, is_quantised=form.is_quantised, parts=form.parts
+    )
     bench = _Bench(database, tenant_id, collection, space, form)
+    measured = await _measured(bench, sample, numbers, least) if len(sample) > 1 else numbers
+    async with database.transaction(tenant_id) as connection:
+        await keep_measured(connection, collection.collection_id, space.space_id, measured)
+    await keep_common_facets(database, tenant_id, collection.collection_id, space.space_id)
+    return measured
+
+
+async def _measured(bench: _Bench, sample: Sequence[tuple[str, Vector]], numbers: AnnIndex, least: int) -> AnnIndex:
+    """The index with the efforts and costs that the sampled vectors, with their ids, show."""
     vectors = [vector for _, vector in sample[: _QUERIES[10]]]
     # Approximate neighbours suffice, because only their distance is needed.
     near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
@@ -154,11 +167,8 @@ async def measure_index(
         effort, recall = await _effort(bench, queries[:number], true, least=max(enough, efforts[-1]))
         efforts.append(effort)
         recalls.append(recall)
-    measured = AnnIndex(
-        rows=max(collection.documents, 1),
-        index_bytes=index.bytes,
-        is_quantised=form.is_quantised,
-        parts=form.parts,
+    return replace(
+        numbers,
         effort_10=max(efforts[1], least),
         effort_100=max(efforts[2], least),
         effort_200=max(efforts[3], least),
@@ -166,10 +176,6 @@ async def measure_index(
         exact_row_us=await _exact_row_us(bench, queries[0], [item_id for item_id, _ in sample]),
         walk_row_us=await _walk_row_us(bench, queries[0]),
     )
-    async with database.transaction(tenant_id) as connection:
-        await keep_measured(connection, collection.collection_id, space.space_id, measured)
-    await keep_common_facets(database, tenant_id, collection.collection_id, space.space_id)
-    return measured
 
 
 def _away(nearest: Sequence[Sequence[float]]) -> float:

@@ -142,6 +142,16 @@ async def test_there_is_nothing_to_measure_without_an_index(platform: Platform, 
     assert (await collection.refresh()).ann_index is None
 
 
+async def test_an_index_without_vectors_is_kept_and_not_measured_again(platform: Platform) -> None:
+    """Items without text have no vectors; each of their writes would measure the index again."""
+    textless = await platform.collection("textless", space=SPACE)
+    await textless.add([{"_id": str(number)} for number in range(40)])
+    outcomes = [
+        await keep_index(platform.database, platform.tenant_id, await textless.refresh(), rows=40) for _ in range(2)
+    ]
+    assert outcomes == [IndexOutcome.BUILT, IndexOutcome.PRESENT]
+
+
 async def test_a_collection_that_shrinks_keeps_its_index_down_to_the_half_and_then_loses_it(
     platform: Platform, collection: Collection, admin: psycopg.AsyncConnection[Any]
 ) -> None:
