@@ -38,8 +38,8 @@ from server import running, settle
 
 from retrieval import Collection, EmbeddingSpace, Platform, connect
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.search.indexes import build_statement, drop_statement, hnsw_definition
-from retrieval.services.indexes import construction
+from retrieval.adapters.store.search.indexes import IndexForm, build_statement, drop_statement, hnsw_definition
+from retrieval.services.indexes import ef_construction
 from retrieval.settings import Settings
 
 RESULTS = Path(__file__).parent / "results"
@@ -158,8 +158,8 @@ async def _build(
 ) -> float:
     assert collection.space is not None  # noqa: S101 - it was made with one
     bits = collection.space.space.dimensions if is_quantised else None
-    built_with = construction(collection.documents, is_quantised=is_quantised)
-    definition = hnsw_definition(collection.collection_id, vector_schema, built_with, bits)
+    effort = ef_construction(IndexForm(is_quantised), collection.documents)
+    definition = hnsw_definition(collection.collection_id, vector_schema, effort, bits)
     begun = time.perf_counter()
     await connection.execute(build_statement("bench_again", schema, collection.space.table_name, definition).encode())
     seconds = time.perf_counter() - begun

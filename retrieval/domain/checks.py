@@ -48,7 +48,7 @@ def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = Fa
     """
     known = list(map(str, names))
     if not known:
-        return "there is none"
+        return "none exists"
     folded = {other.casefold(): other for other in reversed(known)}
     near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
     meant = f"did you mean {shortened(folded[near[0]])!r}? T" if near else "t"

@@ -36,9 +36,9 @@ from retrieval.adapters.store.search.indexes import (
     IndexIs,
     build_statement,
     collection_indexes,
-    construction_statement,
     drop_failed_builds,
     drop_statement,
+    ef_construction_statement,
     failed_builds,
     forget_measured,
     hnsw_definition,
@@ -281,17 +281,17 @@ class IndexOutcome(StrEnum):
 
 
 LARGE_ROWS = 50_000
-_CONSTRUCTION, _LARGE_CONSTRUCTION = 64, 128
+"""The number of rows from which the graph of an index, or of a part, is built with more effort."""
 
 
-def construction(rows: int, *, is_quantised: bool = False) -> int:
-    """``ef_construction`` of an index of that many rows. Pure.
+def ef_construction(form: IndexForm, documents: int) -> int:
+    """The effort with which the index of that many documents is built. Pure.
 
     With 64, pgvector's default, walks in a large graph need many times the effort, or miss whole neighbourhoods
     whatever their effort (docs/decisions/0048); a small graph is built faster, and finds as much. Many vectors share
     their distance in bits, so a quantised index always has 128.
     """
-    return _LARGE_CONSTRUCTION if is_quantised or rows >= LARGE_ROWS else _CONSTRUCTION
+    return 128 if form.is_quantised or documents // form.parts >= LARGE_ROWS else 64
 
 
 MOST_COMPARED = 450
@@ -420,15 +420,11 @@ def wanted_outcome(
         return IndexOutcome.REPLACED
     if not index.is_measured:
         return IndexOutcome.MEASURED
-    if _construction(form, index.rows) < _construction(form, documents):
+    if ef_construction(form, index.rows) < ef_construction(form, documents):
         return IndexOutcome.REBUILT
     if index.index_bytes and index_bytes / max(documents, 1) > MOVED * index.index_bytes / index.rows:
         return IndexOutcome.REBUILT
     return IndexOutcome.PRESENT if 1 / MOVED < documents / index.rows < MOVED else IndexOutcome.MEASURED
-
-
-def _construction(form: IndexForm, documents: int) -> int:
-    return construction(documents // form.parts, is_quantised=form.is_quantised)
 
 
 def wants_bits(collection: StoredCollection) -> bool:
@@ -531,8 +527,8 @@ def _build_of(database: Database, collection: StoredCollection, space: StoredSpa
     form = wanted_form(collection)
     bits = space.space.dimensions if form.is_quantised else None
     vector_schema = database.facts.vector_schema or "public"
-    built_with = _construction(form, collection.documents)
-    definition = hnsw_definition(collection.collection_id, vector_schema, built_with, bits, part=part, parts=form.parts)
+    effort = ef_construction(form, collection.documents)
+    definition = hnsw_definition(collection.collection_id, vector_schema, effort, bits, part=part, parts=form.parts)
     return build_statement(name, database.names.schema, space.table_name, definition)
 
 
@@ -540,10 +536,10 @@ async def _rebuild(
     database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
 ) -> IndexOutcome:
     schema, form = database.names.schema, wanted_form(collection)
+    effort = ef_construction(form, collection.documents)
     async with _builder(database, collection.documents // form.parts, space.space.dimensions) as connection:
         for name in form.names(space.space_id, collection.collection_id):
-            built_with = _construction(form, collection.documents)
-            await connection.execute(construction_statement(name, schema, built_with).encode())
+            await connection.execute(ef_construction_statement(name, schema, effort).encode())
             await _run_build(connection, schema, name, rebuild_statement(name, schema))
     await measure_index(database, tenant_id, collection, least=_former_effort(collection))
     return IndexOutcome.REBUILT

@@ -15,7 +15,7 @@ from retrieval.services.indexes import (
     LARGE_ROWS,
     MOST_COMPARED,
     IndexOutcome,
-    construction,
+    ef_construction,
     index_rows,
     parts_to_build,
     recall_of,
@@ -92,7 +92,8 @@ def test_an_index_that_becomes_large_is_rebuilt_with_more_effort(
 
 def test_a_large_or_quantised_index_is_built_with_more_effort() -> None:
     """A small full index is built faster, and finds as much."""
-    assert construction(LARGE_ROWS - 1) < construction(LARGE_ROWS) == construction(1, is_quantised=True)
+    small, large = (ef_construction(IndexForm(), rows) for rows in (LARGE_ROWS - 1, LARGE_ROWS))
+    assert small < large == ef_construction(IndexForm(is_quantised=True), 1)
 
 
 @pytest.mark.parametrize("is_quantised", [False, True])

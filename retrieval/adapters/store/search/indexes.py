@@ -43,10 +43,10 @@ def build_statement(name: str, schema: str, table: str, definition: str) -> str:
     return f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {quote_identifier(name)} ON {on} {definition}"
 
 
-def construction_statement(name: str, schema: str, construction: int) -> str:
-    """The statement that sets the ``ef_construction`` of an index for the items and builds to come."""
+def ef_construction_statement(name: str, schema: str, ef_construction: int) -> str:
+    """The statement that sets the effort with which an index is built and later items are inserted."""
     on = f"{quote_identifier(schema)}.{quote_identifier(name)}"
-    return f"ALTER INDEX {on} SET (ef_construction = {int(construction)})"
+    return f"ALTER INDEX {on} SET (ef_construction = {int(ef_construction)})"
 
 
 def rebuild_statement(name: str, schema: str) -> str:
@@ -153,11 +153,17 @@ _HNSW = re.compile(r"embeddings_\d+_\d+_hnsw")
 
 
 def hnsw_definition(
-    collection_id: int, vector_schema: str, construction: int, bits: int | None = None, *, part: int = 1, parts: int = 1
+    collection_id: int,
+    vector_schema: str,
+    ef_construction: int,
+    bits: int | None = None,
+    *,
+    part: int = 1,
+    parts: int = 1,
 ) -> str:
     """The index's kind and rows, as SQL: a large collection's vectors, or their ``bits``.
 
-    ``construction``: its ``ef_construction``. ``part``: the part, counted from 1, that it is for.
+    ``ef_construction``: the effort with which it is built. ``part``: the part, counted from 1, that it is for.
     """
     of = quote_identifier(vector_schema)
     if bits is None:
@@ -165,7 +171,7 @@ def hnsw_definition(
     else:
         key = f"(({of}.binary_quantize(vector)::bit({int(bits)})) {of}.bit_hamming_ops)"
     of_part = "" if parts == 1 else f" AND {is_of_part(part, parts)}"
-    options = f"WITH (ef_construction = {int(construction)})"
+    options = f"WITH (ef_construction = {int(ef_construction)})"
     return f"USING hnsw {key} {options} WHERE collection_id = {int(collection_id)}{of_part}"
 
 

@@ -250,8 +250,8 @@ def runs_table(statuses: list[CollectionStatus]) -> Table:
 
 
 def index_text(index: IndexStatus) -> str:
-    """``HNSW, valid, 12.0 MB, 20,000 rows``."""
-    rows = f", {index.rows:,} rows" if index.rows >= 0 else ""
+    """``HNSW, valid, 12.0 MB, about 20,000 rows``: the rows as PostgreSQL last counted them."""
+    rows = f", about {index.rows:,} rows" if index.rows >= 0 else ""
     return f"HNSW, {'valid' if index.valid else 'INVALID'}, {index.bytes / 1e6:,.1f} MB{rows}"
 
 

@@ -70,7 +70,7 @@ def test_no_usable_id_is_refused(record: dict[str, Any]) -> None:
     [
         ({"SKU": "A-1", "name": "Shoe"}, "; there are: 'SKU', 'name'"),
         ({"ID": "A-1", "name": "Shoe"}, "; did you mean 'ID'? There are: 'ID', 'name'"),
-        ({"_id": None}, "; there is none"),
+        ({"_id": None}, "; none exists"),
     ],
 )
 def test_without_an_id_the_existing_entries_are_listed(record: dict[str, Any], message: str) -> None:
