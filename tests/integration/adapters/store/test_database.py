@@ -159,7 +159,7 @@ async def test_calls_one_after_the_other_use_the_same_connection(database_url: s
     async with connect(database_url, settings=settings) as platform:
         await _open_connections(platform, 2)
         assert len({(await platform.database.read(None, PID))[0][0] for _ in range(10)}) == 1
-        assert platform.database.pool.idle == platform.database.pool.open == 2
+        assert platform.database.pool.idle == platform.database.pool.open >= 2
 
 
 async def test_a_connection_serves_the_driver_and_statements_sent_together_in_turn(platform: Platform) -> None:
