@@ -10,6 +10,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from retrieval.domain.checks import checked_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import NO_ARM, Arm, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
@@ -133,8 +134,7 @@ def updated(arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0,
 
 
 def _check(reward: float, weight: float, decay: float) -> None:
-    if not 0 <= reward <= 1:
-        raise InvalidRequestError(f"reward is {reward}; it must be a number from 0 to 1")
+    checked_number("reward", reward)
     if not 0 <= weight < float("inf"):
         raise InvalidRequestError(f"weight is {weight}; it must be a number of at least 0")
     if not 0 < decay <= 1:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
+from retrieval.domain.checks import checked_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.arm import Arm, ItemArms
@@ -41,9 +42,9 @@ class Event:
     occurred_at: datetime | None = None
 
     def __post_init__(self) -> None:
-        _check_share("reward", self.reward)
+        checked_number("an event's reward", self.reward)
         if self.relevance is not None:
-            _check_share("relevance", self.relevance)
+            checked_number("an event's relevance", self.relevance)
         if not math.isfinite(self.weight) or self.weight < 0:
             raise InvalidRequestError(f"an event's weight is {self.weight}; it must be a finite number of at least 0")
         if self.rank is not None and self.rank < 1:
@@ -99,11 +100,6 @@ def _decay(event: Event, now: datetime, half_life: timedelta) -> float:
     if event.occurred_at is None:
         return 1.0
     return float(2.0 ** -(max(now - event.occurred_at, timedelta(0)) / half_life))
-
-
-def _check_share(name: str, value: float) -> None:
-    if not math.isfinite(value) or not 0 <= value <= 1:
-        raise InvalidRequestError(f"an event's {name} is {value}; it must be a number from 0 to 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from retrieval.apps.memories.messages import FACT, RememberReport, checked_conve
 from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_project, checked_types
 from retrieval.collection import Collection
-from retrieval.domain.checks import check_flags, time_fault
+from retrieval.domain.checks import check_flags, checked_number, time_fault
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.memory import (
     FILTERABLE,
@@ -23,7 +23,6 @@ from retrieval.domain.items.memory import (
     StoredMemory,
     check_current,
     checked_name,
-    checked_relevance,
     duplicates_named,
     has_expired,
     links_of,
@@ -119,7 +118,7 @@ class MemoryStore:
             raise InvalidRequestError(f"db is {db!r:.80}; give an open platform, as `async with connect()` gives")
         self._platform = db
         self._name = collection
-        self._threshold = checked_relevance(duplicate_threshold, "duplicate_threshold")
+        self._threshold = checked_number("duplicate_threshold", duplicate_threshold)
         self._chance = chance or random.Random()  # noqa: S311 - ids are to be different, not secret
         self._cached_collection: Collection | None = None
 
@@ -287,7 +286,7 @@ class MemoryStore:
 
         Raises ``UnknownItemError`` if there is none or it expired, and ``InvalidRequestError``.
         """
-        relevance = checked_relevance(score)
+        relevance = checked_number("relevance_score", score)
         _check_id(memory_id)
         if not await (await self._records()).rate(memory_id, relevance, self._platform.now):
             await self.get_memory(memory_id)  # raises the error if it expired

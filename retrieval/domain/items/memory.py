@@ -12,7 +12,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import clean_text, clean_value, is_number, is_storable, text_fault, time_fault
+from retrieval.domain.checks import checked_number, clean_text, clean_value, is_storable, text_fault, time_fault
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
 from retrieval.domain.serialization import Serializable
@@ -230,7 +230,7 @@ class NewMemory:
         if self.content is None or (isinstance(self.content, str) and not self.content.strip()):
             raise InvalidRequestError("a memory needs content: a text, or a JSON value such as {'findings': [...]}")
         Item(item_id=self.memory_id, attributes={CONTENT: self.content})  # before its text is made: it may be circular
-        checked_relevance(self.relevance_score)
+        checked_number("relevance_score", self.relevance_score)
         for name in ("occurred_at", "expires_at"):
             _check_time(name, getattr(self, name))
         object.__setattr__(self, "links", checked_links(self.links))
@@ -326,13 +326,6 @@ class StoredMemory:
     """The memory that it joined; None: it is a memory of its own."""
     notes: tuple[str, ...] = ()
     """The reason why its vector is still missing, if it is."""
-
-
-def checked_relevance(score: object, name: str = "relevance_score") -> float:
-    """A relevance, or another share of that name. Raises ``InvalidRequestError`` unless it is a number from 0 to 1."""
-    if not is_number(score, 0, 1):
-        raise InvalidRequestError(f"{name} is {score!r:.80}; it must be a number from 0 to 1")
-    return float(score)
 
 
 def checked_name(name: str, value: object) -> str:

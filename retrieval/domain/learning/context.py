@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retrieval.domain.checks import check_flags, checks_argument_names, is_finite, is_whole
+from retrieval.domain.checks import check_flags, checked_number, checks_argument_names, is_whole
 from retrieval.domain.errors import InvalidRequestError
 
 MAX_NAME_LENGTH = 200
@@ -52,7 +52,7 @@ class Context:
         for name in ("domain", "actor", "session"):
             _check_name(name, getattr(self, name))
         if self.complexity is not None:
-            _check_complexity(self.complexity)
+            checked_number("complexity", self.complexity)
         _check_backtracks(self.backtracks)
         if self.generated is not False:
             check_flags(generated=self.generated)
@@ -86,11 +86,6 @@ def _check_name(name: str, value: object) -> None:
         )
     if value != value.encode(errors="replace").decode():
         raise InvalidRequestError(f"{name} holds half of a surrogate pair; remove it")
-
-
-def _check_complexity(value: object) -> None:
-    if not is_finite(value) or not 0 <= value <= 1:
-        raise InvalidRequestError(f"complexity is {value!r:.80}; it must be a number from 0 to 1")
 
 
 def _check_backtracks(value: object) -> None:

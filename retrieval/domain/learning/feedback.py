@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from uuid import UUID
 
-from retrieval.domain.checks import checked_list, checks_argument_names, is_number, time_fault
+from retrieval.domain.checks import checked_list, checked_number, checks_argument_names, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -222,9 +222,8 @@ def _reward(reward: object, helpful: object) -> float:
 
 
 def _number(name: str, value: object) -> float:
-    if not is_number(value, 0, 1):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
-    return float(value) if value >= LEAST_NUMBER else 0.0
+    number = checked_number(name, value)
+    return number if number >= LEAST_NUMBER else 0.0
 
 
 def _retrieval_id(value: object) -> UUID | None:

@@ -15,7 +15,6 @@ from retrieval.domain.items.memory import (
     Memory,
     NewMemory,
     changed,
-    checked_relevance,
     duplicates_named,
     entity_type,
     extract_text,
@@ -198,9 +197,8 @@ def test_a_memory_expires_at_its_moment() -> None:
     assert not has_expired(stored_memory(), MAY)
 
 
-def test_relevance_and_choices_are_checked() -> None:
-    """A number from 0 to 1, and a choice that there is."""
-    assert checked_relevance(1) == 1.0
+def test_the_treatment_of_duplicates_is_checked() -> None:
+    """The error names the choices."""
     with pytest.raises(InvalidRequestError, match="report, merge, keep"):
         duplicates_named("drop")
 
