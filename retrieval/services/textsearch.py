@@ -36,7 +36,7 @@ TEXTSEARCH_ROWS = 20_000
 class TextsearchOutcome(StrEnum):
     """The result of bringing the extension's index up to date."""
 
-    NOT_INSTALLED = "the extension pg_textsearch is not installed in the database"
+    NOT_INSTALLED = "not installed"
     NOT_LOADED = "pg_textsearch is installed and not loaded: add it to shared_preload_libraries and restart the server"
     NOT_ON_A_CLUSTER = "not used on a cluster: searches by words use the portable index there"
     NOT_NEEDED = "not needed"
