@@ -68,6 +68,9 @@ def paused(*replicas: Cluster) -> Iterator[None]:
     """Replicas that replay nothing meanwhile."""
     for replica in replicas:
         _execute(replica, "SELECT pg_wal_replay_pause()")
+        # The call only asks for the pause: the server may replay another record before it.
+        while _execute(replica, "SELECT pg_get_wal_replay_pause_state()") != ("paused",):
+            time.sleep(0.01)
     try:
         yield
     finally:
