@@ -202,6 +202,7 @@ async def test_a_search_waits_for_a_replica_that_is_about_to_have_the_write(
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
         servers.follow()
+        await _replicas(platform).look()  # a replica whose state is not known is passed over
         with paused(servers.replicas[0]):
             token = (await docs.add([{"id": "b", "text": "hello"}])).token
             searching = asyncio.create_task(_ids(docs, token))
