@@ -199,11 +199,19 @@ class Bench:
             times.append((time.perf_counter() - started) * 1e3)
         return times, time.process_time() - worked
 
-    async def until(self, what: str, seconds: float, prefix: str, first: int) -> tuple[list[float], float]:
-        """Repeat with new keys for that many seconds."""
+    async def until(
+        self, what: str, seconds: float, prefix: str, first: int, most: int | None = None
+    ) -> tuple[list[float], float]:
+        """Repeat with new keys for that many seconds, with the items from ``first`` on.
+
+        ``most``: the number of items that no other call uses; None: the whole corpus, in a circle. Raises
+        ``RuntimeError`` if they do not suffice: an index takes a vector that it holds already at next to no cost.
+        """
         call, corpus, times = getattr(self.system, what), self._given, list[float]()
         begun, worked = time.perf_counter(), time.process_time()
         while (started := time.perf_counter()) < begun + seconds:
+            if len(times) == most:
+                raise RuntimeError(f"{most} new items do not suffice for {seconds:g} s; raise Extent.fresh")
             place = (first + len(times)) % len(corpus)
             await call(f"{prefix}-{place}", corpus, place)
             times.append((time.perf_counter() - started) * 1e3)

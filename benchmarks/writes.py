@@ -55,14 +55,14 @@ class Extent:
     writers: int = 8
     seconds: float = 4.0
     """The seconds that they write in a turn."""
-    fresh: int = 250
+    fresh: int = 1500
     """New items for a writer in a turn: a vector that is stored already would cost an index nothing."""
     loads: int = 2
     """First loads of each system."""
 
 
 NORMAL = Extent()
-QUICK = Extent(items=300, dimensions=32, rounds=1, calls=2, writers=2, seconds=0.1, fresh=50, loads=1)
+QUICK = Extent(items=300, dimensions=32, rounds=1, calls=2, writers=2, seconds=0.1, fresh=500, loads=1)
 
 
 def _written(extent: Extent) -> int:
@@ -246,7 +246,7 @@ class _Bench:
         after = self.extent.items + 2 * self.extent.rounds * self.extent.calls
         for number, writer in enumerate(writers):
             first = after + (turn * len(writers) + number) * self.extent.fresh
-            writer.ask("until", "add", self.extent.seconds, f"together-{turn}-{number}", first)
+            writer.ask("until", "add", self.extent.seconds, f"together-{turn}-{number}", first, self.extent.fresh)
         searcher.ask("until", "search", self.extent.seconds, "b", turn * 10_000 + 5_000)
         answers = [writer.answer() for writer in writers]
         busy, _ = searcher.answer()
