@@ -288,7 +288,7 @@ class Database:
         await self._pool.close()
 
     async def read(
-        self, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] | None = None
+        self, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] = _NO_SETTINGS
     ) -> list[Row]:
         """Run one statement as a tenant, in one round trip and one snapshot.
 
@@ -297,7 +297,7 @@ class Database:
         return (await self.read_each(tenant_id, [statement], settings))[0]
 
     async def read_each(
-        self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None = None
+        self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] = _NO_SETTINGS
     ) -> list[list[Row]]:
         """Run several statements as a tenant, in one round trip; each has a snapshot of its own."""
         try:
@@ -308,13 +308,19 @@ class Database:
                 await self._check_reachable()
             return await self._read(tenant_id, statements, settings)
 
-    async def write(self, tenant_id: int | None, statement: Compiled) -> list[Row]:
-        """Run one statement that changes something as a tenant, in one round trip and one transaction of its own."""
-        return (await self._read(tenant_id, [statement], None))[0]
+    async def write(
+        self, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] | None = _NO_SETTINGS
+    ) -> list[Row]:
+        """Run one statement that changes something as a tenant, in one round trip and one transaction of its own.
+
+        ``settings`` hold for this statement alone. None: its plan depends on none of a search's settings, so those of
+        the last search stay, and the next search need not set them again.
+        """
+        return (await self._read(tenant_id, [statement], settings))[0]
 
     async def write_each(self, tenant_id: int | None, statements: Sequence[Compiled]) -> list[list[Row]]:
         """Run several statements as a tenant, in one round trip and one transaction of their own."""
-        return await self._read(tenant_id, statements, None)
+        return await self._read(tenant_id, statements, _NO_SETTINGS)
 
     async def _read(
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
@@ -327,7 +333,7 @@ class Database:
                 try:
                     if span_ is not None:
                         tell_connected(span_, self._server, statements)
-                    answers = await self._run(connection, tenant_id, settings or _NO_SETTINGS, statements)
+                    answers = await self._run(connection, tenant_id, settings, statements)
                 finally:
                     await self.give_back(connection)
                 rows = await rows_of(answers)
@@ -473,12 +479,14 @@ class Database:
         self,
         connection: Connection,
         tenant_id: int | None,
-        settings: Mapping[str, str],
+        settings: Mapping[str, str] | None,
         statements: Sequence[Compiled],
     ) -> list[Answer]:
         """Run the statements as the tenant, under the settings, in one round trip."""
-        pairs = tuple(settings.items())
+        pairs = () if settings is None else tuple(settings.items())
         stay, local = self._settings(tenant_id, pairs)
+        if settings is None:
+            stay = connection.session.with_others(stay)
         if self.facts.is_distributed:
             return await run_on_nodes(connection, local, statements)
         set_up = connection.session.changes(stay)

@@ -83,6 +83,10 @@ class Session:
         values, self._values = self._values, None
         return [] if values is settings or values == settings else self._from(values, settings)
 
+    def with_others(self, settings: Mapping[str, str]) -> Mapping[str, str]:
+        """These settings, and the others that the session has."""
+        return settings if self._values is None else {**self._values, **settings}
+
     def settled(self, settings: Mapping[str, str]) -> None:
         """Note that the statements of ``changes``, and those sent with them, succeeded."""
         self._values = settings or None
@@ -91,9 +95,8 @@ class Session:
         if values is None:
             self._statements.clear()
             return [_RESET_ALL, _DEALLOCATE_ALL, set_statement(settings)]
-        changes = {name: value for name, value in settings.items() if values.get(name) != value}
-        resets = [Compiled(f"RESET {name}") for name in values if name not in settings]
-        return [*resets, set_statement(changes)] if changes else resets
+        changes = {name: settings.get(name) for name in {**values, **settings} if values.get(name) != settings.get(name)}
+        return [set_statement(changes)] if changes else []
 
     def keep(self, key: Hashable) -> PreparedStatement:
         """The kept statement for ``key``, which is everything that its plan depends on."""
@@ -185,10 +188,10 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
 _Value = TypeVar("_Value")
 
 
-def set_statement(values: Mapping[str, str], *, is_local: bool = False) -> Compiled:
-    """The statement that sets these values; ``is_local``: until its transaction ends."""
+def set_statement(values: Mapping[str, str | None], *, is_local: bool = False) -> Compiled:
+    """The statement that sets these values, None: the default; ``is_local``: until its transaction ends."""
     parameters = {f"value_{place}": value for place, value in enumerate(values.values())}
-    return Compiled(_set_text(tuple(values), is_local), parameters)
+    return Compiled(_set_text(tuple(values), is_local), parameters, keep=0)
 
 
 @cache

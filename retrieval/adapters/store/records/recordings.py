@@ -53,7 +53,7 @@ async def store_recordings(
         name: WrittenValue(row) for name, row in zip(row_names(len(rows)), rows, strict=True)
     }
     bound = statement.bind(tenant_id=tenant_id, losses=json.dumps(loss_rows), are_alone=not rows, **row_values)
-    return frozenset(row[0] for row in await database.write(tenant_id, bound))
+    return frozenset(row[0] for row in await database.write(tenant_id, bound, None))
 
 
 async def find_recorded(database: Database, tenant_id: int, retrieval_id: UUID) -> RecordedSearch | None:

@@ -131,3 +131,17 @@ async def test_a_search_without_a_filter_is_planned_once(database_url: str, sett
                 await collection.search(f"common word{number}", legs=legs)
         plans = "SELECT generic_plans, custom_plans FROM pg_prepared_statements WHERE statement LIKE 'WITH%%'"
         assert await platform.database.read(platform.tenant_id, Compiled(plans)) == [(8, 0)] * 3
+
+
+@not_on_a_cluster("each transaction sets its own settings there")
+async def test_recording_a_search_leaves_its_settings_to_the_next_search(database_url: str, settings: Settings) -> None:
+    """Setting them again would take a tenth of a search; a statement without settings does not see them."""
+    plans = Compiled("SELECT current_setting('plan_cache_mode')")
+    narrow = settings.changed(pool_size=1)
+    async with connect(database_url, settings=narrow, embedder=HashingEmbedder(16)) as platform:
+        collection = await platform.collection("docs")
+        await collection.add([Item(item_id="1", body="a word")])
+        await collection.search("word")
+        await platform.recorded()
+        assert await platform.database.write(platform.tenant_id, plans, None) == [("force_generic_plan",)]
+        assert await platform.database.read(platform.tenant_id, plans) == [("auto",)]

@@ -43,10 +43,21 @@ def test_unchanged_settings_are_not_set_again() -> None:
 
 
 def test_a_setting_that_is_no_longer_requested_is_reset() -> None:
-    """The next search is planned as usual."""
+    """The next statement is planned as usual; one statement sets some settings and resets others."""
     session = Session()
     _used(session, {**MINE, "enable_sort": "off"})
-    assert [text for text, _ in _used(session, MINE)] == ["RESET enable_sort"]
+    [(text, values)] = _used(session, {**MINE, "jit": "off"})
+    assert [name in text for name in ("enable_sort", "jit", "role")] == [True, True, False]
+    assert values == [None, "off"]
+
+
+def test_the_other_settings_of_a_session_can_stay() -> None:
+    """A statement that they do not concern changes its tenant alone, and the next search changes nothing."""
+    session = Session()
+    search = {**THEIRS, "enable_sort": "off"}
+    _used(session, {**MINE, "enable_sort": "off"})
+    assert [values for _, values in _used(session, session.with_others(THEIRS))] == [["2"]]
+    assert _used(session, search) == []
 
 
 def test_after_a_failure_every_setting_is_sent_again() -> None:
