@@ -26,23 +26,83 @@ RETURN (
     WHERE item.collection_id = collection AND item.item_id = id
 );
 
--- The active items with a value of the clause, at most this number (NULL: all).
-CREATE OR REPLACE FUNCTION items_with_facets(collection bigint, field text, wanted jsonb, most bigint)
+-- The facets of a plain conjunction: of all_of an item must have each, of any_of one. is_plain: at most one clause has
+-- several values. too_long: the facets of items whose list in one of the fields is too long for facets.
+CREATE OR REPLACE FUNCTION plain_facets(
+    collection bigint, fields text[], wanted jsonb[],
+    OUT any_of uuid[], OUT all_of uuid[], OUT too_long uuid[], OUT is_plain boolean
+)
+LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
+BEGIN
+    all_of := '{}';
+    too_long := '{}';
+    is_plain := true;
+    FOR place IN 1 .. cardinality(fields) LOOP
+        too_long := too_long || facet(collection, fields[place], '[]');
+        IF jsonb_array_length(wanted[place]) = 1 THEN
+            all_of := all_of || facet(collection, fields[place], wanted[place] -> 0);
+        ELSE
+            is_plain := is_plain AND any_of IS NULL;
+            any_of := facets_wanted(collection, fields[place], wanted[place]);
+        END IF;
+    END LOOP;
+    IF any_of IS NULL THEN
+        any_of := all_of[:1];
+        all_of := all_of[2:];
+    END IF;
+END
+$$;
+
+-- The condition of any conjunction on a row `known` with facets, for EXECUTE with the facets as $1, the collection as
+-- $2, too_long as $3, fields as $4 and wanted as $5. Only if some item has too long a list, its values are compared:
+-- comparing each row's facets once more takes as long as comparing its vector, and hardly any collection has such lists.
+CREATE OR REPLACE FUNCTION facet_condition(
+    collection bigint, fields text[], wanted jsonb[], OUT facets uuid[], OUT too_long uuid[], OUT condition text
+)
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT SET enable_seqscan = off AS $$
+DECLARE
+    any_of uuid[];
+BEGIN
+    facets := '{}';
+    too_long := '{}';
+    condition := 'known.collection_id + 0 = $2';
+    FOR place IN 1 .. cardinality(fields) LOOP
+        any_of := facets_wanted(collection, fields[place], wanted[place]);
+        condition := condition || format(
+            ' AND known.facets && $1[%s:%s]', cardinality(facets) + 1, cardinality(facets) + cardinality(any_of)
+        );
+        facets := facets || any_of;
+        too_long := too_long || any_of[cardinality(any_of)];
+    END LOOP;
+    PERFORM FROM items AS item WHERE item.facets && too_long AND item.collection_id + 0 = collection LIMIT 1;
+    IF FOUND THEN
+        condition := condition || ' AND (NOT known.facets && $3 OR has_values($2, known.item_id, $4, $5))';
+    END IF;
+END
+$$;
+
+-- The active items with a value of each clause, at most this number (NULL: all).
+CREATE OR REPLACE FUNCTION items_with_facets(collection bigint, fields text[], wanted jsonb[], most bigint)
 RETURNS TABLE (item_id text)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    any_of uuid[] := facets_wanted(collection, field, wanted);
-    too_long uuid := any_of[cardinality(any_of)];
+    plain record;
+    anyhow record;
 BEGIN
     PERFORM check_tenant(collection);
-
-    RETURN QUERY
-    SELECT item.item_id FROM items AS item
-    WHERE item.facets && any_of AND item.collection_id + 0 = collection AND (
-        too_long <> ALL (item.facets) OR has_values(collection, item.item_id, ARRAY[field], ARRAY[wanted])
-    )
-    LIMIT most;
+    plain := plain_facets(collection, fields, wanted);
+    PERFORM FROM items AS item WHERE item.facets && plain.too_long AND item.collection_id + 0 = collection LIMIT 1;
+    IF plain.is_plain AND NOT FOUND THEN
+        RETURN QUERY
+        SELECT item.item_id FROM items AS item
+        WHERE item.facets && plain.any_of AND item.facets @> plain.all_of AND item.collection_id + 0 = collection
+        LIMIT most;
+        RETURN;
+    END IF;
+    anyhow := facet_condition(collection, fields, wanted);
+    RETURN QUERY EXECUTE 'SELECT known.item_id FROM items AS known WHERE ' || anyhow.condition || ' LIMIT $6'
+    USING anyhow.facets, collection, anyhow.too_long, fields, wanted, most;
 END
 $$;
 
@@ -57,10 +117,7 @@ RETURNS TABLE (item_id text, score double precision)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
-    facets uuid[] := '{}';
-    too_long uuid[] := '{}';
-    any_of uuid[];
-    condition text := '';
+    given record;
     matches bigint;
     ids text[];
     distances double precision[];
@@ -70,26 +127,12 @@ BEGIN
         RETURN;
     END IF;
 
-    FOR place IN 1 .. cardinality(fields) LOOP
-        any_of := facets_wanted(collection, fields[place], wanted[place]);
-        condition := condition || format(
-            ' AND known.facets && $1[%s:%s]', cardinality(facets) + 1, cardinality(facets) + cardinality(any_of)
-        );
-        facets := facets || any_of;
-        too_long := too_long || any_of[cardinality(any_of)];
-    END LOOP;
-    -- Checked once, because checking each row's facets again takes as long as comparing its vector, and hardly any
-    -- collection has such lists.
-    PERFORM FROM items AS item WHERE item.facets && too_long AND item.collection_id + 0 = collection LIMIT 1;
-    IF FOUND THEN
-        condition := condition || ' AND (NOT known.facets && $3 OR has_values($2, known.item_id, $4, $5))';
-    END IF;
+    given := facet_condition(collection, fields, wanted);
     EXECUTE format(
         'SELECT count(*), array_agg(one.item_id), array_agg(one.distance) FROM (
-             SELECT known.item_id, known.vector <#> $6 AS distance FROM %I AS known
-             WHERE known.collection_id + 0 = $2 %s LIMIT $7 + 1
-         ) AS one', 'embeddings_' || space, condition)
-    INTO matches, ids, distances USING facets, collection, too_long, fields, wanted, query, few;
+             SELECT known.item_id, known.vector <#> $6 AS distance FROM %I AS known WHERE %s LIMIT $7 + 1
+         ) AS one', 'embeddings_' || space, given.condition)
+    INTO matches, ids, distances USING given.facets, collection, given.too_long, fields, wanted, query, few;
     IF matches > few THEN
         RETURN;
     END IF;
@@ -103,4 +146,5 @@ $$;
 ALTER FUNCTION items_with_facets OWNER TO @definer@;
 ALTER FUNCTION nearest_with_facets OWNER TO @definer@;
 GRANT EXECUTE ON FUNCTION has_values TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION plain_facets, facet_condition TO @definer@;
 GRANT EXECUTE ON FUNCTION items_with_facets, nearest_with_facets TO @app@;

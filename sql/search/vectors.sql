@@ -107,37 +107,22 @@ BEGIN
          SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $find$
          #variable_conflict use_column
          DECLARE
-             any_of uuid[];
-             all_of uuid[] := ''{}'';
-             too_long uuid[] := ''{}'';
-             is_plain boolean := true;
+             plain record;
          BEGIN
              PERFORM check_tenant(collection);
              IF few < 0 THEN
                  RETURN;
              END IF;
-             FOR place IN 1 .. cardinality(fields) LOOP
-                 too_long := too_long || facet(collection, fields[place], ''[]'');
-                 IF jsonb_array_length(wanted[place]) = 1 THEN
-                     all_of := all_of || facet(collection, fields[place], wanted[place] -> 0);
-                 ELSE
-                     is_plain := is_plain AND any_of IS NULL;
-                     any_of := facets_wanted(collection, fields[place], wanted[place]);
-                 END IF;
-             END LOOP;
-             IF any_of IS NULL THEN
-                 any_of := all_of[:1];
-                 all_of := all_of[2:];
-             END IF;
-             PERFORM FROM items AS item WHERE item.facets && too_long AND item.collection_id + 0 = collection LIMIT 1;
-             IF FOUND OR NOT is_plain THEN
+             plain := plain_facets(collection, fields, wanted);
+             PERFORM FROM items AS item WHERE item.facets && plain.too_long AND item.collection_id + 0 = collection LIMIT 1;
+             IF FOUND OR NOT plain.is_plain THEN
                  RETURN QUERY SELECT * FROM nearest_with_facets(collection, %3$s, query, fields, wanted, few, depth);
                  RETURN;
              END IF;
              RETURN QUERY
              WITH matching AS MATERIALIZED (
                  SELECT known.item_id, known.vector <#> query AS distance FROM %2$I AS known
-                 WHERE known.facets && any_of AND known.facets @> all_of AND known.collection_id + 0 = collection
+                 WHERE known.facets && plain.any_of AND known.facets @> plain.all_of AND known.collection_id + 0 = collection
                  LIMIT few + 1
              ),
              counted AS MATERIALIZED (SELECT count(*) AS matches FROM matching)

@@ -95,7 +95,8 @@ class Session:
         if values is None:
             self._statements.clear()
             return [_RESET_ALL, _DEALLOCATE_ALL, set_statement(settings)]
-        changes = {name: settings.get(name) for name in {**values, **settings} if values.get(name) != settings.get(name)}
+        either = {**values, **settings}
+        changes = {name: settings.get(name) for name in either if values.get(name) != settings.get(name)}
         return [set_statement(changes)] if changes else []
 
     def keep(self, key: Hashable) -> PreparedStatement:

@@ -336,7 +336,7 @@ async def test_another_tenants_rows_can_be_neither_read_nor_changed(
         "SELECT item_id FROM lexical_search(%s, 'shared', '{}', 10, 10)",
         "SELECT '1' WHERE lexical_query(%s, 'shared', '{}') IS NOT NULL",
         "SELECT item_id FROM items_containing(%s, 'shared')",
-        "SELECT item_id FROM items_with_facets(%s, '.n', '[1]', NULL)",
+        "SELECT item_id FROM items_with_facets(%s, '{.n}', '{[1]}', NULL)",
         (
             "SELECT item_id FROM nearest_with_facets(%s, (SELECT space_id FROM collections), "
             "array_fill(0.1, '{256}')::halfvec, '{.n}', ARRAY['[1]'::jsonb], NULL, 10) WHERE item_id IS NOT NULL"

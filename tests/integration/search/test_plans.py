@@ -206,7 +206,7 @@ async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus
         for statement, index in (
             ("SELECT FROM items_containing(%s, 'word17 group17')", LEXEMES),
             ("SELECT FROM items_containing(%s, 'word17')", LEXEMES),
-            ("SELECT FROM items_with_facets(%s, '.group', '[3]', NULL)", "items_facets_idx"),
+            ("SELECT FROM items_with_facets(%s, '{.group}', '{[3]}', NULL)", "items_facets_idx"),
             ("SELECT FROM lexical_search(%s, '', '{word17}', NULL, 10)", "term_statistics_collection_id_term_idx"),
         ):
             before = await _index_scans(connection)

@@ -283,13 +283,19 @@ def facet_clauses(filter_: Filter, filterable: Filterable = ()) -> list[Clause] 
     """The clauses equivalent to the filter; None if facets cannot express it."""
     clauses: list[Clause] = []
     for part in conjuncts(filter_):
-        if isinstance(part, AllTags):
-            clauses += [_tag_clause(part, place) for place in range(len(part.tags))]
-        elif isinstance(part, OneOf) and (values_of := _values_of(part, filterable)) is not None:
-            clauses.append(Clause(part, values_of))
-        else:
+        if (own := clauses_of(part, filterable)) is None:
             return None
+        clauses += own
     return clauses if 0 < len(clauses) <= FEW_VALUES else None
+
+
+def clauses_of(part: Filter, filterable: Filterable) -> list[Clause] | None:
+    """The clauses equivalent to a filter that is no conjunction; None if facets cannot express it."""
+    if isinstance(part, AllTags):
+        return [_tag_clause(part, place) for place in range(len(part.tags))]
+    if isinstance(part, OneOf) and (values_of := _values_of(part, filterable)) is not None:
+        return [Clause(part, values_of)]
+    return None
 
 
 def facet_share(
@@ -328,16 +334,21 @@ def conjuncts(filter_: Filter) -> Iterator[Filter]:
             yield filter_
 
 
-def facet_keys(filter_: OneOf, collection_id: int) -> Keys:
-    """The items whose attribute is one of the values or a list with one of them; needs no declaration."""
-    clause = Clause(filter_, _all_values)
+def facet_keys(clauses: Sequence[Clause], collection_id: int) -> Keys:
+    """The items with a value of each clause."""
+    fields, wanted = fields_and_values(clauses)
 
     def select(most: sa.ColumnElement[int]) -> sa.Select[Any]:
         owner = sa.literal_column(str(int(collection_id)), sa.BigInteger)
-        rows = sa.func.items_with_facets(owner, clause.field, clause.wanted, most)
+        rows = sa.func.items_with_facets(owner, fields, wanted, most)
         return sa.select(rows.table_valued("item_id", name="found").c.item_id)
 
     return Keys(select(sa.cast(sa.null(), sa.BigInteger)), once=True, at_most=select)
+
+
+def attribute_clause(filter_: OneOf, filterable: Filterable) -> Clause | None:
+    """The clause of any number of an attribute's values; None if facets do not decide about the field."""
+    return Clause(filter_, _all_values) if filter_.values and has_facets(filter_.field, filterable) else None
 
 
 def has_facets(field: Field, filterable: Filterable) -> bool:

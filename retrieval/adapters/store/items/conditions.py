@@ -6,6 +6,7 @@ read only for the remaining conditions.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -19,9 +20,12 @@ from retrieval.adapters.store.arrays import jsonbs
 from retrieval.adapters.store.compiled import late
 from retrieval.adapters.store.items.composed import (
     ORDER,
+    Clause,
     Keys,
     ValuesOf,
+    attribute_clause,
     attribute_keys,
+    clauses_of,
     conjuncts,
     declared_type,
     every_tag_keys,
@@ -294,7 +298,11 @@ def is_among(
 def _demands(filter_: Filter, collection_id: int, filterable: Filterable) -> _Demands:
     demands = _Demands()
     ranges: dict[Field, list[Compare]] = {}
-    for part in conjuncts(filter_):
+    parts = list(conjuncts(filter_))
+    if of_facets := _facet_clauses(parts, filterable):
+        demands.keys.append(facet_keys([clause for own in of_facets.values() for clause in own], collection_id))
+        parts = [part for part in parts if id(part) not in of_facets]
+    for part in parts:
         if isinstance(part, Compare) and _type_of(part, filterable) is not None:
             ranges.setdefault(part.field, []).append(part)
         elif isinstance(part, AllTags):
@@ -311,6 +319,16 @@ def _demands(filter_: Filter, collection_id: int, filterable: Filterable) -> _De
             demands.keys.append(range_keys(bounds, kind, collection_id))
     demands.keys.sort(key=lambda keys: (not keys.are_active, not keys.once))
     return demands
+
+
+def _facet_clauses(parts: Sequence[Filter], filterable: Filterable) -> dict[int, list[Clause]]:
+    """The clauses of those filters that facets decide about, by ``id``; none without an undeclared attribute.
+
+    One scan of the index of facets intersects all clauses. Fields that have an index of their own are narrower there.
+    """
+    clauses = {id(part): own for part in parts if (own := clauses_of(part, filterable)) is not None}
+    needs_facets = [part for part in parts if isinstance(part, OneOf) and has_facets(part.field, filterable)]
+    return clauses if any(id(part) in clauses for part in needs_facets) else {}
 
 
 def _type_of(filter_: OneOf | Compare, filterable: Filterable) -> AttributeType | None:
@@ -373,9 +391,8 @@ def _keys(filter_: Filter, collection_id: int, filterable: Filterable) -> Keys |
             kind = _type_of(filter_, filterable)
             if kind is not None:
                 return attribute_keys(filter_, kind, collection_id)
-            return (
-                facet_keys(filter_, collection_id) if filter_.values and has_facets(filter_.field, filterable) else None
-            )
+            clause = attribute_clause(filter_, filterable)
+            return None if clause is None else facet_keys([clause], collection_id)
         case Or([_, *_] as filters):
             return _any_of([_demands(part, collection_id, filterable) for part in filters], collection_id, filterable)
         case _:

@@ -236,7 +236,8 @@ def settings(request: CandidateRequest) -> Mapping[str, str]:
 def _has_one_plan(request: CandidateRequest) -> bool:
     if request.condition is None:
         return True
-    return request.legs == (LegName.DENSE,) and facet_clauses(request.condition, request.filterable) is not None
+    is_plain = _BY_QUESTION.issuperset(request.legs)
+    return is_plain and facet_clauses(request.condition, request.filterable) is not None
 
 
 LEAST_MET = 4
