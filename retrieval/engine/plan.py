@@ -65,6 +65,12 @@ _LEAST_LIMIT = 10
 STEP_TO_LOOK_UP = 0.25
 """The cost of a step in an ordered walk, including the look-up of its item, relative to the look-up of a match."""
 
+LEAST_PASSING = 20
+"""The lexical leg finds this many times the wanted items before filtering: a rarer match leaves too few of them."""
+
+MOST_RANKED = 2_500
+"""The most matches that are ranked by words one by one: so many take as long as the search that would find too few."""
+
 COMPARED_BY_FACETS = 0.35
 """The cost of comparing a vector that the facet index found, relative to ``exact_row_us``."""
 
@@ -104,7 +110,10 @@ def choose_way(
     """
     index = collection.ann_index
     if LegName.DENSE not in legs:
-        return _way_of_orders(Path.APPROXIMATE, depth, collection.documents) if is_filtered else Way(Path.EXACT)
+        if not is_filtered:
+            return Way(Path.EXACT)
+        way = _way_of_orders(Path.APPROXIMATE, depth, collection.documents)
+        return _way_by_words(way, collection.documents, by_facets or 0.0) if LegName.LEXICAL in legs else way
     if index is None or effort_for(index, limit) > MAX_EFFORT:
         if is_filtered and not ORDERED_LEGS.isdisjoint(legs):
             return _way_of_orders(Path.EXACT, depth, collection.documents)
@@ -169,6 +178,12 @@ def few_to_look_up(depth: int, documents: int) -> int:
     are equal at m = sqrt(SPARE × d × N × w / r). At least 1, at most ``documents``.
     """
     return max(min(math.ceil(math.sqrt(SPARE * depth * documents * STEP_TO_LOOK_UP)), documents), 1)
+
+
+def _way_by_words(way: Way, documents: int, share: float) -> Way:
+    """The way with the matches that are ranked by words one by one; ``share``: the least share of items that match."""
+    few = max(way.few, min(documents // LEAST_PASSING, MOST_RANKED))
+    return replace(way, few=-1 if share * _RELIABLE_SHARE * documents > few else few)
 
 
 def _way_of_orders(path: Path, depth: int, documents: int) -> Way:
