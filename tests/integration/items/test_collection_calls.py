@@ -13,6 +13,8 @@ import pytest_asyncio
 
 from retrieval import Collection, Context, EmbeddingSpace, Item, Platform, Profile, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.items import listing
+from retrieval.adapters.store.items.composed import StatementCache
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.collection import handle_of
 from retrieval.domain.errors import (
@@ -424,6 +426,22 @@ async def test_a_model_of_a_later_time_hides_no_verdicts(platform: Platform) -> 
             (target.collection.collection_id,),
         )
     assert await is_there_to_learn(platform.workplace, target)
+
+
+@pytest.mark.parametrize("few", [2, 1_000], ids=["many match", "few match"])
+async def test_a_page_has_the_items_that_match(platform: Platform, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In order, however many items have the filter's facets, and whatever else the filter demands."""
+    monkeypatch.setattr(listing, "_FEW_LISTED", few)
+    monkeypatch.setattr(listing, "_STATEMENTS", StatementCache())
+    docs = await platform.collection("docs")
+    level = [id_ for number, id_ in enumerate(IDS) if number % 3 == 1]
+    even = [id_ for id_ in level if int(id_[1:]) % 2 == 0]
+    assert [stored.item.item_id for stored in await docs.page({"level": 1}, limit=4)] == level[:4]
+    assert [stored.item.item_id for stored in await docs.page({"level": 1}, after=level[3])] == level[4:]
+    assert [item.item_id async for item in docs.scan({"level": 1, "tags": "even"}, batch=2)] == even
+    assert [item.item_id async for item in docs.scan({"level": 1, "item_id": {"lt": "i10"}}, batch=2)] == level[:3]
+    assert await docs.page({"level": 7}) == []
+    assert [stored.item.item_id for stored in await docs.page({"status": "archived"})] == ["old"]
 
 
 async def test_items_without_a_text_are_reported(platform: Platform) -> None:

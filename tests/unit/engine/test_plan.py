@@ -22,6 +22,8 @@ from retrieval.domain.search.signals import BaseRelevance, Priority, Recency, Ve
 from retrieval.engine.plan import (
     COMPARED_BY_FACETS,
     EFFORT_BY_FACETS,
+    LEAST_PASSING,
+    MOST_RANKED,
     STEP_TO_LOOK_UP,
     SearchPlan,
     Way,
@@ -276,6 +278,20 @@ def test_a_filtered_walk_has_the_effort_for_all_that_it_must_rank() -> None:
     assert filtered.effort == effort_for(INDEX, math.ceil((10 + 2 * math.sqrt(10) + 1) * 50_000 / filtered.few))
     assert 60 < filtered.effort <= MAX_EFFORT
     assert filtered.reach >= SPARE * 10 * 50_000 / filtered.few
+
+
+def test_matches_are_ranked_by_words_unless_enough_of_those_found_by_words_would_pass() -> None:
+    """The leg finds twenty times the wanted items: a rarer match leaves too few. Common values are not counted."""
+
+    def few(documents: int, share: float | None = None) -> int:
+        collection, words = replace(LARGE_WAY, documents=documents), (LegName.LEXICAL,)
+        return choose_way(collection, words, depth=10, limit=10, is_filtered=True, by_facets=share).few
+
+    assert (few(20_000), few(40_000), few(1_000_000)) == (20_000 // LEAST_PASSING, 2_000, MOST_RANKED)
+    assert few(100) == few_to_look_up(10, 100) > 100 // LEAST_PASSING
+    assert (few(20_000, 0.0), few(20_000, 0.05), few(20_000, 0.5)) == (1_000, 1_000, -1)
+    orders = choose_way(LARGE_WAY, (LegName.RECENT,), depth=10, limit=10, is_filtered=True)
+    assert orders.few == few_to_look_up(10, 50_000)
 
 
 def test_matches_by_facets_are_compared_up_to_the_crossover() -> None:

@@ -298,6 +298,12 @@ def clauses_of(part: Filter, filterable: Filterable) -> list[Clause] | None:
     return None
 
 
+def facet_part(filter_: Filter, filterable: Filterable) -> Filter | None:
+    """The part of a conjunction that facets can express; None if there is none."""
+    parts = tuple(part for part in conjuncts(filter_) if clauses_of(part, filterable) is not None)
+    return And(parts) if parts else None
+
+
 def facet_share(
     filter_: Filter, filterable: Filterable, collection_id: int, common: Mapping[str, float]
 ) -> float | None:

@@ -7,11 +7,11 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from retrieval.adapters.store.compiled import Compiled, compiled
+from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.composed import StatementCache
-from retrieval.adapters.store.items.conditions import any_matching, condition, field_value
+from retrieval.adapters.store.items.composed import StatementCache, facet_part
+from retrieval.adapters.store.items.conditions import any_matching, condition, field_value, matching
 from retrieval.adapters.store.items.items import ARCHIVED, ITEM_COLUMNS, STORED_COLUMNS, item_from_row, stored_from_row
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.tables import items
@@ -19,6 +19,11 @@ from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.search.filters import And, Compare, Field, Filter, Not, OneOf, Or
 
 _STATUS = Field("status", is_attribute=False)
+
+_STATEMENTS = StatementCache()
+
+_FEW_LISTED = 1_000
+"""The most items with a filter's facets that are read by their keys; if more have them, a page is read in order."""
 
 
 async def items_after(
@@ -59,21 +64,46 @@ async def _rows_after(
     after: str,
     limit: int,
 ) -> list[Row]:
-    owner = collection.collection_id
-    statement = (
+    def compose(own: Filter | None) -> sa.Select[Any] | sa.CompoundSelect[Any]:
+        page = _in_order(collection, own, columns)
+        if names_archived(own):
+            return page
+        page = page.where(items.c.status != sa.literal_column(f"'{ARCHIVED}'"))
+        by_facets = None if own is None else facet_part(own, collection.filterable)
+        return page if by_facets is None else _few_or_in_order(page, collection, by_facets)
+
+    shape = "page", tuple(columns), collection.collection_id, collection.filterable, names_archived(filter_)
+    statement = _STATEMENTS.of(shape, filter_, collection.filterable, compose)
+    return await database.read(tenant_id, statement.bind(after=after, limit=limit))
+
+
+def _in_order(collection: StoredCollection, filter_: Filter | None, columns: Sequence[str]) -> sa.Select[Any]:
+    """The page of the items that match the filter, archived ones too, by item id."""
+    page = (
         sa.select(*(items.c[name] for name in columns))
-        .where(
-            items.c.collection_id == sa.literal_column(str(int(owner)), sa.BigInteger),
-            items.c.item_id > sa.bindparam("after", after, type_=sa.Text()),
-        )
+        .where(items.c.collection_id == _owner(collection), items.c.item_id > sa.bindparam("after", type_=sa.Text()))
         .order_by(items.c.item_id)
-        .limit(sa.bindparam("limit", limit, type_=sa.BigInteger()))
+        .limit(sa.bindparam("limit", type_=sa.BigInteger()))
     )
-    if not names_archived(filter_):
-        statement = statement.where(items.c.status != sa.literal_column(f"'{ARCHIVED}'"))
-    if filter_ is not None:
-        statement = statement.where(condition(filter_, owner, collection.filterable))
-    return await database.read(tenant_id, compiled(statement))
+    if filter_ is None:
+        return page
+    return page.where(condition(filter_, collection.collection_id, collection.filterable))
+
+
+def _few_or_in_order(page: sa.Select[Any], collection: StoredCollection, by_facets: Filter) -> sa.CompoundSelect[Any]:
+    """The page, of the items with the filter's facets if they are few; reading in order meets rare items late."""
+    few = sa.literal_column(str(_FEW_LISTED), sa.BigInteger)
+    matches = matching(collection.collection_id, by_facets, collection.filterable, looks_up=True, most=few + 1)
+    keys = matches.cte("matching").prefix_with("MATERIALIZED", dialect="postgresql")
+    are_few = sa.select(sa.func.count() <= few).select_from(keys).scalar_subquery()
+    any_key = sa.func.any(sa.func.array(sa.select(keys.c.item_id).scalar_subquery()))
+    of_few, in_order = page.where(items.c.item_id == any_key, are_few), page.where(sa.not_(are_few))
+    return sa.union_all(of_few.subquery().select(), in_order.subquery().select()).order_by("item_id")
+
+
+def _owner(collection: StoredCollection) -> sa.ColumnElement[int]:
+    """The collection's number as a part of the text, by which the planner estimates the collection's size."""
+    return sa.literal_column(str(int(collection.collection_id)), sa.BigInteger)
 
 
 _EXISTING_ATTRIBUTES = """
@@ -109,7 +139,6 @@ def names_archived(filter_: Filter | None) -> bool:
 
 
 _ANY_DEPTH = 2**31
-_STATEMENTS = StatementCache()
 
 
 async def latest_items(
@@ -161,14 +190,13 @@ def _elements(of: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
 
 
 def _active(collection: StoredCollection, filter_: Filter | None, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    owner = collection.collection_id
     statement = sa.select(*columns).where(
-        items.c.collection_id == sa.literal_column(str(int(owner)), sa.BigInteger),
-        items.c.status != sa.literal_column("'archived'"),
+        items.c.collection_id == _owner(collection), items.c.status != sa.literal_column(f"'{ARCHIVED}'")
     )
     if filter_ is None:
         return statement
-    return statement.where(items.c.item_id == any_matching(owner, filter_, collection.filterable))
+    keys = any_matching(collection.collection_id, filter_, collection.filterable)
+    return statement.where(items.c.item_id == keys)
 
 
 def _page(statement: sa.Select[Any]) -> sa.Select[Any]:

@@ -149,6 +149,14 @@ def test_a_filter_by_facets_looks_up_no_item(path: Path) -> None:
     assert text.count("facets_wanted(42, ") == (4 if path is Path.APPROXIMATE else 0)
 
 
+def test_the_matches_of_all_facets_are_found_by_one_call() -> None:
+    """One scan of the index intersects them; the other conditions are checked on the items that it finds."""
+    where = parse_where({"colour": ["red", "blue"], "size": 3, "tags": "x", "item_id": {"nin": ["a"]}})
+    text = candidates_statement(replace(REQUEST, legs=(LegName.LEXICAL,), condition=where, path=Path.APPROXIMATE)).text
+    assert text.count("items_with_facets(42, ") == 1
+    assert "item_tags" not in text
+
+
 def test_a_walk_without_a_filter_weighs_the_rows_that_it_brings() -> None:
     """With a filter, the account has the number; an index that returns too few rows fell short."""
     walk = replace(REQUEST, legs=(LegName.DENSE,), path=Path.APPROXIMATE, depth=2, documents=9)
