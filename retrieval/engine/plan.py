@@ -310,6 +310,7 @@ def make_plan(
             dimensions=space.space.dimensions if space else 0,
             documents=collection.documents,
             few=way.few,
+            share=by_facets or 0.0,
             reach=way.reach,
             effort=way.effort,
             is_quantised=collection.ann_index is not None and collection.ann_index.is_quantised,

@@ -56,6 +56,8 @@ class CandidateRequest:
     """The number of items in the collection; an index that finds fewer, below the depth, fell short."""
     few: int = 0
     """With a filter: if at most this many items match, each is looked up, and no index is walked."""
+    share: float = 0.0
+    """With a filter: the least share of the items that match, from 0 to 1; 0: unknown."""
     reach: int = 0
     """With a filter: the most items that a walk reads; after it every matching item is looked up."""
     effort: int = 40

@@ -26,7 +26,13 @@ from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, stored_by_key, walk_values
-from retrieval.adapters.store.search.lexical_leg import found_by_words, lexical_leg, query_weights, weighed_by_key
+from retrieval.adapters.store.search.lexical_leg import (
+    found_by_words,
+    lexical_leg,
+    query_weights,
+    weighed_by_key,
+    words_values,
+)
 from retrieval.adapters.store.search.ordered_legs import (
     linked_leg,
     ordered_settings,
@@ -181,6 +187,7 @@ def _prepare(request: CandidateRequest) -> _Statement:
         **statement.parameters,
         "depth": request.depth,
         "few": request.few,
+        **words_values(request),
         "enough": request.depth if request.enough is None else request.enough,
         **walk_values(request),
     }

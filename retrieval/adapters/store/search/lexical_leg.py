@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,9 @@ _FOUND_FIRST, _FOUND_FOR_A_FILTER = 4, 20
 """If many items match: the number of items to find by words before filtering, in multiples of ``enough``; the second
 if the first left too few. The cost is about proportional."""
 
+_SPARE_FOUND = 1.5
+"""With a known share of matches, so many times the items are found first of which enough are expected to match."""
+
 _TEXTS = ARRAY(sa.Text)
 
 Part = sa.Select[Any]
@@ -43,14 +47,22 @@ def lexical_leg(request: CandidateRequest, matches: Matches | sa.CTE) -> list[Pa
     return _few_or_stages(request, matches)
 
 
+def words_values(request: CandidateRequest) -> dict[str, int]:
+    """The numbers of items that the stages of a filtered leg find."""
+    enough = request.least_depth
+    expected = _SPARE_FOUND / request.share if request.share else 0.0
+    first = min(max(math.ceil(expected), _FOUND_FIRST), _FOUND_FOR_A_FILTER)
+    return {"found_first": first * enough, "found_more": _FOUND_FOR_A_FILTER * enough}
+
+
 def _few_or_stages(request: CandidateRequest, matches: Matches) -> list[Part]:
     """Rank all matches if they are few; else filter the items found by words, and find more if too few pass."""
-    first = _Stage.of(request, "first_by_words", _FOUND_FIRST, sa.not_(matches.are_few))
-    more = _Stage.of(request, "more_by_words", _FOUND_FOR_A_FILTER, first.is_short)
+    first = _Stage.of(request, "first_by_words", "found_first", sa.not_(matches.are_few))
+    more = _Stage.of(request, "more_by_words", "found_more", first.is_short)
     return [
         sa.select(first.passing).where(sa.not_(first.is_short)),
         sa.select(more.passing),
-        sa.select(materialized(_score_matches(request, matches).where(matches.are_few), "lexical_of_few")),
+        sa.select(materialized(_score_matches(request, matches, matches.are_few), "lexical_of_few")),
         count_row("too_few_found", sa.literal_column("1"), more.is_short),
     ]
 
@@ -64,9 +76,9 @@ class _Stage:
     """Whether the words may find more items, and too few of the found items pass the filter."""
 
     @classmethod
-    def of(cls, request: CandidateRequest, name: str, times: int, only_if: sa.ColumnElement[bool]) -> _Stage:
-        """A stage that finds ``times`` × ``enough`` items, if ``only_if`` holds."""
-        most = parameter("enough", sa.Integer) * sa.literal_column(str(times))
+    def of(cls, request: CandidateRequest, name: str, number: str, only_if: sa.ColumnElement[bool]) -> _Stage:
+        """A stage that finds as many items as the parameter ``number`` says, if ``only_if`` holds."""
+        most = parameter(number, sa.Integer)
         hits = _search_by_words(request, most)
         rows = materialized(sa.select(hits.c.item_id, hits.c.score).where(only_if), name)
         passing = materialized(_passing(request, rows), f"lexical_of_{name}")
@@ -114,15 +126,6 @@ def query_weights(request: CandidateRequest, name: str = "words", hits: sa.CTE |
     return materialized(sa.select(weights.label("weights")), name)
 
 
-def _weight_of(request: CandidateRequest, item_id: sa.ColumnElement[str], words: sa.CTE) -> sa.FromClause:
-    """BM25 of one item, looked up by its key; ``words``: the query's weights."""
-    score = -item_terms.c.weights.op("<#>", return_type=sa.Float())(words.c.weights)
-    row = sa.select(score.label("score")).where(
-        item_terms.c.collection_id == literal(request.collection_id), item_terms.c.item_id == item_id
-    )
-    return row.limit(1).lateral("weighed")
-
-
 def weighed_by_key(
     request: CandidateRequest, ids: sa.Select[Any] | sa.CompoundSelect[Any], words: sa.CTE
 ) -> sa.Select[Any]:
@@ -135,16 +138,15 @@ def weighed_by_key(
     )
 
 
-def _score_matches(request: CandidateRequest, matches: Matches) -> Part:
-    """The best of the matching items, each looked up by its key, however many the planner expects."""
-    words = query_weights(request)
-    weighed = _weight_of(request, matches.keys.c.item_id, words)
+def _score_matches(request: CandidateRequest, matches: Matches, only_if: sa.ColumnElement[bool] | None = None) -> Part:
+    """The best of the matching items by one scan of their keys, if ``only_if`` holds."""
+    keys = sa.select(matches.keys.c.item_id)
+    weighed = weighed_by_key(
+        request, keys if only_if is None else keys.where(only_if), query_weights(request)
+    ).subquery("weighed")
     return (
-        sa.select(named("lexical"), matches.keys.c.item_id, weighed.c.score)
-        .select_from(matches.keys)
-        .join(words, sa.true())
-        .join(weighed, sa.true())
+        sa.select(named("lexical"), weighed.c.item_id, weighed.c.score)
         .where(weighed.c.score > 0)
-        .order_by(weighed.c.score.desc(), matches.keys.c.item_id)
+        .order_by(weighed.c.score.desc(), weighed.c.item_id)
         .limit(parameter("depth", sa.BigInteger))
     )
