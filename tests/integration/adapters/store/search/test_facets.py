@@ -137,6 +137,7 @@ async def test_each_way_finds_what_the_reference_finds(
         expected = {item.item_id for item in ITEMS if matches(item, condition, filterable)}
         for way in WAYS:
             assert await _nearest_ids(platform, collection, condition, **way) == expected, way
+        assert {stored.item.item_id for stored in await collection.page(condition, limit=1000)} == expected
 
 
 @pytest.mark.parametrize(
