@@ -20,7 +20,8 @@ $$;
 -- query's rarest parts (those that match 500 items together, at least one part), and items with two of the next parts
 -- (up to 4,000 matches, or 15 % of a larger collection). Those are ranked by all parts. Two part numbers below 32
 -- differ in at least one of five bits, so an item has two of the parts if, for some bit, it has a part with that bit
--- set and a part with it clear. If too few items are found, the search is repeated with more.
+-- set and a part with it clear. If fewer than at_least items are found (NULL: than result_limit), the search is repeated
+-- with more, until it has read every item with one of the words.
 -- If pg_textsearch serves the collection, and the setting retrieval.textsearch is not off, textsearch_search finds the
 -- items instead. match_budget replaces the preselection by the items with one of the rarest parts that match this
 -- number together.
@@ -30,7 +31,8 @@ $$;
 -- row, for callers that weigh further items; NULL if the extension found them. It runs with its owner's rights, because
 -- `&&` is not leakproof, so that a policy would exclude the index; so it checks the tenant first.
 CREATE OR REPLACE FUNCTION lexical_search(
-    collection bigint, query text, prefixes text[], match_budget integer, result_limit integer
+    collection bigint, query text, prefixes text[], match_budget integer, result_limit integer,
+    at_least integer DEFAULT NULL
 )
 RETURNS TABLE (item_id text, score real, weights sparsevec)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -40,7 +42,7 @@ DECLARE
     lexemes integer[];
     places bigint[];
     matches bigint[];
-    few bigint := coalesce(match_budget, greatest(500, result_limit));
+    few bigint := coalesce(match_budget, greatest(500, coalesce(at_least, result_limit)));
     many bigint;
     rarest integer[];
     -- The parts of which the items must have two, by the bits of their number.
@@ -126,7 +128,7 @@ BEGIN
             ORDER BY distance, terms.item_id
             LIMIT result_limit
         ) AS best;
-        EXIT WHEN is_everything OR match_budget IS NOT NULL OR cardinality(ids) >= result_limit;
+        EXIT WHEN is_everything OR match_budget IS NOT NULL OR cardinality(ids) >= coalesce(at_least, result_limit);
         few := few * 8;
     END LOOP;
     RETURN QUERY SELECT found.item_id, found.score, query_weights FROM unnest(ids, scores) AS found (item_id, score);

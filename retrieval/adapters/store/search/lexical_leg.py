@@ -79,10 +79,12 @@ class _Stage:
     def of(cls, request: CandidateRequest, name: str, number: str, only_if: sa.ColumnElement[bool]) -> _Stage:
         """A stage that finds as many items as the parameter ``number`` says, if ``only_if`` holds."""
         most = parameter(number, sa.Integer)
-        hits = _search_by_words(request, most)
+        # Half of them are enough: finding the last of many takes several times as long as finding the first.
+        least = most // sa.literal_column("2", sa.Integer)
+        hits = _search_by_words(request, most, least)
         rows = materialized(sa.select(hits.c.item_id, hits.c.score).where(only_if), name)
         passing = materialized(_passing(request, rows), f"lexical_of_{name}")
-        return cls(passing, sa.and_(count_of(rows) >= most, count_of(passing) < parameter("enough", sa.BigInteger)))
+        return cls(passing, sa.and_(count_of(rows) >= least, count_of(passing) < parameter("enough", sa.BigInteger)))
 
 
 def found_by_words(request: CandidateRequest) -> sa.CTE:
@@ -91,13 +93,17 @@ def found_by_words(request: CandidateRequest) -> sa.CTE:
     return materialized(sa.select(hits.c.item_id, hits.c.score, hits.c.weights), "lexical")
 
 
-def _search_by_words(request: CandidateRequest, limit: sa.ColumnElement[int]) -> sa.TableValuedAlias:
+def _search_by_words(
+    request: CandidateRequest, limit: sa.ColumnElement[int], least: sa.ColumnElement[int] | None = None
+) -> sa.TableValuedAlias:
+    """The best items by words, at most ``limit``; fewer than ``least`` (None: ``limit``) only if there are no more."""
     return sa.func.lexical_search(
         literal(request.collection_id),
         parameter("query", sa.Text),
         parameter("prefixes", _TEXTS),
         sa.cast(sa.null(), sa.Integer),
         limit,
+        *(() if least is None else (least,)),
     ).table_valued("item_id", "score", "weights", name="found")
 
 
