@@ -33,7 +33,7 @@ from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags, check_functions, checks_argument_names
-from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError, RetrievalError
+from retrieval.domain.errors import PLATFORM_CLOSED, ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
     CollectionInfo,
@@ -85,8 +85,6 @@ SWITCH_SECONDS = 600.0
 """Time that a call waits for another process that is switching a collection to another embedding space."""
 
 _NOT_OPEN = "the platform is not open; use: async with connect() as platform, or: platform = await retrieval.open()"
-
-_CLOSED = "the platform is closed; open it again: async with platform, or: await platform.open()"
 
 _ASYNCHRONOUS = (
     "this platform is asynchronous: write async with retrieval.connect() as platform; or, without async, "
@@ -671,7 +669,7 @@ class Platform:
     def database(self) -> Database:
         """The open database. Raises ``InvalidRequestError`` before the platform is opened and after it is closed."""
         if self._database is None:
-            raise InvalidRequestError(_NOT_OPEN if self._parts is None else _CLOSED)
+            raise InvalidRequestError(_NOT_OPEN if self._parts is None else PLATFORM_CLOSED)
         return self._database
 
     @property

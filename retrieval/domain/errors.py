@@ -50,6 +50,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Self
 
+PLATFORM_CLOSED = (
+    "the platform is closed; open it again (platform.open(), or a with statement), and get its collections from it "
+    "again"
+)
+"""The message about a call after the end of a platform, or of the platform that a collection came from."""
+
 
 class Advice(Enum):
     """The advice of an error, in the words of the command line; other surfaces have their own words for each."""

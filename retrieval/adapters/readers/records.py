@@ -100,7 +100,7 @@ def _is_vector(value: object) -> bool:
     values = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(values, list | tuple) or not values:
         return False
-    return all(isinstance(each, Real) and not isinstance(each, bool) or _is_vector(each) for each in values)
+    return all((isinstance(each, Real) and not isinstance(each, bool)) or _is_vector(each) for each in values)
 
 
 _VECTOR_TEXT = re.compile(r"\s*\[[-+.\deE,\s]*\d[-+.\deE,\s]*\]\s*")

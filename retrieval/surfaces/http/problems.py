@@ -51,8 +51,8 @@ _ADVICE = {
     Advice.NAME_TEXT: "map the column or entry of the texts: ?map=text=NAME",
     Advice.CLEAN_TEXT: "take it out",
     Advice.GIVE_VECTORS: (
-        "leave it out, and the text is embedded; or send your own vectors to POST .../items as 'embeddings'; or keep it "
-        "as data, in 'metadata'"
+        "leave it out, and the text is embedded; or send your own vectors to POST .../items as 'embeddings'; or keep "
+        "it as data, in 'metadata'"
     ),
 }
 """The advice of an error over HTTP."""
