@@ -234,6 +234,11 @@ class ProblemType(NamedTuple):
     detail: str | None
     retry_after: int | None
 
+    @property
+    def name(self) -> str:
+        """The last part of the type, such as ``unknown-collection``."""
+        return self.type.rpartition("/")[2]
+
 
 _AWAY = "the database cannot be reached; try again in a moment: the service reconnects by itself"
 _NOT_SET_UP = f"the database is not set up for this service; {_LOG}"
