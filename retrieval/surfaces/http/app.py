@@ -165,7 +165,7 @@ class Frame:
                 "tenant": getattr(caller, "tenant", None),
                 "key_id": getattr(caller, "key_id", None) or None,
             }
-            # A request that is refused before its route is looked up has none; its path may hold names, and is not told.
+            # A request that is refused before its route is looked up has none, and its path may hold names.
             where = route or (f"(refused: {refusal})" if refusal else "(no route)")
             ACCESS.log(level, "%s %s %d", method, where, status, extra={"told": fields})
 
