@@ -19,6 +19,7 @@ from psycopg import sql
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation import queue as installed
 from retrieval.adapters.store.installation.queue import begin_run, last_runs_of_tenant
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError
@@ -405,9 +406,8 @@ async def test_a_worker_tells_once_that_its_database_went_and_once_that_it_came_
         tries += 1
         if 1 < tries < 5:
             raise DatabaseUnreachableError("cannot reach PostgreSQL; check that it runs")
-        await check(database)
+        await installed.check_worker(database)
 
-    check = worker.check_worker
     monkeypatch.setattr(worker, "check_worker", check_worker)
     monkeypatch.setattr(PsycopgConnector, "listen_notify", listen)
     await asyncio.wait_for(work(workplace, stop, report=lambda _report: None), 60)
