@@ -89,7 +89,7 @@ def check_no_vector(entries: Mapping[str, Any], item_id: str) -> None:
     for name in _VECTOR_NAMES:
         if name in entries and _is_vector(entries[name]):
             raise InvalidItemError(
-                f"item {item_id!r:.80}: {name!r} is a vector, which is not an attribute", item_id=item_id
+                f"item {item_id!r:.80}: {name!r} holds a vector, which no search would compare there", item_id=item_id
             ).advising(Advice.GIVE_VECTORS, name=name)
 
 

@@ -188,7 +188,7 @@ def test_a_vector_is_refused_unless_it_is_mapped(tmp_path: Path, name: str, data
     file.write_bytes(data)
 
     [refused] = read_items(file)
-    assert "'embedding' is a vector" in str(refused.error)
+    assert "'embedding' holds a vector" in str(refused.error)
     assert "--map attributes.embedding=embedding" in str(refused.error)
     [line] = read_items(file, columns={"attributes.embedding": "embedding"})
     assert line.item is not None

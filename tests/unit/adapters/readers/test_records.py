@@ -217,7 +217,7 @@ def test_wrong_values_are_refused_with_the_items_key(wrong: dict[str, Any]) -> N
 def test_a_vector_beside_the_text_is_refused(name: str, vector: object) -> None:
     """As an attribute it would never be compared; the error says where vectors and where data are given."""
     with pytest.raises(
-        InvalidItemError, match=rf"'{name}' is a vector.*leave it out.*'metadata'.*embeddings="
+        InvalidItemError, match=rf"'{name}' holds a vector.*leave it out.*'metadata'.*embeddings="
     ) as caught:
         item_from_record({"_id": "d1", "text": "words", name: vector})
     assert caught.value.item_id == "d1"
