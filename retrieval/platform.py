@@ -33,7 +33,7 @@ from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags, check_functions, checks_argument_names
-from retrieval.domain.errors import ConflictError, DatabaseError, InvalidRequestError, RetrievalError
+from retrieval.domain.errors import PLATFORM_CLOSED, ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
     CollectionInfo,
@@ -57,7 +57,7 @@ from retrieval.engine.collection_handle import (
     CollectionParts,
 )
 from retrieval.engine.decide import Decider, Models
-from retrieval.engine.feedback import checked_events, quarantine, take_feedback
+from retrieval.engine.feedback import checked_events, quarantine, take_feedback, timed
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
 from retrieval.engine.request import check_profile
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
@@ -85,8 +85,6 @@ SWITCH_SECONDS = 600.0
 """Time that a call waits for another process that is switching a collection to another embedding space."""
 
 _NOT_OPEN = "the platform is not open; use: async with connect() as platform, or: platform = await retrieval.open()"
-
-_CLOSED = "the platform is closed; open it again: async with platform, or: await platform.open()"
 
 _ASYNCHRONOUS = (
     "this platform is asynchronous: write async with retrieval.connect() as platform; or, without async, "
@@ -348,27 +346,33 @@ class Platform:
         at: datetime | None = None,
         weight: float = 1.0,
         key: UUID | str | None = None,
+        new: bool = False,
     ) -> FeedbackReport:
         """Record a verdict on an item that a search showed, or on an item of a ``collection`` in a ``context``.
 
-        Give ``helpful`` or ``reward`` (0 to 1); ``Feedback`` describes the rest. A repeated call counts once, and a
-        later verdict of the same kind and actor replaces the earlier one, in any order of arrival. Raises
-        ``UnknownRetrievalError``, ``UnknownCollectionError``, ``UnknownItemError`` and ``InvalidRequestError``.
+        Give ``helpful`` or ``reward`` (0 to 1); ``Feedback`` describes the rest. A repeated call counts once, unless it
+        is ``new`` (see ``feedback_each``), and a later verdict of the same kind and actor replaces the earlier one, in
+        any order of arrival. Raises ``UnknownRetrievalError``, ``UnknownCollectionError``, ``UnknownItemError`` and
+        ``InvalidRequestError``.
         """
         event = Feedback(
             retrieval_id=retrieval_id, item_id=item_id, collection=collection, context=context, helpful=helpful,
             reward=math.nan if reward is None else reward, kind=kind, actor=actor, session=session, note=note, at=at,
             weight=weight, key=key,
         )  # fmt: skip
-        return await self.feedback_each([event])
+        return await self.feedback_each([event], new=new)
 
-    async def feedback_each(self, events: Iterable[Feedback], *, api_key: ApiKey | None = None) -> FeedbackReport:
+    async def feedback_each(
+        self, events: Iterable[Feedback], *, api_key: ApiKey | None = None, new: bool = False
+    ) -> FeedbackReport:
         """Store at most 10,000 events of feedback in one statement: all of them, or none if one is refused.
 
-        ``api_key``: the API key of the events, whose cap and rules about actors apply. Raises what ``feedback`` raises,
-        for the first refused event.
+        ``api_key``: the API key of the events, whose cap and rules about actors apply. ``new``: each event without a
+        time gets the present one, so that a verdict that was changed back is not taken for a retry of the first; then a
+        retry of the call is not recognised either. Raises what ``feedback`` raises, for the first refused event.
         """
-        valid_events = checked_events(events)
+        check_flags(new=new)
+        valid_events = timed(checked_events(events), self.now) if new else checked_events(events)
         if any(event.retrieval_id is not None for event in valid_events):
             await self.recorded()
         place = (self.database, self._tenant_id)
@@ -671,7 +675,7 @@ class Platform:
     def database(self) -> Database:
         """The open database. Raises ``InvalidRequestError`` before the platform is opened and after it is closed."""
         if self._database is None:
-            raise InvalidRequestError(_NOT_OPEN if self._parts is None else _CLOSED)
+            raise InvalidRequestError(_NOT_OPEN if self._parts is None else PLATFORM_CLOSED)
         return self._database
 
     @property

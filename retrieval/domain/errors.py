@@ -50,6 +50,12 @@ from __future__ import annotations
 from enum import Enum
 from typing import Self
 
+PLATFORM_CLOSED = (
+    "the platform is closed; open it again (platform.open(), or a with statement), and get its collections from it "
+    "again"
+)
+"""The message about a call after the end of a platform, or of the platform that a collection came from."""
+
 
 class Advice(Enum):
     """The advice of an error, in the words of the command line; other surfaces have their own words for each."""
@@ -65,6 +71,10 @@ class Advice(Enum):
     MAP_TEXT = "did you mean --map text={name}?"
     NAME_TEXT = "map the column of the texts: --map text=NAME (in Python: columns=)"
     CLEAN_TEXT = "take it out, as clean_text and retrieval ingest do"
+    GIVE_VECTORS = (
+        "leave it out, and the text is embedded; or keep it as data, in 'metadata' (--map attributes.{name}={name}); "
+        "your own vectors are given in Python: add(items, embeddings=[...])"
+    )
 
 
 class RetrievalError(Exception):

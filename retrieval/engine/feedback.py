@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.learning.feedback import (
@@ -143,6 +143,14 @@ def checked_events(events: Iterable[Feedback]) -> list[Feedback]:
         if not isinstance(event, Feedback):
             raise InvalidRequestError(f"events are retrieval.Feedback values, not a {type(event).__name__}")
     return checked
+
+
+def timed(events: Sequence[Feedback], now: datetime) -> list[Feedback]:
+    """The events, each with a time: the present, in their order, for those without one."""
+    return [
+        event if event.at is not None else replace(event, at=now + timedelta(microseconds=place))
+        for place, event in enumerate(events)
+    ]
 
 
 async def quarantine(database: Database, tenant_id: int, actor: str, reason: str = "", *, is_held: bool) -> int:

@@ -14,7 +14,7 @@ from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL, Guard, Guards
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
-from retrieval.domain.errors import DatabaseError, LLMError, LLMUnavailableError
+from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseError, LLMError, LLMUnavailableError
 from retrieval.domain.llm import LLM
 from retrieval.engine.stages import Clock
 
@@ -105,8 +105,8 @@ class SharedCalls:
 
     def _start(self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]]) -> _Call:
         if self._is_closed or len(self._calls) >= MOST_CALLS:
-            why = "the platform is closed" if self._is_closed else f"{MOST_CALLS} calls are running already"
-            raise LLMUnavailableError(f"the language model was not asked: {why}; try again later")
+            why = PLATFORM_CLOSED if self._is_closed else f"{MOST_CALLS} calls are running already; try again later"
+            raise LLMUnavailableError(f"the language model was not asked: {why}")
         call = self._calls[key] = _Call(in_background(make()))
         call.task.add_done_callback(lambda ended: self._settle(key, ended))
         return call

@@ -23,15 +23,15 @@ from procrastinate.connector import Notify
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, UniqueViolation
 from procrastinate.jobs import Status
 from procrastinate.periodic import MARGIN, PeriodicDeferrer, PeriodicRegistry
-from procrastinate.worker import Worker
-from psycopg_pool import AsyncConnectionPool
+from procrastinate.worker import WORKER_NAME, Worker
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS, Database
 from retrieval.adapters.store.installation.queue import INTERRUPTED, check_worker, tenant_name, tenants_with_collections
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, collection_by_id
-from retrieval.adapters.store.translate import translated
-from retrieval.domain.errors import DatabaseError
+from retrieval.adapters.store.translate import server_name, translated
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.jobs.registry import Job, job_named, lock_of
 from retrieval.jobs.run import RunReport, run_job
 from retrieval.services.workplace import JobTarget, Workplace
@@ -277,21 +277,49 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
 
     The worker waits for a database that goes away. Raises ``DatabaseError`` if it cannot be reached at the start.
     """
-    started = False
-    while not stop.is_set():
-        try:
-            async with _open_queue(workplace, stop, report) as app:
-                await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
-                started = True
-                await _until(stop, _run(app, workplace, wait=True))
-                if not stop.is_set():
-                    # The queue logs itself that the worker stops.
-                    _log.warning("the worker restarts its queue, whose loop has ended")
-        except DatabaseError as error:
-            if not started:
-                raise
-            _log.warning("the worker waits for its database: %s", error)
-        await _pause(stop, workplace.settings.worker_poll_seconds)
+    started, is_waiting = False, False
+    with _told_here():
+        while not stop.is_set():
+            try:
+                async with _open_queue(workplace, stop, report) as app:
+                    await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
+                    if is_waiting:
+                        _log.warning("at %s the worker goes on: its database answers again", _time(workplace))
+                    started, is_waiting = True, False
+                    await _until(stop, _run(app, workplace, wait=True))
+                    if not stop.is_set():
+                        _log.info("the worker restarts its queue, whose loop has ended")
+            except DatabaseError as error:
+                if not started:
+                    raise
+                if not is_waiting:
+                    _log.warning("since %s the worker waits for its database: %s", _time(workplace), error)
+                is_waiting = True
+            await _pause(stop, workplace.settings.worker_poll_seconds)
+
+
+def _time(workplace: Workplace) -> str:
+    """The time of day, which also tells apart the lines of two losses: a log may leave out repeated lines."""
+    return f"{workplace.now():%H:%M:%S} UTC"
+
+
+@contextmanager
+def _told_here() -> Iterator[None]:
+    """Leave out what the queue logs about the loss of its database: every part of it does, and the worker says it."""
+
+    def is_other(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not isinstance(error, ConnectorException | DatabaseUnreachableError)
+
+    names = ("procrastinate.worker", f"procrastinate.worker.{WORKER_NAME}", "procrastinate.utils")
+    loggers = [logging.getLogger(name) for name in names]
+    for logger in loggers:
+        logger.addFilter(is_other)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_other)
 
 
 async def work_once(
@@ -366,6 +394,11 @@ def _queue_errors(url: str) -> Iterator[None]:
         try:
             yield
         except ConnectorException as error:
+            if isinstance(error.__cause__, PoolTimeout):
+                # The queue's connections are as many as its parts, so none of them waits for another's.
+                raise DatabaseUnreachableError(
+                    f"PostgreSQL at {server_name(url)} gives no connection; check that it runs and has connections left"
+                ) from error
             if isinstance(error.__cause__, psycopg.Error):
                 raise error.__cause__ from error
             raise DatabaseError(f"the queue of jobs cannot be used: {error}; run: retrieval db status") from error

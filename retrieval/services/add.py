@@ -254,8 +254,8 @@ class Writer:
                 keys = [repr(i.item_id) for i in part]
                 vectors = await self.embedder.embed_documents([i.indexed_text for i in part], keys)
             except (EmbedderUnavailableError, WrongDimensionError) as error:
-                _log.warning("embedding stopped: %s", error)
-                done = _Part(AddReport(pending=len(part), stopped=True, notes=(f"embedding stopped: {error}",)))
+                note = _noted(f"embedding stopped: {error}")
+                done = _Part(AddReport(pending=len(part), stopped=True, notes=(note,)))
             except (EmbedderRejectedError, InvalidVectorError) as error:
                 if len(part) > 1:
                     middle = len(part) // 2
@@ -392,13 +392,18 @@ def _later(settled: Settled | None, other: Settled | None) -> Settled | None:
 
 
 def _refusal_notes(refused: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
-    """A note on the refused items of each reason, by their quoted ids; each note is logged."""
+    """A note on the refused items of each reason, by their quoted ids."""
     notes = []
     for reason, keys in refused.items():
         items = f"item {keys[0]} is" if len(keys) == 1 else f"{len(keys)} items, such as {keys[0]}, are"
-        notes.append(f"{items} not embedded: {reason}")
-        _log.warning("%s", notes[-1])
+        notes.append(_noted(f"{items} not embedded: {reason}"))
     return tuple(notes)
+
+
+def _noted(note: str) -> str:
+    """The note, which is also logged: as information, because the report tells the caller."""
+    _log.info("%s", note)
+    return note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,7 @@ from retrieval.adapters.store.search.reembeddings import (
     begin_reembedding,
     carry_clusters,
     change_reembedding,
+    count_without_text,
     find_reembedding,
     forget_space,
     hold_writers,
@@ -46,6 +47,7 @@ from retrieval.adapters.store.search.reembeddings import (
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
 from retrieval.domain.checks import choices_hint, is_finite, is_whole
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import ConflictError, DatabaseError, EmbedderError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
@@ -89,6 +91,8 @@ class ReembeddingCost(Serializable):
     target: str
     items: int
     """Items that have no vector there."""
+    without_text: int
+    """Items without title and text that have a caller's vector; see ``told_without_text``."""
     texts: int
     """Distinct texts of these items that the embedder would be asked for; the others' vectors are cached."""
     tokens: int
@@ -144,6 +148,8 @@ class Reembedding(Serializable):
     items: int
     pending: int
     """Items that wait for their vector in the space being filled: the target, after the switch the former space."""
+    without_text: int
+    """Items without title and text whose caller's vector is in the former space only; see ``told_without_text``."""
     batch_texts: int
     tokens_a_minute: int | None
     tokens_a_day: int | None
@@ -193,7 +199,7 @@ async def cost_of(
     """The cost of filling that space now. Every text without a vector there is read; no embedder is asked."""
     if price is not None and not (is_finite(price) and price >= 0):
         raise InvalidRequestError(f"price is {price!r:.80}; it must be a number, 0 or more")
-    place = await _beginning(workplace, target, space)
+    place, in_use = await _beginning(workplace, target, space)
     embedder = place.needed_embedder(space)
     stored = await place.collection_in(space)
     writer = Writer(place.database, place.tenant_id, stored, embedder)
@@ -211,6 +217,7 @@ async def cost_of(
     return ReembeddingCost(
         target=space.space.name,
         items=items,
+        without_text=await count_without_text(*place.where, in_use, space),
         texts=texts,
         tokens=tokens,
         price=None if price is None else round(tokens * price / 1e6, 4),
@@ -218,6 +225,16 @@ async def cost_of(
         minutes=None if pace.tokens_a_minute is None else round(tokens / pace.tokens_a_minute, 2),
         days=None if pace.tokens_a_day is None else -(-tokens // pace.tokens_a_day),
         note=await _lost_calibration(place, space.space),
+    )
+
+
+def told_without_text(number: int) -> str:
+    """What becomes of the callers' vectors of that many items without text; empty: there is none."""
+    if not number:
+        return ""
+    return (
+        f"{several(number, 'item')} without text: vectors that a caller gave are not moved; give vectors of the target "
+        "after the switch, by add(items, embeddings=...)"
     )
 
 
@@ -231,7 +248,7 @@ def _vector_bytes(stored: StoredCollection, dimensions: int) -> int:
 
 async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, *, switches: bool) -> None:
     """Begin to fill the space beside the one in use; the job does the rest. Raises ``InvalidRequestError``."""
-    place = await _beginning(workplace, target, space)
+    place, _ = await _beginning(workplace, target, space)
     options = {
         "switching": (Switching.BY_ITSELF if switches else Switching.WHEN_ASKED).value,
         "batch_texts": pace.batch_texts,
@@ -244,8 +261,8 @@ async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pac
         raise ConflictError(f"collection {target.collection.name!r} changed meanwhile: begin again")
 
 
-async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace) -> _Place:
-    """The place of a re-embedding that can begin. Raises ``InvalidRequestError`` if it cannot."""
+async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace) -> tuple[_Place, StoredSpace]:
+    """The place of a re-embedding that can begin, and the space in use. Raises ``InvalidRequestError`` if it cannot."""
     collection = target.collection
     if collection.space is None:
         raise InvalidRequestError(f"collection {collection.name!r} has no embedding space; add items with an embedder")
@@ -264,7 +281,7 @@ async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace
             f"a re-embedding of {collection.name!r} is under way: let it end, or abort it "
             f"(retrieval reembed {collection.name} shows its state)"
         )
-    return place
+    return place, collection.space
 
 
 async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None:
@@ -273,7 +290,9 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None
     row = await find_reembedding(*place.where)
     if row is None:
         return None
-    pending = await count_pending(*place.where, row.spare) if row.state in _KEPT_STATES else 0
+    is_kept = row.state in _KEPT_STATES
+    pending = await count_pending(*place.where, row.spare) if is_kept else 0
+    without_text = await count_without_text(*place.where, row.former, row.target) if is_kept else 0
     removes_at = None if row.switched_at is None else row.switched_at + timedelta(seconds=row.keep_seconds)
     return Reembedding(
         collection=target.collection.name,
@@ -284,6 +303,7 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None
         switching=row.switching,
         items=target.collection.documents,
         pending=pending,
+        without_text=without_text,
         batch_texts=row.batch_texts,
         tokens_a_minute=row.tokens_a_minute,
         tokens_a_day=row.tokens_a_day,

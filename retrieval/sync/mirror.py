@@ -26,7 +26,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from anyio.from_thread import BlockingPortal
 
-from retrieval.domain.errors import InvalidRequestError, RunningLoopError
+from retrieval.domain.errors import PLATFORM_CLOSED, InvalidRequestError, RunningLoopError
 
 A = TypeVar("A")
 P = ParamSpec("P")
@@ -34,8 +34,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 _NOT_OPEN = "the platform is not open; use: with connect() as platform, or: platform = retrieval.sync.open()"
-
-_CLOSED = "the platform is closed; open it again: with platform, or: platform.open()"
 
 
 class Door:
@@ -54,7 +52,7 @@ class Door:
     def open_portal(self) -> BlockingPortal:
         """The portal. Raises ``InvalidRequestError`` before the platform is opened and after it is closed."""
         if self.portal is None:
-            raise InvalidRequestError(_CLOSED if self.was_open else _NOT_OPEN)
+            raise InvalidRequestError(PLATFORM_CLOSED if self.was_open else _NOT_OPEN)
         return self.portal
 
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -23,7 +23,7 @@ from retrieval.adapters.readers.lines import (
     read_lines,
     too_long_reason,
 )
-from retrieval.adapters.readers.records import FIELD_NAMES, item_from_fields, target_of
+from retrieval.adapters.readers.records import FIELD_NAMES, check_no_vector, item_from_fields, target_of
 from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
@@ -42,6 +42,8 @@ class ColumnPlan:
     attributes: Mapping[str, tuple[int, ...]]
     texts: frozenset[str] = frozenset()
     """Attributes that are always texts, without surrounding space, even if they look like numbers."""
+    mapped: frozenset[str] = frozenset()
+    """Attributes that the caller has named, so that a vector there is meant to be data."""
 
     def item(self, row: Sequence[str], *, clean: bool = False) -> Item:
         """The item of a row (``clean``: see ``item_from_record``); a row that is too short lacks its last columns.
@@ -65,7 +67,10 @@ class ColumnPlan:
                         f"{values[0]!r:.40} and {values[1]!r:.40}; keep one, or rename a column"
                     )
                 fields[name] = values[0].strip() if name == "occurred_at" else values[0]
-        return item_from_fields(fields, self._attributes(row), clean=clean)
+        attributes = self._attributes(row)
+        unmapped = {name: value for name, value in attributes.items() if name not in self.mapped}
+        check_no_vector(unmapped, str(fields.get("item_id", "")))
+        return item_from_fields(fields, attributes, clean=clean)
 
     def _attributes(self, row: Sequence[str]) -> dict[str, Any]:
         attributes: dict[str, Any] = {}
@@ -96,6 +101,7 @@ def plan_columns(
     draft = _Draft(file, [name.strip() for name in header])
     for target, column in (columns or {}).items():
         draft.take(target, column)
+    mapped = frozenset(draft.attributes)
     for field_name, names in FIELD_NAMES.items():
         own = [name for name in names if name in draft.unmapped]
         if own and field_name not in draft.fields:
@@ -104,7 +110,7 @@ def plan_columns(
         draft.take_attribute(name, name)
     if "item_id" not in draft.fields:
         raise ConfigurationError(f"{file}: no column 'id'; {draft.columns('id')}").advising(Advice.MAP_ID)
-    return ColumnPlan(len(header), draft.fields, draft.attributes, frozenset(texts))
+    return ColumnPlan(len(header), draft.fields, draft.attributes, frozenset(texts), mapped)
 
 
 class _Draft:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time
+from numbers import Real
 from typing import Any
 
 from retrieval.domain.checks import choices_hint, clean_text, clean_value, text_fault
@@ -36,6 +38,9 @@ _ONLY_AS_TEXTS = ("content", "page_content", "document")
 MAX_DEPTH = 64
 """The most levels of lists and objects inside one attribute."""
 
+_VECTOR_NAMES = ("embedding", "embeddings", "vector", "vectors")
+"""Names under which other systems keep an item's vector beside its text."""
+
 _METADATA_NAMES = ("metadata", "attributes")
 _ALSO_IN_METADATA = ("kind", "tags", "status", "source", "occurred_at")
 
@@ -52,6 +57,7 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
       ``datetime``: without a zone it is UTC, a date alone is midnight UTC, an empty text is no time.
     - Every other entry, at the top or in the metadata, becomes an attribute; so does the second of two names
       of one field, and a field's name in the metadata if the top has it too. The top takes precedence.
+    - A vector at the top (see ``check_no_vector``) is refused.
     - An entry that is null counts as missing.
     - With ``clean``, texts are stored without the characters that are refused (see ``retrieval.domain.checks``).
 
@@ -66,11 +72,38 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
         )
     fields = {field: _pop_first(top, names) for field, names in FIELD_NAMES.items()}
     key = _item_id(fields["item_id"])
+    check_no_vector(top, key)
     metadata = _metadata(_pop_first(top, _METADATA_NAMES), key)
     for field in _ALSO_IN_METADATA:
         if fields[field] is None:
             fields[field] = _pop_first(metadata, FIELD_NAMES[field])
     return item_from_fields(fields, {**metadata, **top}, clean=clean)
+
+
+def check_no_vector(entries: Mapping[str, Any], item_id: str) -> None:
+    """Raise ``InvalidItemError`` if an entry with one of ``_VECTOR_NAMES`` holds numbers alone.
+
+    Whoever gives a vector so expects searches to compare it; as an attribute it would never be compared. It cannot be
+    taken for the item's vector either, because the entry does not say of which embedding space it is.
+    """
+    for name in _VECTOR_NAMES:
+        if name in entries and _is_vector(entries[name]):
+            raise InvalidItemError(
+                f"item {item_id!r:.80}: {name!r} holds a vector, which no search would compare there", item_id=item_id
+            ).advising(Advice.GIVE_VECTORS, name=name)
+
+
+def _is_vector(value: object) -> bool:
+    """Whether the value is a list of numbers, or of such lists; an array and the text of a list count as well."""
+    if isinstance(value, str):
+        return _VECTOR_TEXT.fullmatch(value) is not None
+    values = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(values, list | tuple) or not values:
+        return False
+    return all((isinstance(each, Real) and not isinstance(each, bool)) or _is_vector(each) for each in values)
+
+
+_VECTOR_TEXT = re.compile(r"\s*\[[-+.\deE,\s]*\d[-+.\deE,\s]*\]\s*")
 
 
 def target_of(target: str, entry: str) -> tuple[str | None, str]:

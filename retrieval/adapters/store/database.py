@@ -48,7 +48,7 @@ from retrieval.adapters.store.round_trip import (
 )
 from retrieval.adapters.store.translate import translated, translation
 from retrieval.adapters.tracing import span
-from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError
+from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseUnreachableError, InvalidRequestError
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.replicas import Replicas
@@ -415,7 +415,7 @@ class Database:
                 return spare
             await put_back(self._pool, spare)
         if self._pool.closed:
-            raise InvalidRequestError("the platform is closed; use it within its: async with connect() as platform")
+            raise InvalidRequestError(PLATFORM_CLOSED)
         self._requests += 1
         try:
             connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)

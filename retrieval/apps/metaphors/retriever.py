@@ -308,8 +308,7 @@ class MetaphorRetriever:
             session="" if is_recorded else session_of(answer.problem),
             actor=self._searches.actor,
             note=note,
-            # Its time tells a return to an earlier verdict from a repetition of that verdict.
-            at=self._platform.now,
+            new=True,
         )
         # The verdict is stored even if the metaphor was deleted meanwhile.
         with suppress(UnknownItemError):

@@ -255,12 +255,10 @@ class PrincipleStore:
             # Without a session, a later verdict of the same actor would replace the earlier one.
             session=session or ("" if has_subject or not actor else f"usage {uuid4()}"),
             actor=actor,
-            # With a time, a return to an earlier verdict is a new event, not a repetition.
-            at=self._platform.now if has_subject else None,
             of_session=True,
         )
         try:
-            await self._platform.feedback_each([event], api_key=api_key)
+            await self._platform.feedback_each([event], api_key=api_key, new=True)
         except UnknownItemError:
             raise self._unknown(principle_id) from None
         return await self.settle(principle_id)

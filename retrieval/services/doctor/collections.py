@@ -284,7 +284,7 @@ def _check_worker(queue: QueueFacts) -> Iterator[Finding]:
         found = "no worker has ever run: indexes, recall, learning and retention are left alone"
         yield Severity.ADVICE.finding("worker", found, start)
     elif due > LATE_SECONDS or queue.waiting:
-        waiting = f", and {several(queue.waiting, 'job')} to do" if queue.waiting else ""
+        waiting = f", {several(queue.waiting, 'job')} waiting" if queue.waiting else ""
         found = f"no worker runs{waiting}; the last worker checked the schedule {duration(due)} ago"
         severity = Severity.WARNING if due > LATE_SECONDS else Severity.ADVICE
         yield severity.finding("worker", found, start)

@@ -163,7 +163,7 @@ def storage_findings(
     elif installation.queue is not None:
         queue = installation.queue
         at_work = f"{several(queue.workers, 'worker')} at work" if queue.workers else "no worker runs now"
-        fine = f"{at_work}, {several(queue.waiting, 'job')} to do"
+        fine = f"{at_work}, {several(queue.waiting, 'job')} waiting"
         yield from or_fine(check_queue(queue), "worker", fine)
 
 

@@ -17,7 +17,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.analytics import AnalyticsTable
 from retrieval.services.collections import CollectionStatus
 from retrieval.services.doctor.diagnose import diagnose
-from retrieval.services.reembed import ACTIONS, Reembedding, possible_actions
+from retrieval.services.reembed import ACTIONS, Reembedding, possible_actions, told_without_text
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
 from retrieval.surfaces.console.plots import Series, figure, lines, sql_of
 
@@ -230,7 +230,8 @@ async def reembed(visit: Visit) -> h.Node:
         cost = await visit.platform.reembed_cost(name, to=to)
         size = cost.vector_bytes / 2**20
         summary = f"{cost.texts:,} texts of {cost.tokens:,} tokens to {cost.target}, and {size:.1f} MB of vectors."
-        return await reembedding(visit, notice(f"{summary} {cost.note}".rstrip()))
+        notes = filter(None, (summary, told_without_text(cost.without_text), cost.note))
+        return await reembedding(visit, notice(" ".join(notes)))
     if do == "start":
         await visit.platform.reembed(name, to=to)
         return await reembedding(visit, notice("The re-embedding has begun."))

@@ -296,10 +296,8 @@ async def feedback(visit: Visit) -> h.Node:
     event = Feedback(
         retrieval_id=visit.text("retrieval"), item_id=visit.text("item"), helpful=visit.text("helpful") == "true",
         actor=f"console {visit.caller.key_id}".strip(),
-        # Its time tells a return to an earlier verdict from a repetition of that verdict.
-        at=visit.platform.now,
     )  # fmt: skip
-    report = await visit.platform.feedback_each([event], api_key=visit.caller.key)
+    report = await visit.platform.feedback_each([event], api_key=visit.caller.key, new=True)
     noted = "Noted: " + ("helpful" if event.reward else "not helpful")
     if report.discounted:
         noted = "Noted, but it does not count: " + ", ".join(report.discounted)

@@ -42,7 +42,7 @@ from retrieval.surfaces.http.connection import Connection, Exchange
 from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, path_of_names
 from retrieval.surfaces.http.limits import TIMEOUT_HEADER, Limits, RequestRoom, check_length, is_stream
 from retrieval.surfaces.http.openapi import add_front, describe, operation_id
-from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError
+from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError, problem_type
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
 from retrieval.surfaces.http.service import Service
@@ -97,7 +97,7 @@ class Frame:
                     if span is not None:
                         _describe(span, scope, exchange.status or HUNG_UP, request_id)
         finally:
-            self._record(scope, exchange.status or HUNG_UP, request_id, self._clock() - began)
+            self._record(exchange, scope, request_id, self._clock() - began)
             reset_request_id(token)
 
     async def _serve_in_place(self, exchange: Exchange, scope: Scope, headers: dict[bytes, bytes]) -> None:
@@ -148,8 +148,9 @@ class Frame:
         finally:
             scope["route"] = inner.get("route")
 
-    def _record(self, scope: Scope, status: int, request_id: str, seconds: float) -> None:
-        method, route = scope["method"], route_of(scope)
+    def _record(self, exchange: Exchange, scope: Scope, request_id: str, seconds: float) -> None:
+        method, route, status = scope["method"], route_of(scope), exchange.status or HUNG_UP
+        refusal = None if exchange.refusal is None else problem_type(type(exchange.refusal)).name
         self._metrics.answered(method, route, status, seconds)
         level = logging.DEBUG if scope["path"] in _QUIET else logging.INFO
         if ACCESS.isEnabledFor(level):
@@ -158,12 +159,15 @@ class Frame:
                 "method": method,
                 "route": route or None,
                 "status": status,
+                "refusal": refusal,
                 "ms": round(seconds * 1e3, 1),
                 "request_id": request_id,
                 "tenant": getattr(caller, "tenant", None),
                 "key_id": getattr(caller, "key_id", None) or None,
             }
-            ACCESS.log(level, "%s %s %d", method, route or "no route", status, extra={"told": fields})
+            # A request that is refused before its route is looked up has none, and its path may hold names.
+            where = route or (f"(refused: {refusal})" if refusal else "(no route)")
+            ACCESS.log(level, "%s %s %d", method, where, status, extra={"told": fields})
 
 
 _HOST, _ORIGIN = b"host", b"origin"

@@ -138,6 +138,8 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         """Headers that are added to the response."""
         self.status = 0
         """The status of the response; 0: it has not begun."""
+        self.refusal: Exception | None = None
+        """The error that ended the request outside its route, or None."""
         self.on_start: Callable[[], None] = lambda: None
         """Called when the response begins, unless it is a stream: the client may read it slowly."""
         self.is_gone = self._is_complete = self._flows = False
@@ -199,6 +201,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         """Respond with the error's problem document, unless a response has begun or the client has disconnected."""
         if self.is_gone:
             return
+        self.refusal = error
         if self.status:
             report(error)
         else:

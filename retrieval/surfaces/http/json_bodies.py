@@ -413,7 +413,6 @@ _ATTRIBUTES = ("metadata", "attributes")
 _TWO_NAMES = (("text", "body"), _ATTRIBUTES, ("occurred_at", "event_time"))
 """Each pair names one part."""
 
-_VECTORS = ("embedding", "vector")
 _FIELDS = frozenset(name for names in FIELD_NAMES.values() for name in names)
 
 
@@ -454,9 +453,6 @@ def _check_fields(record: Mapping[str, Any]) -> None:
             raise _refusal(
                 record, f"{name!r} and {other!r} are two names of one field, but have different values; give one"
             )
-    for name in _VECTORS:
-        if _is_vector(record.get(name)):
-            raise _refusal(record, f"{name!r} is not an attribute; send vectors to POST .../items as 'embeddings'")
     _check_attributes(record)
 
 
@@ -465,10 +461,6 @@ def _check_attributes(record: Mapping[str, Any]) -> None:
     for name in metadata.keys() & record.keys() - _FIELDS:
         if None not in (metadata[name], record[name]) and metadata[name] != record[name]:
             raise _refusal(record, f"{name!r:.60} has different values inside and outside the metadata; give one")
-
-
-def _is_vector(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(type(number) in (int, float) for number in value)
 
 
 def _refusal(record: Mapping[str, Any], reason: str) -> InvalidItemError:

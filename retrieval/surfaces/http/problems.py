@@ -50,6 +50,10 @@ _ADVICE = {
     Advice.MAP_TEXT: "map the column or entry of the texts: ?map=text=NAME",
     Advice.NAME_TEXT: "map the column or entry of the texts: ?map=text=NAME",
     Advice.CLEAN_TEXT: "take it out",
+    Advice.GIVE_VECTORS: (
+        "leave it out, and the text is embedded; or send your own vectors to POST .../items as 'embeddings'; or keep "
+        "it as data, in 'metadata'"
+    ),
 }
 """The advice of an error over HTTP."""
 
@@ -229,6 +233,11 @@ class ProblemType(NamedTuple):
     status: int
     detail: str | None
     retry_after: int | None
+
+    @property
+    def name(self) -> str:
+        """The last part of the type, such as ``unknown-collection``."""
+        return self.type.rpartition("/")[2]
 
 
 _AWAY = "the database cannot be reached; try again in a moment: the service reconnects by itself"

@@ -379,10 +379,8 @@ class ItemTools:
             helpful=was_helpful,
             session=self._served.session_of(ctx),
             note=note or "",
-            # Its time tells a return to an earlier verdict from a repetition of that verdict.
-            at=platform.now,
         )
-        report = await platform.feedback_each([event], api_key=self._served.caller.key)
+        report = await platform.feedback_each([event], api_key=self._served.caller.key, new=True)
         reasons = ", ".join(_WHY_NOT.get(reason, reason) for reason in report.discounted)
         said = f"Recorded, but it does not count: {reasons}." if reasons else "Feedback recorded."
         return answer(said, RatedAnswer(counts=not reasons, note=said))

@@ -122,6 +122,20 @@ async def test_another_space_is_full_without_them(photos: Collection, database_u
         assert await with_vector(await moving.collection("photos")) == set()
 
 
+async def test_a_callers_own_vector_of_such_an_item_stays_in_its_space(
+    photos: Collection, database_url: str, settings: Settings
+) -> None:
+    """The cost says so before the start, and the state until the former space is removed, or a vector is given."""
+    await photos.add([Item(item_id="bare"), Item(item_id="blank")], embeddings=[OWN, OWN])
+    async with connect(database_url, settings=settings, embedder=HashingEmbedder(seed=1)) as moving:
+        assert (await moving.reembed_cost("photos")).without_text == 2
+        assert (await moving.reembed("photos")).without_text == 2
+        await moving.reembedding("photos", "run")
+        assert (await moving.reembedding("photos", "switch")).without_text == 2
+        await (await moving.collection("photos")).add([Item(item_id="bare")], embeddings=[OWN])
+        assert (await moving.reembedding("photos")).without_text == 1
+
+
 async def test_a_moved_collection_has_as_many_vectors(platform: Platform, photos: Collection, tmp_path: Path) -> None:
     """A caller's own vector moves along."""
     await photos.add([Item(item_id="blank")], embeddings=[OWN])

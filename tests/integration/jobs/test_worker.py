@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -10,14 +12,18 @@ from typing import Any
 
 import psycopg
 import pytest
-from procrastinate import App
+from procrastinate import App, PsycopgConnector
+from procrastinate.exceptions import ConnectorException
 from psycopg import sql
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installation import queue as installed
 from retrieval.adapters.store.installation.queue import begin_run, last_runs_of_tenant
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.errors import MissingPrivilegeError
+from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError
+from retrieval.jobs import worker
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport, run_job
 from retrieval.jobs.worker import (
@@ -381,6 +387,36 @@ async def test_a_worker_outlives_the_loss_of_its_connections(platform: Platform)
     stop.set()
     await working
     assert await pending(collection) == 0
+
+
+async def test_a_worker_tells_once_that_its_database_went_and_once_that_it_came_back(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """However often it tries, and whatever the parts of its queue log about their connections."""
+    workplace = replace(platform.workplace, settings=platform.workplace.settings.changed(worker_listen=True))
+    stop, tries = asyncio.Event(), 0
+
+    async def listen(*_: object) -> None:
+        if tries == 1:
+            raise ConnectorException
+        stop.set()
+
+    async def check_worker(database: Database) -> None:
+        nonlocal tries
+        tries += 1
+        if 1 < tries < 5:
+            raise DatabaseUnreachableError("cannot reach PostgreSQL; check that it runs")
+        await installed.check_worker(database)
+
+    monkeypatch.setattr(worker, "check_worker", check_worker)
+    monkeypatch.setattr(PsycopgConnector, "listen_notify", listen)
+    await asyncio.wait_for(work(workplace, stop, report=lambda _report: None), 60)
+
+    told = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert [re.sub(r"\d\d:\d\d:\d\d", "T", line) for line in told] == [
+        "since T UTC the worker waits for its database: cannot reach PostgreSQL; check that it runs",
+        "at T UTC the worker goes on: its database answers again",
+    ]
 
 
 async def test_a_login_needs_the_two_roles_and_no_more(platform: Platform) -> None:

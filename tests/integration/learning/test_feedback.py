@@ -68,6 +68,21 @@ async def test_feedback_of_a_hit_counts_in_the_situation_of_its_search(platform:
     assert await _raw(platform, first, "domain=web") == (0, 0)
 
 
+@pytest.mark.parametrize("new", [False, True])
+async def test_a_verdict_that_is_changed_back_counts_if_it_is_new(platform: Platform, *, new: bool) -> None:
+    """Otherwise it is taken for a retry of the first verdict; within a list too."""
+    await _stored(platform)
+    retrieval, (first, second, *_) = await _search(platform)
+    for helpful in (True, False, True):
+        await platform.feedback(retrieval, first, helpful=helpful, new=new)
+    events = [Feedback(retrieval_id=retrieval, item_id=second, helpful=helpful) for helpful in (True, False, True)]
+    report = await platform.feedback_each(events, new=new)
+    assert (report.recorded, report.repeated) == ((3, 0) if new else (2, 1))
+    assert await _raw(platform, first) == (1, int(new))
+    if new:
+        assert await _raw(platform, second) == (1, 1)
+
+
 async def test_a_repeated_call_counts_once(platform: Platform) -> None:
     """Events are the same by their content, or by the given key, alone or within a batch."""
     await _stored(platform)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -223,8 +224,10 @@ async def test_the_same_call_again_embeds_what_the_first_could_not(database_url:
         assert (await collection.info()).pending == 0
 
 
-async def test_vectors_of_another_length_are_told_once(database_url: str, settings: Settings) -> None:
-    """The embedder is at fault, so it is not asked about each item."""
+async def test_vectors_of_another_length_are_told_once(
+    database_url: str, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The embedder is at fault, so it is not asked about each item; what a note says is no warning as well."""
     asked: list[int] = []
 
     class OtherLength(HashingEmbedder):
@@ -240,6 +243,7 @@ async def test_vectors_of_another_length_are_told_once(database_url: str, settin
         assert (report.pending, asked) == (9, [9])
         [note] = report.notes
         assert note.startswith("embedding stopped: the vector of '0' has 3 dimensions and the embedding space ")
+        assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
         with pytest.raises(WrongDimensionError, match="the vector of the query has 3"):
             await collection.search("word1")
 

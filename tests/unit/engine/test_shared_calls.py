@@ -26,7 +26,7 @@ async def test_closing_ends_what_is_under_way_and_begins_nothing() -> None:
     await calls.aclose()
     with pytest.raises(LLMUnavailableError, match="was closed"):
         await waiting
-    with pytest.raises(LLMUnavailableError, match="is closed"):
+    with pytest.raises(LLMUnavailableError, match="is closed; open it again"):
         await calls.result("a", hang)
 
 

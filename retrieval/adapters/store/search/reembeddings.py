@@ -256,6 +256,24 @@ async def pending_in(
     return await (await connection.execute(statement, {"id": collection_id, "most": most})).fetchall()
 
 
+_COUNT_WITHOUT_TEXT = """
+    SELECT count(*) FROM items AS item
+    JOIN {former} AS given ON given.collection_id = item.collection_id AND given.item_id = item.item_id
+    WHERE item.collection_id = %(id)s AND NOT has_text(item.text_hash) AND NOT EXISTS (
+        SELECT FROM {target} AS made WHERE made.collection_id = item.collection_id AND made.item_id = item.item_id
+    )
+"""
+
+
+async def count_without_text(
+    database: Database, tenant_id: int, collection_id: int, former: StoredSpace, target: StoredSpace
+) -> int:
+    """Count the items without title and text that have a vector in the former space and none in the target."""
+    tables = {"former": sql.Identifier(former.table_name), "target": sql.Identifier(target.table_name)}
+    statement = Compiled(sql.SQL(_COUNT_WITHOUT_TEXT).format(**tables).as_string(), {"id": collection_id})
+    return int((await database.read(tenant_id, statement))[0][0])
+
+
 _CENTROIDS_OF = """
     SELECT max(k.computed_at) FROM cluster_centroids AS k
     WHERE k.collection_id = %(id)s AND k.space_id = %(space)s

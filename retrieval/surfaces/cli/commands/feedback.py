@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,8 +65,7 @@ def judge_one(
     async def work(platform: Platform) -> FeedbackReport:
         if collection is not None:
             await platform.collection(collection, create=False)
-        # Its time tells a return to an earlier verdict from a repetition of that verdict.
-        return await platform.feedback_each([replace(event, at=event.at or platform.now)])
+        return await platform.feedback_each([event], new=True)
 
     _print(run(state, work), RefusedLines(), as_json=as_json)
 

@@ -344,6 +344,8 @@ async def _run_action(platform: Platform, collection: str, action: ReembedAction
 
 
 def _cost_table(cost: ReembeddingCost) -> Table:
+    from retrieval.services.reembed import told_without_text
+
     return _facts(
         {
             "to": cost.target,
@@ -354,12 +356,15 @@ def _cost_table(cost: ReembeddingCost) -> Table:
             "room for vectors and index": f"{cost.vector_bytes / 1e6:,.1f} MB",
             "minutes at the rate": None if cost.minutes is None else f"{cost.minutes:,.1f}",
             "days by the budget": None if cost.days is None else f"{cost.days:,}",
+            "not embedded": told_without_text(cost.without_text) or None,
             "note": cost.note or None,
         }
     )
 
 
 def _reembedding_table(state: Reembedding) -> Table:
+    from retrieval.services.reembed import told_without_text
+
     comparison = state.comparison or {}
     return _facts(
         {
@@ -369,6 +374,7 @@ def _reembedding_table(state: Reembedding) -> Table:
             "state": f"{state.state.value}{', paused' if state.is_paused else ''}",
             "switches": state.switching.value if state.switched_at is None else None,
             "items": f"{state.items:,}{f', of which {state.pending:,} wait' if state.pending else ''}",
+            "not embedded": told_without_text(state.without_text) or None,
             "paid": f"{several(state.paid_texts, 'text')}, {several(state.paid_tokens, 'token')}",
             "budget of today": None
             if state.tokens_a_day is None

@@ -82,6 +82,7 @@ _REEMBEDDING: JsonDict = {
     "switching": "when asked",
     "items": 1200,
     "pending": 880,
+    "without_text": 0,
     "batch_texts": 128,
     "tokens_a_minute": None,
     "tokens_a_day": 2_000_000,
@@ -97,6 +98,7 @@ _REEMBEDDING: JsonDict = {
 _COST: JsonDict = {
     "target": "openai/text-embedding-3-large (3072)",
     "items": 1200,
+    "without_text": 0,
     "texts": 1187,
     "tokens": 152_300,
     "price": 0.0198,

@@ -243,9 +243,9 @@ async def test_a_call_after_closing_names_the_reason(database_url: str, settings
     """The server runs and is not to blame."""
     async with connect(database_url, settings=settings) as platform:
         collection = await platform.collection("docs")
-    with pytest.raises(InvalidRequestError, match="the platform is closed"):
+    with pytest.raises(InvalidRequestError, match="the platform is closed; open it again"):
         await collection.info()
-    with pytest.raises(InvalidRequestError, match="the platform is closed"):
+    with pytest.raises(InvalidRequestError, match="the platform is closed; open it again"):
         await collection.add([{"_id": "1", "text": "the cat sat"}])
 
 

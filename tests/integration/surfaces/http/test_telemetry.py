@@ -154,6 +154,23 @@ async def test_unknown_paths_and_failures_are_logged(client: AsyncClient, log_li
     assert "zweistromland" not in "".join(log_lines.lines)
 
 
+@pytest.mark.parametrize(
+    ("headers", "status", "refusal"),
+    [({"Host": "elsewhere"}, 421, "misdirected"), ({"x-request-timeout": "soon"}, 422, "invalid-request")],
+)
+async def test_a_request_refused_before_its_route_has_the_reason(
+    client: AsyncClient, log_lines: Lines, headers: dict[str, str], status: int, refusal: str
+) -> None:
+    """Its template is not known there, and its path may hold names; the word is that of the problem's type."""
+    answer = await client.post("/probe/zweistromland/search", params={"q": "x"}, headers=headers)
+
+    [line] = log_lines.of("retrieval.access")
+    assert answer.json()["type"] == f"/problems/{refusal}"
+    assert (line["route"], line["status"], line["refusal"]) == (None, status, refusal)
+    assert line["message"] == f"POST (refused: {refusal}) {status}"
+    assert "zweistromland" not in "".join(log_lines.lines)
+
+
 async def test_a_request_is_a_span_of_the_callers_trace(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     """It continues W3C's ``traceparent``, and the search is part of the trace."""
     spans = record_spans(monkeypatch)

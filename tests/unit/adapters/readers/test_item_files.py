@@ -173,3 +173,23 @@ def test_the_sample_table_reads_through_a_mapping() -> None:
         assert item.tags
         assert item.attributes.keys() == {"priority", "resolution_hours"}
         assert isinstance(item.attributes["resolution_hours"], float)
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("items.jsonl", b'{"id": "1", "title": "a", "embedding": [0.1, 2]}\n'),
+        ("items.csv", b'id,title,embedding\n1,a,"[0.1, 2]"\n'),
+    ],
+)
+def test_a_vector_is_refused_unless_it_is_mapped(tmp_path: Path, name: str, data: bytes) -> None:
+    """The message names the mapping that keeps it as data."""
+    file = tmp_path / name
+    file.write_bytes(data)
+
+    [refused] = read_items(file)
+    assert "'embedding' holds a vector" in str(refused.error)
+    assert "--map attributes.embedding=embedding" in str(refused.error)
+    [line] = read_items(file, columns={"attributes.embedding": "embedding"})
+    assert line.item is not None
+    assert list(line.item.attributes) == ["embedding"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
+import numpy as np
 import pytest
 
 from retrieval.adapters.readers import item_from_record
@@ -209,6 +210,24 @@ def test_wrong_values_are_refused_with_the_items_key(wrong: dict[str, Any]) -> N
     with pytest.raises(InvalidItemError) as caught:
         item_from_record({"_id": "d1", **wrong})
     assert caught.value.item_id == "d1"
+
+
+@pytest.mark.parametrize("name", ["embedding", "embeddings", "vector", "vectors"])
+@pytest.mark.parametrize("vector", [[0.1, 1], (0.1,), np.ones(2), [[0.1], [1.0]], "[0.1, -2e-3]", "[0.1 1.0]"])
+def test_a_vector_beside_the_text_is_refused(name: str, vector: object) -> None:
+    """As an attribute it would never be compared; the error says where vectors and where data are given."""
+    with pytest.raises(
+        InvalidItemError, match=rf"'{name}' holds a vector.*leave it out.*'metadata'.*embeddings="
+    ) as caught:
+        item_from_record({"_id": "d1", "text": "words", name: vector})
+    assert caught.value.item_id == "d1"
+
+
+@pytest.mark.parametrize("value", ["north", [], ["north"], [True], [None], 3, {"x": 1}, "[]", "[a, b]"])
+def test_other_values_under_a_vectors_name_are_attributes(value: object) -> None:
+    """A map has vectors of its own kind; and in the metadata even numbers are data."""
+    assert item_from_record({"_id": "d1", "vector": value}).attributes == {"vector": value}
+    assert item_from_record({"_id": "d1", "metadata": {"vector": [0.1]}}).attributes == {"vector": [0.1]}
 
 
 def test_attributes_may_be_deep_and_numbers_large_within_limits() -> None:

@@ -150,7 +150,7 @@ def test_a_queue_with_a_worker_is_not_spoken_of() -> None:
         (
             {"workers": 0, "silent_seconds": None, "due_seconds": 90.0, "waiting": 2},
             Severity.ADVICE,
-            "no worker runs, and 2 jobs to do",
+            "no worker runs, 2 jobs waiting",
         ),
         ({"workers": 0, "silent_seconds": None, "due_seconds": None}, Severity.ADVICE, "no worker has ever run"),
         ({"workers": 0, "silent_seconds": None, "due_seconds": 90_000.0}, Severity.WARNING, "25 hours ago"),

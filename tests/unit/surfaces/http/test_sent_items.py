@@ -18,7 +18,7 @@ from retrieval.surfaces.http.json_bodies import sent_item
         ({"text": "a", "body": "b"}, "two names of one field"),
         ({"metadata": {"a": 1}, "attributes": {"b": 1}}, "two names of one field"),
         ({"attributes": {"a": 1}, "a": 2}, "has different values"),
-        ({"embedding": [0.1, 1]}, "send vectors to POST"),
+        ({"embedding": [0.1, 1]}, "'embedding' holds a vector"),
     ],
 )
 def test_contradictory_members_are_refused(parts: dict[str, Any], reason: str) -> None:
