@@ -268,31 +268,8 @@ def _checked_answer(entities: list[Entity], limit: int) -> list[Entity]:
     return entities
 
 
-class Memory:
-    """Stores entities in a collection, and recalls them by a ``DualRetriever``."""
-
-    def __init__(
-        self,
-        storage: Collection,
-        llm: LLM | None,
-        seed: int | None = None,
-        *,
-        profile: Profile | None = RECALL_PROFILE,
-        rewrite_timeout_seconds: float = REWRITE_TIMEOUT_SECONDS,
-        time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
-        """Takes the arguments of ``DualRetriever``, with the same errors."""
-        self._storage = storage
-        self._retriever = DualRetriever(
-            storage,
-            llm,
-            seed,
-            profile=profile,
-            rewrite_timeout_seconds=rewrite_timeout_seconds,
-            time_expressions=time_expressions,
-            clock=clock,
-        )
+class Memory(DualRetriever):
+    """A retriever that stores entities too, in the collection that it searches."""
 
     async def store(self, entity: Entity) -> Entity:
         """Store the entity, replacing the one with its ``id``, and return it; an unchanged one costs nothing.
@@ -307,24 +284,4 @@ class Memory:
         await self._storage.add([entity.as_item()])
         return entity
 
-    async def recall(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        deep_search: bool = True,
-        time_range: tuple[datetime, datetime] | None = None,
-        where: Where | Filter | None = None,
-        as_of: datetime | None = None,
-        context: Context = Context(),
-    ) -> Recalled:
-        """The entities for a question, best first: see ``DualRetriever.search``, with the same errors."""
-        return await self._retriever.search(
-            query,
-            limit=limit,
-            deep_search=deep_search,
-            time_range=time_range,
-            where=where,
-            as_of=as_of,
-            context=context,
-        )
+    recall = DualRetriever.search
