@@ -22,14 +22,18 @@ import inspect
 import json
 import math
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from functools import wraps
 from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar
 
 from retrieval.domain.errors import InvalidRequestError
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 _NAMES_LISTED = 20
 _NAME_CHARACTERS = 60
@@ -93,11 +97,51 @@ def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> 
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
-def checked_number(name: str, value: object, most: float = 1) -> float:
-    """The number. Raises ``InvalidRequestError`` for anything but a number from 0 to ``most``."""
-    if not is_number(value, 0, most):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a number from 0 to {most:g}")
-    return float(value)
+def checked_whole(
+    name: str,
+    value: object,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    error: type[InvalidRequestError] = InvalidRequestError,
+) -> int:
+    """The whole number. Raises ``error`` for anything but one from ``low`` to ``high``."""
+    if is_whole(value, low, high):
+        return value
+    # Python refuses to write integers of thousands of digits.
+    written = "a number of many digits" if isinstance(value, int) and abs(value) > 10**80 else f"{value!r:.80}"
+    bounds = f" from {low} to {high:,}" if high < math.inf else f" of at least {low}" if low > -math.inf else ""
+    raise error(f"{name} is {written}; it must be a whole number{bounds}")
+
+
+def checked_number(
+    name: str, value: object, high: float = 1, *, error: type[InvalidRequestError] = InvalidRequestError
+) -> float:
+    """The number. Raises ``error`` for anything but a number from 0 to ``high``."""
+    if is_number(value, 0, high):
+        return float(value)
+    bounds = f"from 0 to {high:g}" if high < sys.float_info.max else "of at least 0"
+    raise error(f"{name} is {value!r:.80}; it must be a number {bounds}")
+
+
+def checked_choice(
+    name: str, value: object, choices: type[_Choice], *, error: type[InvalidRequestError] = InvalidRequestError
+) -> _Choice:
+    """The member of ``choices`` of that value. Raises ``error``, which lists them."""
+    try:
+        return choices(str(value))
+    except ValueError:
+        raise error(f"there is no {name} {value!r:.80}; {choices_hint(value, choices)}") from None
+
+
+def check_text(name: str, value: object, most: int) -> None:
+    """Raise ``InvalidRequestError`` for anything but a text of at most ``most`` characters that can be stored."""
+    if not isinstance(value, str) or len(value) > most or "\x00" in value:
+        raise InvalidRequestError(
+            f"{name} is {value!r:.80}; it must be a text of at most {most} characters without NUL"
+        )
+    if not is_storable(value):
+        raise InvalidRequestError(f"{name} holds half of a surrogate pair; remove it")
 
 
 def is_finite(value: object) -> TypeGuard[int | float]:

@@ -18,7 +18,7 @@ from retrieval.adapters.store.search.words import (
     terms_beginning,
     unknown_words,
 )
-from retrieval.domain.checks import check_flags, is_whole
+from retrieval.domain.checks import check_flags, checked_whole
 from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
@@ -375,8 +375,7 @@ async def _spelling_of(handle: CollectionHandle, stored: StoredCollection, term:
 async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
     """See ``Collection.complete``."""
     stored, bounds = await handle.fresh(), handle.parts.bounds
-    if not is_whole(limit, 1, _MOST_COMPLETIONS):
-        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {_MOST_COMPLETIONS}")
+    checked_whole("limit", limit, 1, _MOST_COMPLETIONS, error=InvalidLimitError)
     condition = await parsed_filter(where, bounds)
     if not isinstance(text, str):
         raise InvalidRequestError(f"text is {text!r:.80}; it must be a text")

@@ -15,7 +15,7 @@ import numpy as np
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import check_flags, checked_list, is_finite, is_storable, time_fault
+from retrieval.domain.checks import check_flags, checked_list, checked_whole, is_finite, is_storable, time_fault
 from retrieval.domain.errors import (
     EmptyQueryError,
     IncomparableValueError,
@@ -179,8 +179,8 @@ def checked_request(
     """
     if syntax is not True:
         check_flags(syntax=syntax)
-    if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or not 1 <= limit <= MAX_LIMIT:
-        raise InvalidLimitError(f"limit is {limit!r}; it must be a whole number from 1 to {MAX_LIMIT}")
+    hits = int(limit) if isinstance(limit, np.integer) else limit
+    checked_whole("limit", hits, 1, MAX_LIMIT, error=InvalidLimitError)
     words = checked_words(query, bounds)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
@@ -189,7 +189,7 @@ def checked_request(
     return SearchRequest(
         query=parsed.words,
         vector=None if vector is None else _flat(vector),
-        limit=int(limit),
+        limit=hits,
         condition=_with_conditions(condition, parsed),
         profile=profile,
         group_by=None if group_by is None else _checked_group(group_by),
