@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from command import RESULTS
 from tasks import CRANFIELD, LOCOMO, SCIFACT, TICKETS, Task
 
 from retrieval import Platform, connect
@@ -24,7 +25,6 @@ from retrieval.engine.plan import default_profile
 from retrieval.services.evaluate import Report, evaluate, parse_metrics
 from retrieval.settings import Settings
 
-RESULTS = Path(__file__).parent / "results"
 VARIANTS = ("lexical", "dense", "fused")
 METRICS = "nDCG@10,R@10,R@100,MRR@10"
 
