@@ -138,7 +138,7 @@ async def compare(visit: Visit) -> h.Node:
 
 
 def _on_recorded(comparison: ProfileComparison) -> h.Node:
-    first, against = comparison.names
+    first, against = comparison.profile, comparison.against
     return [
         h.p[h.strong[comparison.verdict.text]],
         h.p(".hint")[
@@ -151,7 +151,7 @@ def _on_recorded(comparison: ProfileComparison) -> h.Node:
             [
                 (name, f"{weighing.retrievals:,}", f"{weighing.rated:,}", _figure(weighing.effective_sample_size),
                  _figure(weighing.mean_weight), _figure(weighing.max_weight), _figure(100 * weighing.unsupported, " %"))
-                for name, weighing in zip(comparison.names, comparison.weighings, strict=True)
+                for name, weighing in zip((first, against), comparison.weighings, strict=True)
             ],
             caption=f"The evidence of the recorded searches about {first} and {against}",
         ),
@@ -159,7 +159,7 @@ def _on_recorded(comparison: ProfileComparison) -> h.Node:
 
 
 def _estimates(comparison: ProfileComparison) -> h.Node:
-    first, against = comparison.names
+    first, against = comparison.profile, comparison.against
     rows = [
         (f"{estimate.estimator.value.upper()}{', clipped' if estimate.is_clipped else ''}",
          _with_interval(estimate.first), _with_interval(estimate.second), _with_interval(estimate.difference))

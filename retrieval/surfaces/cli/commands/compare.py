@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def comparison_lines(comparison: ProfileComparison) -> Iterator[str | Table]:
     """The basis of the comparison, the estimates, their limits, and the verdict."""
-    first, second = comparison.names
+    first, second = comparison.profile, comparison.against
     unrated = "left out" if comparison.default_reward is None else f"counted as {comparison.default_reward:g}"
     yield (
         f"{first} against {second}: {count(comparison.searches, 'search')} since "
@@ -33,14 +33,14 @@ def comparison_lines(comparison: ProfileComparison) -> Iterator[str | Table]:
         yield ""
         yield estimates_table(comparison)
     yield ""
-    yield weights_table(comparison.names, comparison.weighings)
+    yield weights_table((first, second), comparison.weighings)
     yield ""
     yield comparison.verdict.text
 
 
 def interleaved_lines(comparison: InterleavedComparison) -> Iterator[str | Table]:
     """How often each profile won, and the verdict."""
-    first, second = comparison.names
+    first, second = comparison.profile, comparison.against
     preference = comparison.preference
     rated = preference.decided + preference.even
     yield table(
@@ -55,7 +55,7 @@ def estimates_table(comparison: ProfileComparison) -> Table:
     """A row for each estimator: the mean reward of a hit under either profile, and the difference."""
     from retrieval.domain.learning.off_policy import CLIP
 
-    first, second = comparison.names
+    first, second = comparison.profile, comparison.against
     rows = [
         (
             f"{estimate.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if estimate.is_clipped else ''}",

@@ -40,7 +40,8 @@ SNIPS = TargetComparison(
 )
 FOUND = ProfileComparison(
     collection="docs",
-    names=NAMES,
+    profile=NAMES[0],
+    against=NAMES[1],
     since=SINCE,
     default_reward=None,
     searches=900,
@@ -93,7 +94,13 @@ def test_interleaved_searches_are_counted(capsys: pytest.CaptureFixture[str]) ->
     """The number of wins of each, and the verdict."""
     won = preference([(1.0, 0.0)] * 20 + [(0.0, 1.0)] * 4 + [(1.0, 1.0)])
     comparison = InterleavedComparison(
-        collection="docs", names=NAMES, since=SINCE, searches=31, preference=won, verdict=by_preference(NAMES, won)
+        collection="docs",
+        profile=NAMES[0],
+        against=NAMES[1],
+        since=SINCE,
+        searches=31,
+        preference=won,
+        verdict=by_preference(NAMES, won),
     )
     output = printed(interleaved_lines(comparison), capsys)
     assert "31 25 20 4 1 0.0015" in output
