@@ -82,9 +82,14 @@ def checked_list(name: str, value: object, example: str) -> list[Any]:
     return list(value)
 
 
+def is_unicode(text: str) -> bool:
+    """True if the text has no half of a surrogate pair, which has no UTF-8 form."""
+    return text.encode(errors="replace").decode() == text
+
+
 def is_storable(text: object) -> TypeGuard[str]:
-    """True if the value is text without NUL and without half of a surrogate pair, which has no UTF-8 form."""
-    return isinstance(text, str) and "\x00" not in text and text.encode(errors="replace").decode() == text
+    """True if the value is text without NUL and without half of a surrogate pair."""
+    return isinstance(text, str) and "\x00" not in text and is_unicode(text)
 
 
 def is_whole(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
@@ -322,6 +327,24 @@ def stored_time(value: object) -> datetime | None:
     except ValueError:
         return None
     return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+
+
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_LONGEST_NUMBER = 300
+
+
+def parse_value(value: str) -> str | int | float | bool:
+    """``true`` and ``false`` as booleans, a JSON number as a number, any other text unchanged."""
+    text = value.strip()
+    if text in ("true", "false"):
+        return text == "true"
+    match = _JSON_NUMBER.fullmatch(text) if len(text) <= _LONGEST_NUMBER else None
+    if match is None:
+        return value
+    if match[1] is None and match[2] is None:
+        return int(text)
+    number = float(text)
+    return number if math.isfinite(number) else value
 
 
 class JSONTextError(ValueError):

@@ -15,7 +15,15 @@ import numpy as np
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import check_flags, checked_list, checked_whole, is_finite, is_storable, time_fault
+from retrieval.domain.checks import (
+    check_flags,
+    checked_list,
+    checked_whole,
+    is_finite,
+    is_storable,
+    is_unicode,
+    time_fault,
+)
 from retrieval.domain.errors import (
     EmptyQueryError,
     IncomparableValueError,
@@ -261,7 +269,7 @@ def checked_tags(tags: object) -> frozenset[str]:
     if len(tags) > MAX_TAGS:
         raise InvalidRequestError(f"{len(tags)} tags; a search is about at most {MAX_TAGS}, give fewer")
     for tag in tags:
-        if not isinstance(tag, str) or "\x00" in tag or tag != tag.encode(errors="replace").decode():
+        if not is_storable(tag):
             raise InvalidRequestError(f"a tag is a text without NUL bytes, not {tag!r:.80}")
     return frozenset(tags)
 
@@ -500,10 +508,8 @@ def checked_words(
     bounds.check_query(query, place)
     if "\x00" in query:
         raise InvalidRequestError("the query contains a NUL byte; remove it")
-    try:
-        query.encode()
-    except UnicodeEncodeError:
-        raise InvalidRequestError("the query contains half of a surrogate pair; remove it") from None
+    if not is_unicode(query):
+        raise InvalidRequestError("the query contains half of a surrogate pair; remove it")
     return query.strip()
 
 

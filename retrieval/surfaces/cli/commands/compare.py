@@ -13,7 +13,7 @@ from retrieval.surfaces.cli.options import CollectionName, Json, complete_profil
 from retrieval.surfaces.cli.output import count, table
 
 if TYPE_CHECKING:
-    from retrieval.domain.learning.off_policy import Estimate, Weighing
+    from retrieval.domain.learning.off_policy import Weighing
     from retrieval.platform import Platform
     from retrieval.services.compare import InterleavedComparison, ProfileComparison
 
@@ -59,9 +59,9 @@ def estimates_table(comparison: ProfileComparison) -> Table:
     rows = [
         (
             f"{estimate.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if estimate.is_clipped else ''}",
-            _text(estimate.first),
-            _text(estimate.second),
-            _text(estimate.difference, "+"),
+            estimate.first.text(),
+            estimate.second.text(),
+            estimate.difference.text("+"),
         )
         for estimate in comparison.estimates
     ]
@@ -87,15 +87,6 @@ def weights_table(names: tuple[str, str], weighings: tuple[Weighing, Weighing]) 
         for name, weighing in zip(names, weighings, strict=True)
     ]
     return table(columns, rows, right=columns[3:])
-
-
-def _text(estimate: Estimate, sign: str = "") -> str:
-    """The value with its interval; a dash where there is none."""
-    if math.isnan(estimate.value):
-        return "–"
-    if math.isnan(estimate.standard_error):
-        return f"{estimate.value:{sign}.4f}"
-    return f"{estimate.value:{sign}.4f} ({estimate.low:{sign}.4f} to {estimate.high:{sign}.4f})"
 
 
 def _figure(value: float) -> str:
