@@ -9,7 +9,6 @@ as a Markdown table and goes to ``benchmarks/results/quality.json``.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
@@ -17,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from command import RESULTS
+from command import RESULTS, data_of
 from tasks import CRANFIELD, LOCOMO, SCIFACT, TICKETS, Task
 
 from retrieval import Platform, connect
@@ -71,6 +70,4 @@ async def main(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    asyncio.run(main(parser.parse_args().data))
+    asyncio.run(main(data_of(__doc__)))
