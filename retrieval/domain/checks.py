@@ -78,7 +78,7 @@ def check_functions(**arguments: object) -> None:
 def checked_list(name: str, value: object, example: str) -> list[Any]:
     """The elements of a list or another iterable. Raises ``InvalidRequestError`` for a text, a mapping and the rest."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise InvalidRequestError(f"{name} come in a list, such as {example}, not as {value!r:.80}")
+        raise InvalidRequestError(f"{name} come in a list such as {example}, not {value!r:.80}")
     return list(value)
 
 

@@ -18,7 +18,7 @@ from retrieval.adapters.store.search.words import (
     terms_beginning,
     unknown_words,
 )
-from retrieval.domain.checks import check_flags, checked_whole
+from retrieval.domain.checks import check_flags, checked_list, checked_whole
 from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
@@ -256,8 +256,7 @@ _SOME_COUNTED = "the facet {0!r} counts only the first {1:,} items that pass the
 
 async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dict[str, Field]:
     """The fields of the facets. Raises ``InvalidRequestError``, and ``UnknownFieldError`` for an unknown field."""
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise InvalidRequestError(f"facets come in a list such as ['kind', 'tags'], not {names!r:.80}")
+    names = checked_list("facets", names, "['kind', 'tags']")
     if len(names) > _MOST_FACETS:
         raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name only those that are shown")
     fields = {name: counted_field(name) for name in names}

@@ -264,14 +264,13 @@ def checked_tags(tags: object) -> frozenset[str]:
     """The tags of a list such as ``["react", "frontend"]``. Raises ``InvalidRequestError``."""
     if isinstance(tags, tuple) and not tags:
         return frozenset()
-    if isinstance(tags, str) or not isinstance(tags, Sequence | frozenset | set):
-        raise InvalidRequestError('tags come in a list such as ["react", "frontend"]')
-    if len(tags) > MAX_TAGS:
-        raise InvalidRequestError(f"{len(tags)} tags; a search is about at most {MAX_TAGS}, give fewer")
-    for tag in tags:
+    listed = checked_list("tags", tags, "['react', 'frontend']")
+    if len(listed) > MAX_TAGS:
+        raise InvalidRequestError(f"{len(listed)} tags; a search is about at most {MAX_TAGS}, give fewer")
+    for tag in listed:
         if not is_storable(tag):
             raise InvalidRequestError(f"a tag is a text without NUL bytes, not {tag!r:.80}")
-    return frozenset(tags)
+    return frozenset(listed)
 
 
 def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: SearchBounds) -> tuple[str, ...]:

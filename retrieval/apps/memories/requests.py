@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from retrieval.domain.checks import checked_whole, choices_hint, is_number, time_fault
+from retrieval.domain.checks import checked_list, checked_whole, choices_hint, is_number, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
 from retrieval.domain.search.hit import Explanation, Hit
@@ -223,13 +223,8 @@ def checked_types(interaction_types: object) -> list[str]:
     """The distinct types; empty for None. Raises ``InvalidRequestError`` for anything but a list of texts."""
     if interaction_types is None:
         return []
-    if isinstance(interaction_types, str) or not isinstance(interaction_types, Sequence | set | frozenset):
-        raise InvalidRequestError(
-            f"interaction_types come in a list such as ['insights'], not {interaction_types!r:.80}"
-        )
-    for kind in interaction_types:
-        checked_name("an interaction type", kind)
-    return list(dict.fromkeys(interaction_types))
+    kinds = checked_list("interaction_types", interaction_types, "['insights']")
+    return list(dict.fromkeys(checked_name("an interaction type", kind) for kind in kinds))
 
 
 def start_of(hours: object, now: datetime) -> datetime:
