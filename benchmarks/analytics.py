@@ -8,8 +8,6 @@ Asked as the application role, with row-level security. Results go to ``benchmar
 
 from __future__ import annotations
 
-import argparse
-import json
 import re
 import statistics
 import sys
@@ -20,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import psycopg
+from command import parser_of, write
 from psycopg import sql
 from server import Server, running, settle
 
@@ -31,7 +29,6 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.records.analytics import CATALOGUE, analytics_statement, views_of
 from retrieval.domain.records.analytics import AnalyticsView, ViewQuestion
 
-RESULTS = Path(__file__).parent / "results"
 UNTIL = datetime(2026, 6, 20, tzinfo=UTC)
 SINCE = UNTIL - timedelta(days=7)
 """A week in the middle of a month, whenever this runs: then most of the month is not asked for."""
@@ -276,17 +273,10 @@ def page(result: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few searches, to see that it runs")
-    parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    options = parser_of(__doc__, "a few searches, to see that it runs").parse_args(arguments)
     with running(options.server) as server:
         result = run(QUICK if options.quick else NORMAL, server)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "analytics.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (options.out / "analytics.md").write_text(page(result), encoding="utf-8")
-    print(page(result))
+    write("analytics", result, page(result), options.out)
     return 0
 
 

@@ -17,6 +17,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from command import RESULTS
 from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
 
 from retrieval import Platform, connect
@@ -28,8 +29,6 @@ from retrieval.services.evaluate import Ndcg
 from retrieval.services.judgements import Qrels, where_of
 from retrieval.services.tune import HandledCollection, LegRankings, Setting, grid, tune, vectors_of
 from retrieval.settings import Settings
-
-RESULTS = Path(__file__).parent / "results"
 
 SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
 CHECKS = (SCIFACT, CRANFIELD, TICKETS, LOCOMO, VASWANI)

@@ -7,23 +7,19 @@ Everything but the times is simulated with fixed seeds. Results go to ``benchmar
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import arrivals
 import bandits
 import numpy as np
 import served
+from command import parser_of, write
 from report import table
 from targets import target
-
-RESULTS = Path(__file__).parent / "results"
 
 HALF_LIFE = 1000
 """The pulls of all arms that stand for 30 days in the simulation."""
@@ -258,15 +254,9 @@ def say(text: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few runs, to see that it works")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    options = parser_of(__doc__, "a few runs, to see that it works", has_server=False).parse_args(arguments)
     result = run(QUICK if options.quick else NORMAL)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "exploration.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    (options.out / "exploration.md").write_text(page(result), encoding="utf-8")
-    say(f"written: {options.out / 'exploration.md'}")
+    write("exploration", result, page(result), options.out)
     return 0
 
 

@@ -10,9 +10,7 @@ Both write in turns in one run, because only ratios within a run mean something.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import multiprocessing
 import os
 import statistics
@@ -23,17 +21,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psycopg
+from command import parser_of, write
 from feedback_events import COLLECTION, HALF_LIFE, LANDMARK, expected_arms, item_ids, made_events, worst_difference
 from server import running, settle
 
 from retrieval import Feedback, Settings, connect
 
-RESULTS = Path(__file__).parent / "results"
 ITEMS = 3_000
 LEAST_RATIOS = {"one by one": 0.4, "in batches": 0.6}
 MOST_DIFFERENCE = 1e-12
@@ -253,17 +250,10 @@ def page(result: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few events, to see that it works")
-    parser.add_argument("--server", help="a superuser's URL; else a server is made")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    options = parser_of(__doc__, "a few events, to see that it works").parse_args(arguments)
     result = run(QUICK if options.quick else NORMAL, options.server)
     result["targets"] = targets(result)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "feedback_rate.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    (options.out / "feedback_rate.md").write_text(page(result))
-    print(page(result))
+    write("feedback_rate", result, page(result), options.out)
     return 0
 
 

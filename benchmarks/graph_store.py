@@ -8,15 +8,14 @@ vectors, each its own defaults. Results go to ``benchmarks/results/graph_store.{
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from command import parser_of, write
 from peers.graph_cases import MadeUp, answers, fill
 from pydantic import SecretStr
 from server import running
@@ -26,7 +25,6 @@ from retrieval.surfaces.langchain import LangChainEmbedder, RetrievalStore
 from retrieval.sync import connect
 
 FOLDER = Path(__file__).parent
-RESULTS = FOLDER / "results"
 ITEMS, QUICK = 20_000, 600
 
 
@@ -64,11 +62,8 @@ def report_of(results: Mapping[str, Mapping[str, Any]], items: int) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, "a few items, to see that it runs")
     parser.add_argument("--peers-python", required=True, help="the Python of the peers' environment")
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--server", help="a superuser's URL; without it, the embedded server")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     items = QUICK if options.quick else ITEMS
     with running(options.server) as server:
@@ -76,11 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "RetrievalStore": of_ours(server.database("graph_ours", platform=True), items),
             "PostgresStore": of_the_peer(options.peers_python, server.database("graph_peer"), items),
         }
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "graph_store.json").write_text(json.dumps({"items": items, **results}, indent=1) + "\n")
-    report = report_of(results, items)
-    (options.out / "graph_store.md").write_text(report)
-    sys.stdout.write(report)
+    write("graph_store", {"items": items, **results}, report_of(results, items), options.out)
     return 0
 
 

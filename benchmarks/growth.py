@@ -8,8 +8,6 @@ Sizes are 10,000, 30,000 and 100,000 items of 384 dimensions, ``--full`` adds 30
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
 import sys
 import tempfile
@@ -21,11 +19,12 @@ from typing import Any
 
 import psutil
 import psycopg
+from command import parser_of, write
 from corpora import QuestionCorpus, clustered
 from interleaved import Call, measure
 from report import growth_page
 from server import Server, running, settle
-from side_by_side import FAR, RESULTS, filtered_calls, hybrid_calls, plain_calls, say
+from side_by_side import FAR, filtered_calls, hybrid_calls, plain_calls, say
 from targets import growth_targets
 from tenants import TENANT_DIMENSIONS, TENANT_ITEMS, measure_tenants
 from workers import PeerError, Worker
@@ -128,11 +127,8 @@ def _weight(url: str) -> dict[str, float]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, "a few items, to see that it runs")
     parser.add_argument("--full", action="store_true", help="300,000 items and 10,000 tenants as well")
-    parser.add_argument("--quick", action="store_true", help="a few items, to see that it runs")
-    parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     extent = QUICK if options.quick else FULL if options.full else NORMAL
     try:
@@ -140,10 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PeerError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "growth.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (options.out / "growth.md").write_text(growth_page(result), encoding="utf-8")
-    say(f"written: {options.out / 'growth.md'}")
+    write("growth", result, growth_page(result), options.out)
     return 0
 
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from command import RESULTS
 from interleaved import best
 from targets import LEAST_RECALL
 
-RESULTS = Path(__file__).parent / "results"
 README = Path(__file__).parents[1] / "README.md"
 
 SYSTEMS: Mapping[str, str] = {

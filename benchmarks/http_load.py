@@ -11,10 +11,8 @@ throughput, for it differs less with what else runs. Results go to ``benchmarks/
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
-import json
 import os
 import random
 import resource
@@ -30,6 +28,7 @@ from typing import Any
 import numpy as np
 import psutil
 import psycopg
+from command import parser_of, write
 from corpora import QuestionCorpus, clustered
 from http_client import LoadResult, posts, press
 from http_services import PATHS
@@ -40,8 +39,6 @@ from server import Server, running, settle
 from retrieval.surfaces.listening import new_loop
 
 FOLDER = Path(__file__).parent
-RESULTS = FOLDER / "results"
-
 LEAST_SHARE, LEAST_KEPT, MOST_SPREAD = 0.75, 0.6, 6.0
 """The targets: the share of the bare route's throughput, the share of throughput kept under the crowd, and the ratio of
 the 99th percentile to the median."""
@@ -300,16 +297,9 @@ def _paragraph(text: str, values: Mapping[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few items and clients, in seconds: to try it out")
-    parser.add_argument("--server", help="a superuser's URL; otherwise a server is started for the run")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    options = parser_of(__doc__, "few items and clients, in seconds: to try it out").parse_args(arguments)
     result = run(QUICK if options.quick else NORMAL, options.server)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "http_load.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (options.out / "http_load.md").write_text(page(result), encoding="utf-8")
-    print(page(result))
+    write("http_load", result, page(result), options.out)
     return 0
 
 

@@ -9,17 +9,16 @@ Simulated (see ``reward_simulation.py``), so the true rates are known. Results g
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import write
 from report import table
 from reward_simulation import (
     LESS_ALIKE,
@@ -44,7 +43,6 @@ from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.learning.learned_model import LearnedReward, learn
 from retrieval.learning.shrinkage import Priors, Shrinkage, ShrunkEstimate
 
-RESULTS = Path(__file__).parent / "results"
 NO_CAP = Priors(most_concentration=1e4, concentration_spread=5.0)
 
 
@@ -287,10 +285,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     extent = QUICK if options.quick else Extent()
     result = run(replace(extent, seeds=options.seeds) if options.seeds else extent)
-    if not options.quick:
-        (RESULTS / "learned_reward.json").write_text(json.dumps(result, indent=1) + "\n")
-        (RESULTS / "learned_reward.md").write_text(page(result))
-    print(page(result))
+    if options.quick:
+        print(page(result))
+    else:
+        write("learned_reward", result, page(result))
     return 0
 
 

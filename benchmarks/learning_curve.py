@@ -27,6 +27,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from command import RESULTS
 from server import Server, running
 from simulated_users import Users
 from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
@@ -44,7 +45,6 @@ from retrieval.services.judgements import JudgedQuery, Qrels, where_of
 from retrieval.services.workplace import JobTarget
 
 FOLDER = Path(__file__).parent
-RESULTS = FOLDER / "results"
 LOOKS = (250, 500, 1000, 2000)
 """Verdicts after which the collection learns, and the quality is measured."""
 EARLY = 500

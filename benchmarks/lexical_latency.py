@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import RESULTS
 from lexical_corpus import SETS, documents, queries
 
 from retrieval import Collection, Platform, connect
 from retrieval.adapters.store.database import Connection
 from retrieval.settings import Settings
 
-RESULTS = Path(__file__).parent / "results"
 SEARCH = "SELECT item_id FROM lexical_search(%s, %s, '{}', %s, 100)"
 EXPLAIN = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {SEARCH}"
 FULL = 10**9

@@ -9,9 +9,7 @@ The results go to ``benchmarks/results/locomo.json`` and ``locomo.md``.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,6 +20,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from command import data_of, write
 from report import table
 from tasks import LOCOMO
 
@@ -40,7 +39,6 @@ from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.settings import Settings
 
-RESULTS = Path(__file__).parent / "results"
 METRICS = ("turn R@10", "session R@10", "session R@5", "nDCG@10")
 HITS = 100
 """Turns retrieved for a question: enough to rank sessions by their best turn."""
@@ -293,13 +291,8 @@ async def main(data: Path) -> None:
     """Measure, print, write."""
     async with connect(settings=Settings().changed(embedder="minilm")) as platform:
         result = await measure(platform, data)
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "locomo.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (RESULTS / "locomo.md").write_text(page(result), encoding="utf-8")
-    print(page(result))
+    write("locomo", result, page(result))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    asyncio.run(main(parser.parse_args().data))
+    asyncio.run(main(data_of(__doc__)))

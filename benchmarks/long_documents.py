@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +26,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from command import write
 from tasks import CRANFIELD, SCIFACT, Task
 
 from retrieval import Collection, Item, Platform, connect, read_items
@@ -36,7 +36,6 @@ from retrieval.services.evaluate import evaluate, parse_metrics
 from retrieval.services.judgements import Qrels
 from retrieval.settings import Settings
 
-RESULTS = Path(__file__).parent / "results"
 METRICS = "R@10,nDCG@10"
 JOINED = 20
 FEW = 400
@@ -222,17 +221,9 @@ async def main(data: Path, most: int, chunking: Chunking) -> None:
         for task in (CRANFIELD, SCIFACT):
             if (data / task.collection).is_dir():
                 results[task.name] = await measure(platform, data, task, most if task is SCIFACT else 0, chunking)
-                print(page({task.name: results[task.name]}, chunking), flush=True)
-                write(results, chunking)
+                write("long_documents", results, page(results, chunking))
             else:
                 print(f"skipped: {data} holds no {task.collection} folder", file=sys.stderr)
-
-
-def write(results: dict[str, Any], chunking: Chunking) -> None:
-    """Both files."""
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "long_documents.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-    (RESULTS / "long_documents.md").write_text(page(results, chunking), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,20 +8,18 @@ to ``benchmarks/results/memories.{json,md}``.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import random
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import memory_world
 import numpy as np
 import psycopg
+from command import parser_of, write
 from memory_world import NOW, PROJECT, Question, World, true_scores
 from pydantic import SecretStr
 from server import Server, running, settle
@@ -31,7 +29,6 @@ from retrieval.apps.memories.engine import RetrievalEngine
 from retrieval.apps.memories.requests import MIN_SCORE
 from retrieval.apps.memories.store import memories_collection
 
-RESULTS = Path(__file__).parent / "results"
 GOAL_MS = 25.0
 GOAL_OVERLAP = 0.99
 _BATCH = 2000
@@ -165,11 +162,7 @@ def page(result: dict[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few memories, to see that it runs")
-    parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    options = parser_of(__doc__, "a few memories, to see that it runs").parse_args(arguments)
     extent = QUICK if options.quick else NORMAL
     with running(options.server) as server:
         worlds = {
@@ -177,10 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for name, is_hard in (("The usual world", False), ("The hard world", True))
         }
     result = {"memories": extent.memories, "each": extent.questions, "worlds": worlds}
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "memories.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (options.out / "memories.md").write_text(page(result), encoding="utf-8")
-    print(page(result))
+    write("memories", result, page(result), options.out)
     return 0
 
 

@@ -12,15 +12,14 @@ supersession do to the sources, and says nothing of how well a language model ex
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from command import data_of, write
 from locomo import HITS, Talks, fill, means, ranked, scored
 from report import table
 
@@ -30,8 +29,6 @@ from retrieval.apps.conversations import CONVERSATION_PROFILE
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.items.item import Item
 from retrieval.settings import Settings
-
-RESULTS = Path(__file__).parent / "results"
 
 
 class EveryFactIsNew(SimLLM):
@@ -184,14 +181,8 @@ is found no more, and still stands in the history.
 async def main(data: Path) -> None:
     """Measure, print, write."""
     result = await measure(Settings().changed(embedder="minilm"), data)
-    RESULTS.mkdir(exist_ok=True)
-    name = "messages" if result["model"] == "the simulated one" else "messages_llm"
-    (RESULTS / f"{name}.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (RESULTS / f"{name}.md").write_text(page(result), encoding="utf-8")
-    print(page(result))
+    write("messages" if result["model"] == "the simulated one" else "messages_llm", result, page(result))
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    asyncio.run(main(parser.parse_args().data))
+    asyncio.run(main(data_of(__doc__)))

@@ -10,7 +10,6 @@ loop: ``examples/metaphor_search_loop.py`` with its simulated world, ten worlds 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import importlib.util
 import json
@@ -24,6 +23,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from command import parser_of, write
 from pydantic import SecretStr
 from report import table
 from server import Server, running
@@ -270,17 +270,10 @@ async def measure(server: Server, extent: Extent) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="two problems and a world, to see that it runs")
-    parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
-    parser.add_argument("--out", type=Path, default=HERE / "results")
-    options = parser.parse_args(arguments)
+    options = parser_of(__doc__, "two problems and a world, to see that it runs").parse_args(arguments)
     with running(options.server) as server:
         result = asyncio.run(measure(server, QUICK if options.quick else NORMAL))
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "metaphors.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (options.out / "metaphors.md").write_text(page(result), encoding="utf-8")
-    print(page(result))
+    write("metaphors", result, page(result), options.out)
     return 0
 
 

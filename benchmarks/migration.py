@@ -8,7 +8,6 @@ PATH is the Python of the environment that ``requirements-peers.txt`` was instal
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import parser_of, write
 from corpora import Corpus, clustered
 from pydantic import SecretStr
 from server import running
@@ -30,7 +30,6 @@ from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.surfaces.langchain.migrate import LangChainStore, copy_store
 
 FOLDER = Path(__file__).parent
-RESULTS = FOLDER / "results"
 SIZE, QUICK = (10_000, 384, 100), (300, 16, 5)
 """Documents, dimensions, questions."""
 
@@ -124,11 +123,8 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, "a few items, to see that it runs")
     parser.add_argument("--peers-python", required=True)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--server", help="a superuser's URL; else an embedded server")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     corpus = clustered(*(QUICK if options.quick else SIZE))
     questions = np.stack([question.vector for question in corpus.questions])
@@ -140,10 +136,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows = asyncio.run(copied(source, target, corpus.corpus, questions, reference))
         for database in ("langchain_source", "langchain_target"):
             server.drop(database)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "migration.json").write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
-    (options.out / "migration.md").write_text(page(rows), encoding="utf-8")
-    print(page(rows))
+    write("migration", rows, page(rows), options.out)
     return 0
 
 

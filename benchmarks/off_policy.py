@@ -9,17 +9,16 @@ Results go to ``benchmarks/results/off_policy.json`` and ``.md``; with ``--quick
 from __future__ import annotations
 
 import argparse
-import json
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import write
 from off_policy_simulation import Scenario, adaptive, is_enough, measure, one_place, slates
 from open_bandit import PIPELINE, estimated
 
-RESULTS = Path(__file__).parent / "results"
 RUNS, SEED = 300, 20_260
 
 CASES: tuple[tuple[Scenario, int, float], ...] = (
@@ -180,12 +179,10 @@ def main() -> None:
         "simulated": list(simulated(runs)),
         "open_bandit": open_bandit(arguments.data) if arguments.data else [],
     }
-    page = report(results)
-    print(page)
-    if not arguments.quick:
-        RESULTS.mkdir(exist_ok=True)
-        (RESULTS / "off_policy.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
-        (RESULTS / "off_policy.md").write_text(page, encoding="utf-8")
+    if arguments.quick:
+        print(report(results))
+    else:
+        write("off_policy", results, report(results))
 
 
 if __name__ == "__main__":

@@ -8,23 +8,19 @@ asks the real store, with the local embedding model. Results go to ``benchmarks/
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import principle_contest as contest
 import principle_world as world
+from command import parser_of, write
 from principle_similarity import by_weight
 from report import table
 from targets import target
-
-RESULTS = Path(__file__).parent / "results"
 
 
 @dataclass(frozen=True)
@@ -195,19 +191,12 @@ possible one.
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few runs of the simulation, to see that it works")
-    parser.add_argument("--server", help="a superuser's URL; else a server of its own")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    options = parser_of(__doc__, "a few runs of the simulation, to see that it works").parse_args(arguments)
     extent = QUICK if options.quick else NORMAL
     result = run(extent)
     if not options.quick:
         result["similarity"] = asyncio.run(by_weight(options.server, extent.weights, extent.histories))
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "principles.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    (options.out / "principles.md").write_text(page(result), encoding="utf-8")
-    print(f"written: {options.out / 'principles.md'}", file=sys.stderr)
+    write("principles", result, page(result), options.out)
     return 0
 
 

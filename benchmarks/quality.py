@@ -9,7 +9,6 @@ as a Markdown table and goes to ``benchmarks/results/quality.json``.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import sys
@@ -17,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from command import RESULTS, data_of
 from tasks import CRANFIELD, LOCOMO, SCIFACT, TICKETS, Task
 
 from retrieval import Platform, connect
@@ -24,7 +24,6 @@ from retrieval.engine.plan import default_profile
 from retrieval.services.evaluate import Report, evaluate, parse_metrics
 from retrieval.settings import Settings
 
-RESULTS = Path(__file__).parent / "results"
 VARIANTS = ("lexical", "dense", "fused")
 METRICS = "nDCG@10,R@10,R@100,MRR@10"
 
@@ -71,6 +70,4 @@ async def main(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    asyncio.run(main(parser.parse_args().data))
+    asyncio.run(main(data_of(__doc__)))

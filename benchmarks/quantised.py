@@ -17,9 +17,7 @@ Results go to ``benchmarks/results/quantised.{json,md}``.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
 import random
 import sys
@@ -27,10 +25,10 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import parser_of, write
 from numpy.typing import NDArray
 from psycopg import AsyncConnection
 from report import table
@@ -42,7 +40,6 @@ from retrieval.adapters.store.search.indexes import IndexForm, build_statement, 
 from retrieval.services.indexes import ef_construction
 from retrieval.settings import Settings
 
-RESULTS = Path(__file__).parent / "results"
 KINDS = ("full", "quantised")
 K = 10
 BUILDS = 3
@@ -250,16 +247,9 @@ def _say(text: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few items, to see that it runs")
-    parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
-    parser.add_argument("--out", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
+    options = parser_of(__doc__, "a few items, to see that it runs").parse_args(arguments)
     result = asyncio.run(run(options.server, QUICK if options.quick else NORMAL))
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "quantised.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (options.out / "quantised.md").write_text(page(result), encoding="utf-8")
-    _say(f"written: {options.out / 'quantised.md'}")
+    write("quantised", result, page(result), options.out)
     return 0
 
 

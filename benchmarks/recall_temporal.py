@@ -10,7 +10,6 @@ Those are therefore measured a second time, asked an hour after the evidence was
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from statistics import fmean
 
+from command import RESULTS, data_of
 from tasks import LOCOMO
 
 from retrieval import Collection, connect
@@ -25,7 +25,6 @@ from retrieval.apps.recall import DualRetriever, TimeExpressions
 from retrieval.domain.search.time_expressions import time_expression
 from retrieval.settings import Settings
 
-RESULTS = Path(__file__).parent / "results"
 LIMIT = 10
 MODES = tuple(TimeExpressions)
 
@@ -162,6 +161,4 @@ async def main(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    asyncio.run(main(parser.parse_args().data))
+    asyncio.run(main(data_of(__doc__)))

@@ -32,11 +32,12 @@ from unittest.mock import AsyncMock, patch
 import numpy as np
 import psutil
 import psycopg
+from command import RESULTS
 from corpora import Question, QuestionCorpus, clustered
 from peers.ours import COLLECTION, items, make_collection, platform_at
 from report import table
 from server import Server, running, settle
-from side_by_side import RESULTS, say
+from side_by_side import say
 
 from retrieval import Collection, Settings, connect
 from retrieval.adapters.store.installation.embedded.cluster import Cluster

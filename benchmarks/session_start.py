@@ -11,9 +11,7 @@ processor's time differs less, and ratios within a run least. Results go to
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
 import os
 import random
 import resource
@@ -28,13 +26,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from command import parser_of, write
 from report import table
 from server import running, settle
 
 from retrieval import Feedback, Item, Settings, connect
 from retrieval.apps.principles import PrincipleStore
 
-RESULTS = Path(__file__).parent / "results"
 ROOT = Path(__file__).parents[1]
 MOST_MS = 1000
 """The longest that a session may wait on a quiet machine, at the median."""
@@ -217,16 +215,9 @@ def page(result: Mapping[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, write the files, print the page; 1 if a session waits for too long."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few principles and turns, to try it out")
-    parser.add_argument("--server", metavar="URL", help="a superuser's URL; else an embedded server is made")
-    parser.add_argument("--out", type=Path, default=RESULTS, help="where the files go")
-    options = parser.parse_args(arguments)
+    options = parser_of(__doc__, "few principles and turns, to try it out").parse_args(arguments)
     result = run(QUICK if options.quick else NORMAL, options.server)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "session_start.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    (options.out / "session_start.md").write_text(page(result))
-    print(page(result))
+    write("session_start", result, page(result), options.out)
     starts = [row for row in result["rows"] if row["process"].startswith("session-start")]
     return 0 if options.quick or starts[0]["median ms"] <= MOST_MS else 1
 

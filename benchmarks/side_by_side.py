@@ -24,6 +24,7 @@ from typing import Any
 import headline
 import numpy as np
 import psutil
+from command import RESULTS
 from corpora import QuestionCorpus, clustered
 from hybrid_quality import measure_quality
 from interleaved import Call, K, measure
@@ -37,7 +38,6 @@ from workers import FOLDER, PeerError, Worker, installed
 
 Keep = Callable[[Mapping[str, Any]], None]
 
-RESULTS = FOLDER / "results"
 CACHE = FOLDER / ".cache"
 
 FILTERS: Mapping[str, str] = {

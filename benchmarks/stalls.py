@@ -29,6 +29,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
+from command import parser_of, write
 from corpora import clustered
 from http_client import LoadResult, posts, press
 from peers.ours import COLLECTION, TENANT, Ours
@@ -41,8 +42,6 @@ from retrieval.domain.errors import RetrievalError
 from retrieval.domain.search.filters import MAX_CONDITIONS
 from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES
 from retrieval.engine.request import MAX_HITS, MAX_LIMIT, MAX_REWRITES
-
-RESULTS = Path(__file__).parent / "results"
 
 MOST_MS = 200.0
 """The target: no ``/livez`` waits longer."""
@@ -318,20 +317,14 @@ def page(result: Mapping[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few items and clients, in seconds: to try it out")
-    parser.add_argument("--server", help="a superuser's URL; otherwise a server is started for the run")
-    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser = parser_of(__doc__, "few items and clients, in seconds: to try it out")
     parser.add_argument("--probe", metavar="URL", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.probe:
         print(json.dumps(asyncio.run(probe(options.probe))))
         return 0
     result = run(QUICK if options.quick else NORMAL, options.server)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "stalls.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-    (options.out / "stalls.md").write_text(page(result), encoding="utf-8")
-    print(page(result))
+    write("stalls", result, page(result), options.out)
     return 0
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import RESULTS
 from tasks import SCIFACT
 
 from retrieval import Collection, Platform, connect
@@ -32,7 +33,6 @@ from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.services.textsearch import TextsearchOutcome, keep_textsearch_index
 from retrieval.settings import Settings
 
-RESULTS = Path(__file__).parent / "results"
 PORTABLE = "options=-c%20retrieval.textsearch%3Doff"
 DEPTH = 100
 WORDS = 100

@@ -9,7 +9,6 @@ With the offline embedding model. The result goes to ``benchmarks/results/ticket
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import gzip
 import json
@@ -21,6 +20,7 @@ from datetime import datetime
 from pathlib import Path
 from statistics import fmean
 
+from command import data_of
 from tasks import TICKETS
 
 from retrieval import Collection, Hit, Platform, Profile, connect
@@ -278,9 +278,7 @@ def unknown_row(name: str, near: Mapping[str, list[Hit]], queries: Sequence[Judg
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    folder = parser.parse_args().data
+    folder = data_of(__doc__)
     if not (folder / TICKETS.collection).is_dir():
         sys.exit(f"{folder} holds no {TICKETS.collection} folder; give the folder of the test collections")
     page = asyncio.run(report(folder))

@@ -9,7 +9,6 @@ of the lexical leg on the queries as they are and with the typo, and the millise
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
 import statistics
@@ -19,6 +18,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from command import data_of
 from tasks import CRANFIELD, SCIFACT, Task
 
 from retrieval import Platform, connect
@@ -80,6 +80,4 @@ async def main(data: Path) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
-    asyncio.run(main(parser.parse_args().data))
+    asyncio.run(main(data_of(__doc__)))

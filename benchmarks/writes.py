@@ -12,9 +12,7 @@ measures another tree of this project too, by its own environment. Results go to
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import os
 import socket
 import subprocess
@@ -32,12 +30,12 @@ from typing import Any, Self
 import numpy as np
 import psutil
 import psycopg
+from command import parser_of, write
 from corpora import clustered
 from report import table
 from server import Server, running, settle
 
 FOLDER = Path(__file__).parent
-RESULTS = FOLDER / "results"
 OURS, BY_HAND = "ours", "by hand"
 OPERATIONS = ("add", "change", "remove")
 
@@ -374,18 +372,12 @@ def page(result: Mapping[str, Any]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a few items, to see that it works")
-    parser.add_argument("--server", help="a superuser's URL of a server on this machine; else one is made")
+    parser = parser_of(__doc__, "a few items, to see that it works")
     parser.add_argument("--beside", type=Path, help="another tree of this project, measured too")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     result = run(QUICK if options.quick else NORMAL, options.server, options.beside)
     result["targets"] = targets(result)
-    options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "writes.json").write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n")
-    (options.out / "writes.md").write_text(page(result))
-    print(page(result))
+    write("writes", result, page(result), options.out)
     return 0
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from retrieval.domain.checks import is_whole, time_fault
+from retrieval.domain.checks import checked_whole, is_whole, time_fault
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.item import Item
@@ -40,8 +40,7 @@ def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str,
     Raises ``InvalidItemError`` for invalid names, numbers and times, and for texts that no item can hold.
     """
     _check_names(conversation=conversation, session=session, speaker=speaker)
-    if not is_whole(turn):
-        raise InvalidItemError(f"turn is {turn!r:.80}; it must be a whole number")
+    checked_whole("turn", turn, error=InvalidItemError)
     if fault := time_fault(at):
         raise InvalidItemError(f"at is {at!r:.80}; {fault}")
     place = f"{_in_key(conversation)}/{_in_key(str(session))}"

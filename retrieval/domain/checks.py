@@ -22,14 +22,18 @@ import inspect
 import json
 import math
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from functools import wraps
 from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar
 
 from retrieval.domain.errors import InvalidRequestError
+
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 _NAMES_LISTED = 20
 _NAME_CHARACTERS = 60
@@ -74,13 +78,18 @@ def check_functions(**arguments: object) -> None:
 def checked_list(name: str, value: object, example: str) -> list[Any]:
     """The elements of a list or another iterable. Raises ``InvalidRequestError`` for a text, a mapping and the rest."""
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-        raise InvalidRequestError(f"{name} come in a list, such as {example}, not as {value!r:.80}")
+        raise InvalidRequestError(f"{name} come in a list such as {example}, not {value!r:.80}")
     return list(value)
 
 
+def is_unicode(text: str) -> bool:
+    """True if the text has no half of a surrogate pair, which has no UTF-8 form."""
+    return text.encode(errors="replace").decode() == text
+
+
 def is_storable(text: object) -> TypeGuard[str]:
-    """True if the value is text without NUL and without half of a surrogate pair, which has no UTF-8 form."""
-    return isinstance(text, str) and "\x00" not in text and text.encode(errors="replace").decode() == text
+    """True if the value is text without NUL and without half of a surrogate pair."""
+    return isinstance(text, str) and "\x00" not in text and is_unicode(text)
 
 
 def is_whole(value: object, low: float = -math.inf, high: float = math.inf) -> TypeGuard[int]:
@@ -93,11 +102,51 @@ def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> 
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
 
 
-def checked_number(name: str, value: object, most: float = 1) -> float:
-    """The number. Raises ``InvalidRequestError`` for anything but a number from 0 to ``most``."""
-    if not is_number(value, 0, most):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a number from 0 to {most:g}")
-    return float(value)
+def checked_whole(
+    name: str,
+    value: object,
+    low: float = -math.inf,
+    high: float = math.inf,
+    *,
+    error: type[InvalidRequestError] = InvalidRequestError,
+) -> int:
+    """The whole number. Raises ``error`` for anything but one from ``low`` to ``high``."""
+    if is_whole(value, low, high):
+        return value
+    # Python refuses to write integers of thousands of digits.
+    written = "a number of many digits" if isinstance(value, int) and abs(value) > 10**80 else f"{value!r:.80}"
+    bounds = f" from {low} to {high:,}" if high < math.inf else f" of at least {low}" if low > -math.inf else ""
+    raise error(f"{name} is {written}; it must be a whole number{bounds}")
+
+
+def checked_number(
+    name: str, value: object, high: float = 1, *, error: type[InvalidRequestError] = InvalidRequestError
+) -> float:
+    """The number. Raises ``error`` for anything but a number from 0 to ``high``."""
+    if is_number(value, 0, high):
+        return float(value)
+    bounds = f"from 0 to {high:g}" if high < sys.float_info.max else "of at least 0"
+    raise error(f"{name} is {value!r:.80}; it must be a number {bounds}")
+
+
+def checked_choice(
+    name: str, value: object, choices: type[_Choice], *, error: type[InvalidRequestError] = InvalidRequestError
+) -> _Choice:
+    """The member of ``choices`` of that value. Raises ``error``, which lists them."""
+    try:
+        return choices(str(value))
+    except ValueError:
+        raise error(f"there is no {name} {value!r:.80}; {choices_hint(value, choices)}") from None
+
+
+def check_text(name: str, value: object, most: int) -> None:
+    """Raise ``InvalidRequestError`` for anything but a text of at most ``most`` characters that can be stored."""
+    if not isinstance(value, str) or len(value) > most or "\x00" in value:
+        raise InvalidRequestError(
+            f"{name} is {value!r:.80}; it must be a text of at most {most} characters without NUL"
+        )
+    if not is_storable(value):
+        raise InvalidRequestError(f"{name} holds half of a surrogate pair; remove it")
 
 
 def is_finite(value: object) -> TypeGuard[int | float]:
@@ -278,6 +327,24 @@ def stored_time(value: object) -> datetime | None:
     except ValueError:
         return None
     return time.replace(tzinfo=UTC) if time is not None and time.tzinfo is None else time
+
+
+_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_LONGEST_NUMBER = 300
+
+
+def parse_value(value: str) -> str | int | float | bool:
+    """``true`` and ``false`` as booleans, a JSON number as a number, any other text unchanged."""
+    text = value.strip()
+    if text in ("true", "false"):
+        return text == "true"
+    match = _JSON_NUMBER.fullmatch(text) if len(text) <= _LONGEST_NUMBER else None
+    if match is None:
+        return value
+    if match[1] is None and match[2] is None:
+        return int(text)
+    number = float(text)
+    return number if math.isfinite(number) else value
 
 
 class JSONTextError(ValueError):

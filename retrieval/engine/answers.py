@@ -8,7 +8,7 @@ from uuid import UUID
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.records import retrievals
-from retrieval.domain.checks import is_finite, is_storable
+from retrieval.domain.checks import checked_list, is_finite, is_storable
 from retrieval.domain.errors import DatabaseError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context, checked_context
@@ -24,18 +24,17 @@ from retrieval.engine.request import MAX_LIMIT, checked_item_ids, checked_query_
 
 def checked_shown(shown: object) -> tuple[ShownItem, ...]:
     """The items. Raises ``InvalidRequestError`` for other values, an item given twice, or more than 1000 items."""
-    if isinstance(shown, str) or not isinstance(shown, Sequence):
-        raise InvalidRequestError("shown comes in a list of ShownItem values")
-    for item in shown:
+    items = checked_list("shown items", shown, "[ShownItem(...)]")
+    for item in items:
         if not isinstance(item, ShownItem):
             raise InvalidRequestError(f"shown is a list of ShownItem values, not of {type(item).__name__}")
-    if len(shown) > MAX_LIMIT:
-        raise InvalidRequestError(f"{len(shown)} items were shown; an answer has at most {MAX_LIMIT}")
-    ids = checked_item_ids([item.item_id for item in shown])
+    if len(items) > MAX_LIMIT:
+        raise InvalidRequestError(f"{len(items)} items were shown; an answer has at most {MAX_LIMIT}")
+    ids = checked_item_ids([item.item_id for item in items])
     if len(set(ids)) < len(ids):
         repeated_id = next(item_id for item_id in ids if ids.count(item_id) > 1)
         raise InvalidRequestError(f"item {repeated_id!r:.80} was shown twice; name each item once")
-    return tuple(shown)
+    return tuple(items)
 
 
 def checked_origin(origin: object) -> str:
@@ -49,12 +48,11 @@ def checked_origin(origin: object) -> str:
 
 def checked_notes(notes: object) -> tuple[str, ...]:
     """The notes. Raises ``InvalidRequestError`` for anything but a list of texts."""
-    if isinstance(notes, str) or not isinstance(notes, Sequence):
-        raise InvalidRequestError("notes come in a list of texts")
-    for note in notes:
+    texts = checked_list("notes", notes, "['a note']")
+    for note in texts:
         if not is_storable(note):
             raise InvalidRequestError(f"a note is {note!r:.80}; it must be text without NUL")
-    return tuple(notes)
+    return tuple(texts)
 
 
 def checked_ms(value: object) -> float:

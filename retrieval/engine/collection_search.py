@@ -18,7 +18,7 @@ from retrieval.adapters.store.search.words import (
     terms_beginning,
     unknown_words,
 )
-from retrieval.domain.checks import check_flags, is_whole
+from retrieval.domain.checks import check_flags, checked_list, checked_whole
 from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
@@ -256,8 +256,7 @@ _SOME_COUNTED = "the facet {0!r} counts only the first {1:,} items that pass the
 
 async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dict[str, Field]:
     """The fields of the facets. Raises ``InvalidRequestError``, and ``UnknownFieldError`` for an unknown field."""
-    if isinstance(names, str) or not isinstance(names, Sequence):
-        raise InvalidRequestError(f"facets come in a list such as ['kind', 'tags'], not {names!r:.80}")
+    names = checked_list("facets", names, "['kind', 'tags']")
     if len(names) > _MOST_FACETS:
         raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name only those that are shown")
     fields = {name: counted_field(name) for name in names}
@@ -375,8 +374,7 @@ async def _spelling_of(handle: CollectionHandle, stored: StoredCollection, term:
 async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
     """See ``Collection.complete``."""
     stored, bounds = await handle.fresh(), handle.parts.bounds
-    if not is_whole(limit, 1, _MOST_COMPLETIONS):
-        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {_MOST_COMPLETIONS}")
+    checked_whole("limit", limit, 1, _MOST_COMPLETIONS, error=InvalidLimitError)
     condition = await parsed_filter(where, bounds)
     if not isinstance(text, str):
         raise InvalidRequestError(f"text is {text!r:.80}; it must be a text")

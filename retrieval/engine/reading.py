@@ -13,6 +13,7 @@ from retrieval.adapters.store.items.collections import StoredCollection, collect
 from retrieval.adapters.store.items.listing import items_after, latest_items, lists_under, stored_items_after
 from retrieval.adapters.store.records import retrievals as stored_retrievals
 from retrieval.adapters.store.search.vectors import count_pending, read_embeddings
+from retrieval.domain.checks import checked_whole
 from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.collection import CollectionInfo, ValueCount, counted_field
 from retrieval.domain.items.embedding import TextRole, Vector, Vectors
@@ -31,6 +32,8 @@ MAX_PAGE = 1000
 MAX_LISTED = 10_000
 """The most items on one page of a listing."""
 
+_LARGEST = 2**63 - 1
+
 MAX_BATCH = 10_000
 """The most items on one page of a scan."""
 
@@ -47,8 +50,7 @@ async def page(
 
 async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch: int) -> AsyncIterator[Item]:
     """See ``Collection.scan``."""
-    if isinstance(batch, bool) or not isinstance(batch, int) or not 1 <= batch <= MAX_BATCH:
-        raise InvalidRequestError(f"batch is {batch!r:.80}; it must be a whole number from 1 to {MAX_BATCH}")
+    checked_whole("batch", batch, 1, MAX_BATCH)
     stored, condition = await handle.filtered(where)
     items: list[Item] | None = None
     while items is None or len(items) == batch:
@@ -88,7 +90,7 @@ async def paths(
     """
     _check_part(limit, offset)
     if depth is not None:
-        _check_number("depth", depth)
+        checked_whole("depth", depth, 0, _LARGEST, error=InvalidLimitError)
     field = parse_field(f"attributes.{name}")
     stored, condition = await handle.filtered(where)
     stored = await with_field(handle, stored, field)
@@ -188,20 +190,12 @@ async def retrievals(
 
 def check_limit(limit: object, most: int) -> None:
     """Raise ``InvalidLimitError`` for a value that is not a whole number from 1 to ``most``."""
-    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= most:
-        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {most}")
+    checked_whole("limit", limit, 1, most, error=InvalidLimitError)
 
 
 def _check_part(limit: int, offset: int) -> None:
-    _check_number("limit", limit)
-    _check_number("offset", offset)
-    if limit > MAX_LISTED:
-        raise InvalidLimitError(f"limit is {limit}; it must be a whole number from 0 to {MAX_LISTED}")
-
-
-def _check_number(name: str, value: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 2**63:
-        raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number of at least 0")
+    checked_whole("limit", limit, 0, MAX_LISTED, error=InvalidLimitError)
+    checked_whole("offset", offset, 0, _LARGEST, error=InvalidLimitError)
 
 
 async def with_field(handle: CollectionHandle, stored: StoredCollection, field: Field) -> StoredCollection:

@@ -15,7 +15,15 @@ import numpy as np
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import check_flags, checked_list, is_finite, is_storable, time_fault
+from retrieval.domain.checks import (
+    check_flags,
+    checked_list,
+    checked_whole,
+    is_finite,
+    is_storable,
+    is_unicode,
+    time_fault,
+)
 from retrieval.domain.errors import (
     EmptyQueryError,
     IncomparableValueError,
@@ -179,8 +187,8 @@ def checked_request(
     """
     if syntax is not True:
         check_flags(syntax=syntax)
-    if isinstance(limit, bool) or not isinstance(limit, int | np.integer) or not 1 <= limit <= MAX_LIMIT:
-        raise InvalidLimitError(f"limit is {limit!r}; it must be a whole number from 1 to {MAX_LIMIT}")
+    hits = int(limit) if isinstance(limit, np.integer) else limit
+    checked_whole("limit", hits, 1, MAX_LIMIT, error=InvalidLimitError)
     words = checked_words(query, bounds)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
@@ -189,7 +197,7 @@ def checked_request(
     return SearchRequest(
         query=parsed.words,
         vector=None if vector is None else _flat(vector),
-        limit=int(limit),
+        limit=hits,
         condition=_with_conditions(condition, parsed),
         profile=profile,
         group_by=None if group_by is None else _checked_group(group_by),
@@ -256,14 +264,13 @@ def checked_tags(tags: object) -> frozenset[str]:
     """The tags of a list such as ``["react", "frontend"]``. Raises ``InvalidRequestError``."""
     if isinstance(tags, tuple) and not tags:
         return frozenset()
-    if isinstance(tags, str) or not isinstance(tags, Sequence | frozenset | set):
-        raise InvalidRequestError('tags come in a list such as ["react", "frontend"]')
-    if len(tags) > MAX_TAGS:
-        raise InvalidRequestError(f"{len(tags)} tags; a search is about at most {MAX_TAGS}, give fewer")
-    for tag in tags:
-        if not isinstance(tag, str) or "\x00" in tag or tag != tag.encode(errors="replace").decode():
+    listed = checked_list("tags", tags, "['react', 'frontend']")
+    if len(listed) > MAX_TAGS:
+        raise InvalidRequestError(f"{len(listed)} tags; a search is about at most {MAX_TAGS}, give fewer")
+    for tag in listed:
+        if not is_storable(tag):
             raise InvalidRequestError(f"a tag is a text without NUL bytes, not {tag!r:.80}")
-    return frozenset(tags)
+    return frozenset(listed)
 
 
 def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: SearchBounds) -> tuple[str, ...]:
@@ -500,10 +507,8 @@ def checked_words(
     bounds.check_query(query, place)
     if "\x00" in query:
         raise InvalidRequestError("the query contains a NUL byte; remove it")
-    try:
-        query.encode()
-    except UnicodeEncodeError:
-        raise InvalidRequestError("the query contains half of a surrogate pair; remove it") from None
+    if not is_unicode(query):
+        raise InvalidRequestError("the query contains half of a surrogate pair; remove it")
     return query.strip()
 
 

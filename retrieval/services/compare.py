@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_profile
@@ -31,6 +30,7 @@ from retrieval.domain.errors import Advice, InvalidProfileError, InvalidRequestE
 from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.records.recorded import RecordedPool
 from retrieval.domain.search.profile import Profile
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from retrieval.learning.interleaving import Preference, preference
 from retrieval.learning.learned_model import LearnedModel
@@ -91,11 +91,15 @@ DECIDES = Estimator.SNIPS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfileComparison:
+class ProfileComparison(Serializable):
     """A comparison of two profiles on recorded searches."""
 
+    serialized_names = MappingProxyType({"weighings": "weights"})
+
     collection: str
-    names: tuple[str, str]
+    profile: str
+    """The name of the profile that is compared."""
+    against: str
     since: datetime
     default_reward: float | None
     searches: int
@@ -108,22 +112,6 @@ class ProfileComparison:
     estimates: tuple[TargetComparison, ...]
     """The estimates by estimator, plain and clipped; empty without a reward."""
     verdict: Verdict
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "collection": self.collection,
-            "profile": self.names[0],
-            "against": self.names[1],
-            "since": self.since.isoformat(),
-            "default_reward": self.default_reward,
-            "searches": self.searches,
-            "left_out": dict(self.left_out),
-            "changed": self.changed,
-            "weights": [weighing.as_dict() for weighing in self.weighings],
-            "estimates": [estimate.as_dict() for estimate in self.estimates],
-            "verdict": self.verdict.as_dict(),
-        }
 
 
 @dataclass(slots=True)
@@ -205,10 +193,10 @@ async def compare_profiles(
         async for pool in read_pools(connection, collection.collection_id, since=since, most=most):
             comparison.add(pool, default_reward, await models.of(pool.model_version))
         weighings, estimates = await _estimate(connection, traffic, comparison.with_expectations())
-    names = (profile.name, against.name)
     return ProfileComparison(
         collection=collection.name,
-        names=names,
+        profile=profile.name,
+        against=against.name,
         since=since,
         default_reward=default_reward,
         searches=comparison.searches,
@@ -216,7 +204,7 @@ async def compare_profiles(
         changed=comparison.changed,
         weighings=weighings,
         estimates=tuple(estimates.values()),
-        verdict=judge(names, weighings, _deciding(estimates)),
+        verdict=judge((profile.name, against.name), weighings, _deciding(estimates)),
     )
 
 
@@ -248,28 +236,17 @@ def _check(since: datetime, default_reward: float | None, most: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InterleavedComparison:
+class InterleavedComparison(Serializable):
     """A comparison of two profiles by interleaved searches."""
 
     collection: str
-    names: tuple[str, str]
+    profile: str
+    against: str
     since: datetime
     searches: int
     """The number of interleaved searches, with feedback or without."""
     preference: Preference
     verdict: Verdict
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {
-            "collection": self.collection,
-            "profile": self.names[0],
-            "against": self.names[1],
-            "since": self.since.isoformat(),
-            "searches": self.searches,
-            "preference": self.preference.as_dict(),
-            "verdict": self.verdict.as_dict(),
-        }
 
 
 async def compare_interleaved(
@@ -296,7 +273,8 @@ async def compare_interleaved(
     )
     return InterleavedComparison(
         collection=collection.name,
-        names=names,
+        profile=first,
+        against=second,
         since=since,
         searches=len(results),
         preference=outcome,

@@ -17,7 +17,7 @@ from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
 from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFolder, find_documents
 from retrieval.adapters.store.items.listing import attributes_after, items_after
-from retrieval.domain.checks import check_flags, check_functions, is_whole
+from retrieval.domain.checks import check_flags, check_functions, checked_whole
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
@@ -593,12 +593,8 @@ def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
     Raises ``InvalidRequestError`` for a ``count_tokens`` that cannot be called.
     """
     check_functions(count_tokens=count_tokens)
-    for name, value, least, most in (
-        ("max_tokens", max_tokens, MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS),
-        ("around", around, 0, MAX_AROUND),
-    ):
-        if not is_whole(value, least, most):
-            raise InvalidLimitError(f"{name} is {value!r:.80}; it must be a whole number from {least} to {most:,}")
+    checked_whole("max_tokens", max_tokens, MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS, error=InvalidLimitError)
+    checked_whole("around", around, 0, MAX_AROUND, error=InvalidLimitError)
 
 
 async def _documents(handle: CollectionHandle, chunking: Chunking = Chunking()) -> Documents:

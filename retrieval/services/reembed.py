@@ -46,7 +46,7 @@ from retrieval.adapters.store.search.reembeddings import (
     verdicts_on,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
-from retrieval.domain.checks import choices_hint, is_finite, is_whole
+from retrieval.domain.checks import checked_number, checked_whole, choices_hint, is_finite
 from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import ConflictError, DatabaseError, EmbedderError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.collection import IndexKind
@@ -183,14 +183,9 @@ class Pace:
     def __post_init__(self) -> None:
         for name, most in (("batch_texts", EMBED_BATCH), ("tokens_a_minute", 2**62), ("tokens_a_day", 2**62)):
             value = getattr(self, name)
-            if value is None and name != "batch_texts":
-                continue
-            if not is_whole(value, 1, most):
-                raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a whole number from 1 to {most:,}")
-        if isinstance(self.keep_days, bool) or not isinstance(self.keep_days, int | float):
-            raise InvalidRequestError(f"keep_days is {self.keep_days!r:.80}; it must be a number")
-        if not 0 <= self.keep_days <= 3650:
-            raise InvalidRequestError(f"keep_days is {self.keep_days}; it must be 0 to 3650")
+            if value is not None or name == "batch_texts":
+                checked_whole(name, value, 1, most)
+        checked_number("keep_days", self.keep_days, 3650)
 
 
 async def cost_of(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
 from retrieval.adapters.store.compiled import Compiled
@@ -67,14 +68,7 @@ async def keep_textsearch_index(
     is_clear = not state.has_table or not await failed_builds(database, index_name(collection.collection_id))
     if outcome is not None and (is_clear or outcome is not TextsearchOutcome.PRESENT):
         return outcome
-    async with database.only_one(f"textsearch of {collection.collection_id}") as alone:
-        if not alone:
-            return TextsearchOutcome.BUSY
-        try:
-            return await (_make if is_wanted else _drop)(database, collection.collection_id)
-        except MissingPrivilegeError:
-            _log.warning("pg_textsearch for %s: %s", collection.name, TextsearchOutcome.NOT_ALLOWED.value)
-            return TextsearchOutcome.NOT_ALLOWED
+    return await _exclusively(database, collection.collection_id, _make if is_wanted else _drop)
 
 
 async def rebuild_textsearch_index(database: Database, collection: StoredCollection) -> TextsearchOutcome:
@@ -87,24 +81,25 @@ async def rebuild_textsearch_index(database: Database, collection: StoredCollect
         return TextsearchOutcome.NOT_NEEDED
     if not state.is_served:
         return await keep_textsearch_index(database, collection)
-    async with database.only_one(f"textsearch of {collection.collection_id}") as alone:
-        if not alone:
-            return TextsearchOutcome.BUSY
-        try:
-            await rebuild_index(database, collection.collection_id)
-        except MissingPrivilegeError:
-            return TextsearchOutcome.NOT_ALLOWED
-    return TextsearchOutcome.BUILT
+    return await _exclusively(database, collection.collection_id, _rebuild)
 
 
 async def drop_textsearch_index(database: Database, collection_id: int) -> TextsearchOutcome:
     """Drop the collection's index and table, if it has them."""
     if not (await textsearch_state(database, collection_id)).has_table:
         return TextsearchOutcome.NOT_NEEDED
+    return await _exclusively(database, collection_id, _drop)
+
+
+async def _exclusively(
+    database: Database, collection_id: int, work: Callable[[Database, int], Awaitable[TextsearchOutcome]]
+) -> TextsearchOutcome:
+    """The outcome of the work, unless another process works on the index or the login may not."""
     async with database.only_one(f"textsearch of {collection_id}") as alone:
         try:
-            return await _drop(database, collection_id) if alone else TextsearchOutcome.BUSY
+            return await work(database, collection_id) if alone else TextsearchOutcome.BUSY
         except MissingPrivilegeError:
+            _log.warning("pg_textsearch of collection %d: %s", collection_id, TextsearchOutcome.NOT_ALLOWED.value)
             return TextsearchOutcome.NOT_ALLOWED
 
 
@@ -130,6 +125,11 @@ async def _make(database: Database, collection_id: int) -> TextsearchOutcome:
         return TextsearchOutcome.BUSY
     await fill_table(database, tenant_id, collection_id)
     await build_index(database, collection_id)
+    return TextsearchOutcome.BUILT
+
+
+async def _rebuild(database: Database, collection_id: int) -> TextsearchOutcome:
+    await rebuild_index(database, collection_id)
     return TextsearchOutcome.BUILT
 
 

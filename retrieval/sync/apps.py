@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, ClassVar, Self, TypeVar
+from typing import ClassVar, Self
 
 from retrieval.apps import memories, metaphors, principles, recall, tickets
 from retrieval.apps.memories.store import COLLECTION as MEMORIES
@@ -27,8 +27,6 @@ from retrieval.domain.search.profile import Profile
 from retrieval.engine.stages import Clock
 from retrieval.sync.mirror import Mirror, direct, fact, waiting
 from retrieval.sync.platform import SyncCollection, SyncPlatform, checked_platform, connect
-
-T = TypeVar("T")
 
 
 class SyncRetrievalService(Mirror[tickets.RetrievalService]):
@@ -63,10 +61,10 @@ class SyncRetrievalService(Mirror[tickets.RetrievalService]):
     get_index_stats = waiting(tickets.RetrievalService.get_index_stats)
 
 
-class _Recalling(Mirror[T]):
-    """Recall's classes without ``await``, which take the same arguments."""
+class SyncDualRetriever(Mirror[recall.DualRetriever]):
+    """``retrieval.apps.recall.DualRetriever`` without ``await``: the same methods, the same errors."""
 
-    _twin: ClassVar[type[recall.DualRetriever | recall.Memory]]
+    _twin: ClassVar[type[recall.DualRetriever]] = recall.DualRetriever
 
     def __init__(
         self,
@@ -79,7 +77,7 @@ class _Recalling(Mirror[T]):
         time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
         clock: Callable[[], datetime] = utc_now,
     ) -> None:
-        twin: Any = self._twin(
+        twin = self._twin(
             storage.twin,
             llm,
             seed,
@@ -90,12 +88,6 @@ class _Recalling(Mirror[T]):
         )
         super().__init__(twin, storage.door)
 
-
-class SyncDualRetriever(_Recalling[recall.DualRetriever]):
-    """``retrieval.apps.recall.DualRetriever`` without ``await``: the same methods, the same errors."""
-
-    _twin = recall.DualRetriever
-
     search = waiting(recall.DualRetriever.search)
     context_for = waiting(recall.DualRetriever.context_for)
     rewrite_query = waiting(recall.DualRetriever.rewrite_query)
@@ -104,7 +96,7 @@ class SyncDualRetriever(_Recalling[recall.DualRetriever]):
     reset = direct(recall.DualRetriever.reset)
 
 
-class SyncMemory(_Recalling[recall.Memory]):
+class SyncMemory(SyncDualRetriever):
     """``retrieval.apps.recall.Memory`` without ``await``: the same methods, the same errors."""
 
     _twin = recall.Memory

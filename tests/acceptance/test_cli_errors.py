@@ -32,7 +32,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
         (("tickets", "search", "x", "--collection", "nothing"), "there is no collection 'nothing'; there are: notes"),
         (("feedback", "-c", "notes", "1"), "--helpful, --not-helpful, --reward R"),
         (("search", "notes", ""), "the query is empty"),
-        (("search", "notes", "disk", "--limit", "0"), "limit is 0; it must be a whole number from 1 to 1000"),
+        (("search", "notes", "disk", "--limit", "0"), "limit is 0; it must be a whole number from 1 to 1,000"),
         (("search", "notes", "disk", "--limit", "1001"), "limit is 1001"),
         (("search", "notes", "disk", "--legs", "bm25"), "there are: dense, lexical"),
         (("search", "notes", "disk", "--legs", ","), "--legs names no leg"),

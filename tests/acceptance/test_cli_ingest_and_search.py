@@ -436,7 +436,7 @@ def test_an_index_is_divided_once_there_is_one(program: Program, tmp_path: Path)
     assert output == "parts is searched without an index; once it is large, it gets one in 4 parts"
     info = program.json("collections", "split", "parts", "--parts", "3")
     assert (info["parts"], info["index_parts"], info["has_hnsw"]) == (3, 0, False)
-    assert "parts is a whole number from 1 to 64, not 65" in program.fails(
+    assert "parts is 65; it must be a whole number from 1 to 64" in program.fails(
         "collections", "split", "parts", "--parts", "65"
     )
     assert "no collection" in program.fails("collections", "split", "nothing", "--parts", "2")

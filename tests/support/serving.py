@@ -1,18 +1,20 @@
-"""The HTTP service on a socket of this machine, within the test's own loop, and its description."""
+"""The HTTP service on a socket of this machine, within the test's own loop or in a thread, and its description."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from anyio.from_thread import start_blocking_portal
 from fastapi import FastAPI
 from pydantic import SecretStr
 
 from retrieval import Settings
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.http.app import create_app, serve
 from retrieval.surfaces.listening import listening_socket, url_of
 
@@ -39,6 +41,14 @@ async def served(app: FastAPI) -> AsyncIterator[Served]:
             finally:
                 stop.set()
                 await ended
+
+
+@contextmanager
+def serving(settings: Settings, *, insecure_local: bool = True) -> Iterator[str]:
+    """The URL of a service with vectors without a model, which runs in a thread of its own."""
+    app = create_app(settings, embedder=HashingEmbedder(), insecure_local=insecure_local)
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(served(app)) as service:
+        yield service.url
 
 
 @cache

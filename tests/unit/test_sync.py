@@ -152,7 +152,8 @@ def test_class_and_methods_say_that_they_do_not_wait(awaited: type, plain: type)
     """A traceback, a log line or a type checker's message names the class of the sync door."""
     assert plain.__name__ == f"Sync{awaited.__name__}"
     for name, method in members(plain, inspect.isfunction).items():
-        assert method.__qualname__ == f"{plain.__name__}.{name}"
+        (home,) = (base for base in plain.__mro__ if vars(base).get(name) is method)
+        assert method.__qualname__ == f"{home.__name__}.{name}"
         assert method.__module__.startswith("retrieval.sync.")
 
 

@@ -10,9 +10,9 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from retrieval.adapters.store.deadline import Deadline, deadline, seconds_left
+from retrieval.adapters.store.deadline import LateError, seconds_left, within
 from retrieval.domain.errors import (
     EmbedderRejectedError,
     EmbedderUnavailableError,
@@ -133,10 +133,6 @@ class Outage:
     """The message of the last call that failed."""
 
 
-class _LateError(Exception):
-    """The time for a call is over."""
-
-
 class Guard:
     """Calls one service through its breaker. Belongs to one event loop."""
 
@@ -163,15 +159,15 @@ class Guard:
 
         async def ended(permit: Permit) -> T:
             try:
-                return await _within(ask, budget)
-            except _LateError:
+                return await within(ask(), budget)
+            except LateError:
                 if is_whole:  # a short time limit of the caller says nothing about the service
                     self._record_failure(permit, why, is_spent=True)
                 raise
 
         try:
             return await self._through(ended)
-        except _LateError:
+        except LateError:
             raise self._role.unavailable(why) from None
 
     async def call(self, ask: Ask[T], seconds: float | None = None) -> T:
@@ -202,7 +198,7 @@ class Guard:
         except self._role.rejected:
             self._record_success()
             raise
-        except _LateError:
+        except LateError:
             raise
         except Exception as error:
             # Other errors may have any message, or none.
@@ -250,24 +246,6 @@ class Guards:
         return [outage for _, guard in self._guards.values() if (outage := guard.outage) is not None]
 
 
-async def _within(ask: Ask[T], seconds: float) -> T:
-    """Return the result of ``ask``. After ``seconds`` cancel it without awaiting it: a hanging call may never end.
-
-    ``ask`` runs under that deadline, so that it does not start work that cannot end in time.
-    """
-    with deadline(Deadline(time.monotonic() + seconds)):
-        task = asyncio.ensure_future(ask())
-    _UNDER_WAY.add(task)
-    task.add_done_callback(_discard)
-    try:
-        await asyncio.wait([task], timeout=seconds)
-    finally:
-        task.cancel()
-    if not task.done():
-        raise _LateError
-    return task.result()
-
-
 async def before_deadline(ask: Ask[T], unavailable: type[RetrievalError]) -> T:
     """Return the result of ``ask`` if it comes early enough before the task's deadline to be stored.
 
@@ -278,17 +256,6 @@ async def before_deadline(ask: Ask[T], unavailable: type[RetrievalError]) -> T:
         return await ask()
     seconds = max(remaining - _FINISH_SECONDS, remaining / 2)
     try:
-        return await _within(ask, seconds)
-    except _LateError:
+        return await within(ask(), seconds)
+    except LateError:
         raise unavailable(f"no answer within {round(seconds, 2):g} s, the time before the deadline") from None
-
-
-_UNDER_WAY: set[asyncio.Future[Any]] = set()
-"""Calls under way; the event loop itself keeps only weak references to tasks."""
-
-
-def _discard(task: asyncio.Future[Any]) -> None:
-    """Read the call's outcome, so that asyncio does not warn about an unread error."""
-    _UNDER_WAY.discard(task)
-    if not task.cancelled():
-        task.exception()

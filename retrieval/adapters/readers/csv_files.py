@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import csv
 import json
-import math
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,12 +22,9 @@ from retrieval.adapters.readers.lines import (
     too_long_reason,
 )
 from retrieval.adapters.readers.records import FIELD_NAMES, check_no_vector, item_from_fields, target_of
-from retrieval.domain.checks import choices_hint
+from retrieval.domain.checks import choices_hint, parse_value
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
-
-_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_LONGEST_NUMBER = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,20 +171,6 @@ def _python_list(text: str) -> list[Any] | None:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return None
     return value if isinstance(value, list) else None
-
-
-def parse_value(value: str) -> str | int | float | bool:
-    """``true`` and ``false`` as booleans, a JSON number as a number, any other text unchanged."""
-    text = value.strip()
-    if text in ("true", "false"):
-        return text == "true"
-    match = _JSON_NUMBER.fullmatch(text) if len(text) <= _LONGEST_NUMBER else None
-    if match is None:
-        return value
-    if match[1] is None and match[2] is None:
-        return int(text)
-    number = float(text)
-    return number if math.isfinite(number) else value
 
 
 _HEADER_AGAIN = "the header is repeated here, as in concatenated files; remove the line"

@@ -33,6 +33,7 @@ from retrieval.domain.checks import (
     check_flags,
     check_functions,
     checked_list,
+    checked_whole,
     checks_argument_names,
     choices_hint,
     json_of,
@@ -181,8 +182,7 @@ def read_items(
         raise ConfigurationError(f"id_from is {id_from!r:.80}; give the name of an entry, such as text")
     check_functions(header=header)
     texts = checked_list("texts", texts, "['number']")
-    if isinstance(max_line_bytes, bool) or not isinstance(max_line_bytes, int) or max_line_bytes < 1:
-        raise InvalidRequestError(f"max_line_bytes is {max_line_bytes!r:.80}; it must be a number of bytes")
+    checked_whole("max_line_bytes", max_line_bytes, 1)
     _check_targets({} if columns is None else columns)
     known_size = size_of(file)
     if format_ == "jsonl":

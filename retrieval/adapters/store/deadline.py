@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass
@@ -77,6 +77,40 @@ def seconds_left() -> float:
 def late() -> DeadlineError:
     """The error for work that did not end in time."""
     return DeadlineError("it was not done within the time allowed; ask for less, or allow more time")
+
+
+class LateError(Exception):
+    """The time for a call is over."""
+
+
+async def within(call: Awaitable[T], seconds: float, *, grace_seconds: float = 0.0) -> T:
+    """Return the result of the call. Raises ``LateError`` if it takes longer, and the call's errors.
+
+    A late call is cancelled but not awaited: a driver or a service that hangs may never end it. The call runs under the
+    deadline ``grace_seconds`` later, so that it does not start work that cannot end in time.
+    """
+    with deadline(Deadline(time.monotonic() + seconds + grace_seconds)):
+        task = asyncio.ensure_future(call)
+    _UNDER_WAY.add(task)
+    task.add_done_callback(_discard)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+    finally:
+        task.cancel()
+    if not task.done():
+        raise LateError
+    return task.result()
+
+
+_UNDER_WAY: set[asyncio.Future[Any]] = set()
+"""Calls under way; the event loop itself keeps only weak references to tasks."""
+
+
+def _discard(task: asyncio.Future[Any]) -> None:
+    """Read the call's outcome, so that asyncio does not warn about an unread error."""
+    _UNDER_WAY.discard(task)
+    if not task.cancelled():
+        task.exception()
 
 
 def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

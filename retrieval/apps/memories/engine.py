@@ -26,7 +26,6 @@ from retrieval.apps.memories.requests import (
     RelevantMemory,
     TokenCounter,
     check_start,
-    checked_length,
     checked_match,
     checked_moment,
     checked_project,
@@ -41,7 +40,7 @@ from retrieval.apps.memories.requests import (
 )
 from retrieval.apps.memories.store import COLLECTION, MemoryStore, memories_collection
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted_block, shown_line
+from retrieval.domain.checks import STORED_NOTE, checked_whole, named, provenance, quoted_block, shown_line
 from retrieval.domain.errors import EmptyQueryError
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import Links
@@ -328,7 +327,7 @@ class RetrievalEngine:
         headings, labels or fences of the page; each memory has a line with its author and its verdicts. Counts an
         access of each memory in the text. Raises as ``retrieve_relevant_memories`` does.
         """
-        checked_length("content_characters", content_characters)
+        checked_whole("content_characters", content_characters, 1)
         bounds = Bounds(max_characters=max_characters, max_tokens=max_tokens, count_tokens=count_tokens)
         types = self._get_related_types(task_type)
         result = await self._get_candidate_memories(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import clean_text, is_whole, text_fault
+from retrieval.domain.checks import checked_whole, clean_text, text_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import FactOutcome, checked_ids, checked_name, words
 from retrieval.domain.llm import prompt_data
@@ -128,14 +128,13 @@ def checked_conversation(messages: object, session: object, first_turn: object) 
     """
     if not isinstance(messages, Sequence) or isinstance(messages, str | bytes):
         raise InvalidRequestError(f"messages come in a list such as {_EXAMPLE}, not {messages!r:.80}")
-    if not is_whole(first_turn, 0):
-        raise InvalidRequestError(f"first_turn is {first_turn!r:.80}; it must be a whole number of at least 0")
+    first = checked_whole("first_turn", first_turn, 0)
     if len(messages) > MOST_MESSAGES:
         raise InvalidRequestError(
             f"there are {len(messages)} messages; give at most {MOST_MESSAGES} in a call, and the number of the first "
             "as first_turn"
         )
-    numbered = [_turn(number, message) for number, message in enumerate(messages, first_turn)]
+    numbered = [_turn(number, message) for number, message in enumerate(messages, first)]
     turns = tuple(turn for turn in numbered if turn is not None)
     if not turns:
         raise InvalidRequestError(f"no message has a text of a speaker; give some such as {_EXAMPLE}")

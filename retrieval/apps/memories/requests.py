@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from retrieval.domain.checks import choices_hint, is_number, is_whole, time_fault
+from retrieval.domain.checks import checked_list, checked_whole, choices_hint, is_number, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
 from retrieval.domain.search.hit import Explanation, Hit
@@ -151,9 +151,8 @@ class Bounds:
 
     def __post_init__(self) -> None:
         for name in ("max_characters", "max_tokens"):
-            bound = getattr(self, name)
-            if bound is not None and not is_whole(bound, 1):
-                raise InvalidRequestError(f"{name} is {bound!r:.80}; it must be a whole number of at least 1, or None")
+            if (bound := getattr(self, name)) is not None:
+                checked_whole(name, bound, 1)
         if not callable(self.count_tokens):
             raise InvalidRequestError(f"count_tokens is {self.count_tokens!r:.80}; it must be a function of a text")
 
@@ -168,13 +167,6 @@ class Bounds:
         if not is_number(number, 0):
             raise InvalidRequestError(f"count_tokens gave {number!r:.80}; it must give the number of tokens of a text")
         return number
-
-
-def checked_length(name: str, length: object) -> int:
-    """A length in characters. Raises ``InvalidRequestError`` for anything but a whole number of at least 1."""
-    if not is_whole(length, 1):
-        raise InvalidRequestError(f"{name} is {length!r:.80}; it must be a whole number of at least 1")
-    return length
 
 
 UNBOUNDED = Bounds()
@@ -231,13 +223,8 @@ def checked_types(interaction_types: object) -> list[str]:
     """The distinct types; empty for None. Raises ``InvalidRequestError`` for anything but a list of texts."""
     if interaction_types is None:
         return []
-    if isinstance(interaction_types, str) or not isinstance(interaction_types, Sequence | set | frozenset):
-        raise InvalidRequestError(
-            f"interaction_types come in a list such as ['insights'], not {interaction_types!r:.80}"
-        )
-    for kind in interaction_types:
-        checked_name("an interaction type", kind)
-    return list(dict.fromkeys(interaction_types))
+    kinds = checked_list("interaction_types", interaction_types, "['insights']")
+    return list(dict.fromkeys(checked_name("an interaction type", kind) for kind in kinds))
 
 
 def start_of(hours: object, now: datetime) -> datetime:

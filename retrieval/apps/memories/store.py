@@ -12,7 +12,7 @@ from retrieval.apps.memories.messages import FACT, RememberReport, checked_conve
 from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_project, checked_types
 from retrieval.collection import Collection
-from retrieval.domain.checks import check_flags, checked_number, time_fault
+from retrieval.domain.checks import check_flags, checked_list, checked_number, time_fault
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.memory import (
     FILTERABLE,
@@ -183,9 +183,7 @@ class MemoryStore:
         ``report`` and ``merge`` the earlier memories.
         """
         policy = duplicates_named(duplicates)
-        if not isinstance(memories, Iterable):
-            raise InvalidRequestError(f"memories come in a list of mappings, not {memories!r:.80}")
-        valid = [self._from_record(memory) for memory in memories]
+        valid = [self._from_record(memory) for memory in checked_list("memories", memories, '[{"content": "..."}]')]
         for memory in valid:
             memory.item()  # refuses invalid values before anything is stored
         if policy is Duplicates.KEEP:

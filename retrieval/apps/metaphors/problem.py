@@ -16,7 +16,7 @@ from retrieval.apps.metaphors.metaphor import (
     checked_texts,
 )
 from retrieval.apps.metaphors.ranking import DirectionPreference
-from retrieval.domain.checks import checks_argument_names, is_number, is_whole
+from retrieval.domain.checks import checked_whole, checks_argument_names, is_number
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -104,9 +104,7 @@ def checked_metaphors(name: str, metaphors: Sequence[object]) -> list[Metaphor]:
 
 def checked_limit(limit: object) -> int:
     """A number from 1 to 1000. Raises ``InvalidLimitError`` for anything else."""
-    if not is_whole(limit, 1, LIMIT_MAX):
-        raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number from 1 to {LIMIT_MAX}")
-    return limit
+    return checked_whole("limit", limit, 1, LIMIT_MAX, error=InvalidLimitError)
 
 
 def checked_ids(exclude: object) -> tuple[str, ...]:
@@ -121,13 +119,6 @@ def checked_ids(exclude: object) -> tuple[str, ...]:
 def checked_context(context: object) -> str:
     """The text; an empty one for None. Raises ``InvalidRequestError`` for anything else."""
     return "" if context is None else checked_text("context", context)
-
-
-def checked_count(name: str, number: object) -> int:
-    """A whole number of at least 0. Raises ``InvalidRequestError`` for anything else."""
-    if not is_whole(number, 0):
-        raise InvalidRequestError(f"{name} is {number!r:.80}; it must be a whole number of at least 0")
-    return number
 
 
 def checked_seconds(seconds: Any) -> float:

@@ -33,7 +33,6 @@ from retrieval.apps.metaphors.problem import (
     MetaphorSearch,
     Problem,
     checked_context,
-    checked_count,
     checked_ids,
     checked_limit,
     checked_llm,
@@ -54,7 +53,7 @@ from retrieval.apps.metaphors.ranking import (
     context_after,
     preference_after,
 )
-from retrieval.domain.checks import check_flags, checked_number
+from retrieval.domain.checks import check_flags, checked_number, checked_whole
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.learning.feedback import FeedbackReport
@@ -129,7 +128,7 @@ class MetaphorRetriever:
             generator=self._generator,
             rules=Rules(
                 below=checked_number("generate_below", generate_below),
-                after_backtracks=checked_count("generate_after_backtracks", generate_after_backtracks),
+                after_backtracks=checked_whole("generate_after_backtracks", generate_after_backtracks, 0),
                 seconds=seconds,
             ),
             clock=clock,
@@ -167,7 +166,7 @@ class MetaphorRetriever:
                 exclude=checked_ids(exclude),
                 why=checked_context(context),
                 preference=DirectionPreference(concrete=prefer_concrete, rich=prefer_rich_operations),
-                backtracks=checked_count("backtracks", backtracks),
+                backtracks=checked_whole("backtracks", backtracks, 0),
             )
         )
 
@@ -197,7 +196,7 @@ class MetaphorRetriever:
             exclude=excluded,
             why=context_after(failed, reason),
             preference=preference_after(reason),
-            backtracks=len(excluded) if backtracks is None else checked_count("backtracks", backtracks),
+            backtracks=len(excluded) if backtracks is None else checked_whole("backtracks", backtracks, 0),
         )
         return await self._answer(await self._moved(search, failed))
 

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
 from retrieval.apps.probation import ProbationVerdict, probation
+from retrieval.domain.checks import checked_list
 from retrieval.domain.errors import InvalidRequestError
 
 MOST_TAGS = 50
@@ -38,9 +39,7 @@ def normalised_tags(tags: Sequence[str] | None) -> tuple[str, ...]:
     """
     if tags is None:
         return ()
-    if isinstance(tags, str) or not isinstance(tags, Sequence | set | frozenset):
-        raise InvalidRequestError(f"tags come in a list such as ['testing', 'sql'], not {tags!r:.80}")
-    distinct = tuple(dict.fromkeys(map(normalised_tag, tags)))
+    distinct = tuple(dict.fromkeys(map(normalised_tag, checked_list("tags", tags, "['testing', 'sql']"))))
     if len(distinct) > MOST_TAGS:
         raise InvalidRequestError(f"{len(distinct)} tags are too many; give at most {MOST_TAGS}")
     return distinct

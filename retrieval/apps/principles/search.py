@@ -13,7 +13,7 @@ from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST
 from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import FAILED_BELOW
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import checked_number, is_whole, time_fault
+from retrieval.domain.checks import checked_number, checked_whole, time_fault
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -135,9 +135,7 @@ TimeRange = tuple[datetime | None, datetime | None]
 
 def checked_count(name: str, count: object) -> int:
     """The number. Raises ``InvalidLimitError`` for anything but a whole number from 1 to 1000."""
-    if not is_whole(count, 1, MOST_FOUND):
-        raise InvalidLimitError(f"{name} is {count!r:.80}; it must be 1 to {MOST_FOUND}")
-    return count
+    return checked_whole(name, count, 1, MOST_FOUND, error=InvalidLimitError)
 
 
 def checked_words(query: object) -> str | None:

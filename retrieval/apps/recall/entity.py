@@ -11,8 +11,8 @@ from uuid import UUID
 
 from retrieval.domain.checks import (
     STORED_NOTE,
+    checked_whole,
     checks_argument_names,
-    is_whole,
     named,
     provenance,
     quoted,
@@ -229,8 +229,7 @@ def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
     Best first, equal scores by id; of duplicates in a list the first counts. Raises ``InvalidRequestError`` for a ``k``
     that is not a whole number from 1 to ``K_MAX``, and for lists of other values.
     """
-    if not is_whole(k, 1, K_MAX):
-        raise InvalidRequestError(f"k is {_k_text(k)}; it must be a whole number from 1 to {K_MAX:,} (60 is customary)")
+    checked_whole("k", k, 1, K_MAX)
     rankings = {}
     entities: dict[str, Entity] = {}
     for number, entity_list in enumerate(lists, 1):
@@ -242,11 +241,6 @@ def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
         ]
     fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
     return [_with_fused_score(entities[entity.item_id], entity, rank) for rank, entity in enumerate(fused, 1)]
-
-
-def _k_text(k: object) -> str:
-    # Python refuses to write integers of thousands of digits.
-    return "a number of many digits" if isinstance(k, int) and abs(k) > K_MAX**3 else f"{k!r:.80}"
 
 
 def _by_id(entities: Sequence[Entity]) -> dict[str, Entity]:

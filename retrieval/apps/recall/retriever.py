@@ -21,7 +21,7 @@ from retrieval.apps.recall.entity import (
 )
 from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
 from retrieval.collection import Collection
-from retrieval.domain.checks import is_finite, is_whole
+from retrieval.domain.checks import checked_choice, checked_whole, is_finite
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.llm import LLM, is_llm
@@ -47,8 +47,8 @@ def check_parts(storage: object, llm: object, seed: object, profile: object) -> 
         )
     if llm is not None and not is_llm(llm):
         raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
-    if seed is not None and not is_whole(seed):
-        raise InvalidRequestError(f"seed is {seed!r:.80}; it must be a whole number, or None")
+    if seed is not None:
+        checked_whole("seed", seed)
     if profile is not None and not isinstance(profile, Profile):
         raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
 
@@ -73,15 +73,6 @@ def checked_seconds(seconds: Any) -> float:
     if not is_finite(seconds) or seconds <= 0:
         raise InvalidRequestError(f"rewrite_timeout_seconds is {seconds!r:.80}; it must be a number above 0")
     return float(seconds)
-
-
-def checked_mode(mode: str) -> TimeExpressions:
-    """The mode. Raises ``InvalidRequestError`` for an unknown one."""
-    try:
-        return TimeExpressions(mode)
-    except ValueError:
-        modes = ", ".join(TimeExpressions)
-        raise InvalidRequestError(f"time_expressions is {mode!r:.80}; it must be one of {modes}") from None
 
 
 REWRITE_TIMEOUT_SECONDS = 2.0
@@ -142,7 +133,7 @@ class DualRetriever:
         seconds = checked_seconds(rewrite_timeout_seconds)
         self._rewriter = None if llm is None else Rewriter(storage, llm, seed, seconds)
         self._profile = profile
-        self._time_expressions = checked_mode(time_expressions)
+        self._time_expressions = checked_choice("mode of time_expressions", time_expressions, TimeExpressions)
         self._clock = clock
 
     async def search(
@@ -268,31 +259,8 @@ def _checked_answer(entities: list[Entity], limit: int) -> list[Entity]:
     return entities
 
 
-class Memory:
-    """Stores entities in a collection, and recalls them by a ``DualRetriever``."""
-
-    def __init__(
-        self,
-        storage: Collection,
-        llm: LLM | None,
-        seed: int | None = None,
-        *,
-        profile: Profile | None = RECALL_PROFILE,
-        rewrite_timeout_seconds: float = REWRITE_TIMEOUT_SECONDS,
-        time_expressions: TimeExpressions | str = TimeExpressions.PREFER,
-        clock: Callable[[], datetime] = utc_now,
-    ) -> None:
-        """Takes the arguments of ``DualRetriever``, with the same errors."""
-        self._storage = storage
-        self._retriever = DualRetriever(
-            storage,
-            llm,
-            seed,
-            profile=profile,
-            rewrite_timeout_seconds=rewrite_timeout_seconds,
-            time_expressions=time_expressions,
-            clock=clock,
-        )
+class Memory(DualRetriever):
+    """A retriever that stores entities too, in the collection that it searches."""
 
     async def store(self, entity: Entity) -> Entity:
         """Store the entity, replacing the one with its ``id``, and return it; an unchanged one costs nothing.
@@ -307,24 +275,4 @@ class Memory:
         await self._storage.add([entity.as_item()])
         return entity
 
-    async def recall(
-        self,
-        query: str,
-        *,
-        limit: int = 10,
-        deep_search: bool = True,
-        time_range: tuple[datetime, datetime] | None = None,
-        where: Where | Filter | None = None,
-        as_of: datetime | None = None,
-        context: Context = Context(),
-    ) -> Recalled:
-        """The entities for a question, best first: see ``DualRetriever.search``, with the same errors."""
-        return await self._retriever.search(
-            query,
-            limit=limit,
-            deep_search=deep_search,
-            time_range=time_range,
-            where=where,
-            as_of=as_of,
-            context=context,
-        )
+    recall = DualRetriever.search

@@ -10,9 +10,9 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.readers.csv_files import parse_tags, parse_value
+from retrieval.adapters.readers.csv_files import parse_tags
 from retrieval.adapters.readers.records import ATTRIBUTE_PREFIX, FIELD_NAMES
-from retrieval.domain.checks import is_finite, stored_time
+from retrieval.domain.checks import is_finite, parse_value, stored_time
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.item import Item
 

@@ -11,8 +11,8 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import checks_argument_names, clean_text, is_whole
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError
+from retrieval.domain.checks import checked_whole, checks_argument_names, clean_text
+from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
@@ -53,8 +53,8 @@ class Chunking:
     """Tokens that a chunk repeats of the one before where a paragraph is cut; 0 to a quarter of ``max_tokens``."""
 
     def __post_init__(self) -> None:
-        _check_whole("max_tokens", self.max_tokens, 32, MAX_TOKENS)
-        _check_whole("overlap", self.overlap, 0, self.max_tokens // 4)
+        checked_whole("max_tokens", self.max_tokens, 32, MAX_TOKENS)
+        checked_whole("overlap", self.overlap, 0, self.max_tokens // 4)
 
     def within(self, most: int | None) -> Chunking:
         """The settings for a model that reads at most ``most`` tokens (None: any number)."""
@@ -62,11 +62,6 @@ class Chunking:
             return self
         tokens = max(most, 32)
         return Chunking(max_tokens=tokens, overlap=min(self.overlap, tokens // 4))
-
-
-def _check_whole(name: str, value: object, low: int, high: int) -> None:
-    if not is_whole(value, low, high):
-        raise InvalidRequestError(f"{name} is {value!r:.40}; it must be a whole number from {low} to {high:,}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from retrieval.domain.checks import checks_argument_names, is_whole
+from retrieval.domain.checks import checked_whole, checks_argument_names
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
@@ -54,7 +54,7 @@ MAX_PARTS = 64
 
 def checked_parts(parts: int) -> int:
     """The number of parts of an index. Raises ``InvalidRequestError``."""
-    _check("parts", parts, 1, MAX_PARTS)
+    checked_whole("parts", parts, 1, MAX_PARTS)
     return parts
 
 
@@ -95,9 +95,9 @@ class Neighbours(Serializable):
         checked_name(self.sequence)
         if self.order != OCCURRED_AT:
             checked_name(self.order)
-        _check("before", self.before, 0, MAX_NEIGHBOURS)
-        _check("after", self.after, 0, MAX_NEIGHBOURS)
-        _check("own_weight", self.own_weight, 1, MAX_OWN_WEIGHT)
+        checked_whole("before", self.before, 0, MAX_NEIGHBOURS)
+        checked_whole("after", self.after, 0, MAX_NEIGHBOURS)
+        checked_whole("own_weight", self.own_weight, 1, MAX_OWN_WEIGHT)
         if not self.before and not self.after:
             raise InvalidRequestError("neighbours need before or after above 0; use None for a collection without them")
 
@@ -112,11 +112,6 @@ def checked_neighbours(neighbours: object) -> Neighbours | None:
     if neighbours is None or isinstance(neighbours, Neighbours):
         return neighbours
     raise InvalidRequestError(f'neighbours are Neighbours(sequence="an attribute") or None, not {neighbours!r:.80}')
-
-
-def _check(name: str, value: object, least: int, most: int) -> None:
-    if not is_whole(value, least, most):
-        raise InvalidRequestError(f"{name} is a whole number from {least} to {most}, not {value!r:.80}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,15 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import checked_number, clean_text, clean_value, is_storable, text_fault, time_fault
+from retrieval.domain.checks import (
+    checked_choice,
+    checked_number,
+    clean_text,
+    clean_value,
+    is_storable,
+    text_fault,
+    time_fault,
+)
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
 from retrieval.domain.serialization import Serializable
@@ -337,10 +345,7 @@ def checked_name(name: str, value: object) -> str:
 
 def duplicates_named(name: str) -> Duplicates:
     """The treatment of duplicates of that name. Raises ``InvalidRequestError`` naming the choices."""
-    try:
-        return Duplicates(name)
-    except ValueError:
-        raise InvalidRequestError(f"duplicates is {name!r:.80}; it must be one of {', '.join(Duplicates)}") from None
+    return checked_choice("treatment of duplicates", name, Duplicates)
 
 
 def content_of(item: Item) -> Any:

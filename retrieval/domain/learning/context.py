@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from retrieval.domain.checks import check_flags, checked_number, checks_argument_names, is_whole
+from retrieval.domain.checks import (
+    check_flags,
+    check_text,
+    checked_number,
+    checked_whole,
+    checks_argument_names,
+)
 from retrieval.domain.errors import InvalidRequestError
 
 MAX_NAME_LENGTH = 200
@@ -50,10 +56,10 @@ class Context:
 
     def __post_init__(self) -> None:
         for name in ("domain", "actor", "session"):
-            _check_name(name, getattr(self, name))
+            check_text(name, getattr(self, name), MAX_NAME_LENGTH)
         if self.complexity is not None:
             checked_number("complexity", self.complexity)
-        _check_backtracks(self.backtracks)
+        checked_whole("backtracks", self.backtracks, 0, MAX_BACKTRACKS)
         if self.generated is not False:
             check_flags(generated=self.generated)
 
@@ -77,22 +83,6 @@ def complexity_range(complexity: float) -> ComplexityRange:
     if complexity < 1 / 3:
         return ComplexityRange.LOW
     return ComplexityRange.MEDIUM if complexity < 2 / 3 else ComplexityRange.HIGH
-
-
-def _check_name(name: str, value: object) -> None:
-    if not isinstance(value, str) or len(value) > MAX_NAME_LENGTH or "\x00" in value:
-        raise InvalidRequestError(
-            f"{name} is {value!r:.80}; it must be a text of at most {MAX_NAME_LENGTH} characters without NUL"
-        )
-    if value != value.encode(errors="replace").decode():
-        raise InvalidRequestError(f"{name} holds half of a surrogate pair; remove it")
-
-
-def _check_backtracks(value: object) -> None:
-    if not is_whole(value, 0, MAX_BACKTRACKS):
-        raise InvalidRequestError(
-            f"backtracks is {value!r:.40}; it must be a whole number of at least 0 and at most {MAX_BACKTRACKS}"
-        )
 
 
 def checked_context(context: object) -> Context:

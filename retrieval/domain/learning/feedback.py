@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from uuid import UUID
 
-from retrieval.domain.checks import checked_list, checked_number, checks_argument_names, time_fault
+from retrieval.domain.checks import check_text, checked_list, checked_number, checks_argument_names, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -79,12 +79,12 @@ class Feedback:
         _check_item_id(self.item_id)
         for name, most in (("kind", MAX_NAME_LENGTH), ("actor", MAX_NAME_LENGTH), ("session", MAX_NAME_LENGTH),
                            ("note", MAX_NOTE_LENGTH)):  # fmt: skip
-            _check_text(name, getattr(self, name), most)
+            check_text(name, getattr(self, name), most)
         if not self.kind:
             raise InvalidRequestError("kind is empty; leave it out for a rating, or name it, such as 'click'")
         _check_time(self.at)
         if self.key is not None and not isinstance(self.key, UUID):
-            _check_text("key", self.key, MAX_NOTE_LENGTH)
+            check_text("key", self.key, MAX_NOTE_LENGTH)
             if not self.key:
                 raise InvalidRequestError("key is empty, so it would stand for every verdict on the item; leave it out")
         self._check_place()
@@ -238,18 +238,9 @@ def _retrieval_id(value: object) -> UUID | None:
 
 
 def _check_item_id(value: object) -> None:
-    _check_text("item_id", value, MAX_KEY_BYTES)
+    check_text("item_id", value, MAX_KEY_BYTES)
     if not value or len(str(value).encode()) > MAX_KEY_BYTES:
         raise InvalidRequestError(f"item_id is {value!r:.80}; it must be a text of 1 to {MAX_KEY_BYTES} bytes")
-
-
-def _check_text(name: str, value: object, most: int) -> None:
-    if not isinstance(value, str) or len(value) > most or "\x00" in value:
-        raise InvalidRequestError(
-            f"{name} is {value!r:.80}; it must be a text of at most {most} characters without NUL"
-        )
-    if value != value.encode(errors="replace").decode():
-        raise InvalidRequestError(f"{name} holds half of a surrogate pair; remove it")
 
 
 def _check_time(value: object) -> None:

@@ -133,3 +133,11 @@ class Estimate(SerializableFigures):
     def high(self) -> float:
         """The upper end of the 95 % confidence interval."""
         return self.value + QUANTILE * self.standard_error
+
+    def text(self, sign: str = "") -> str:
+        """The value with its interval; a dash where there is none. ``sign`` is ``+`` where each number has one."""
+        if math.isnan(self.value):
+            return "–"
+        if math.isnan(self.standard_error):
+            return f"{self.value:{sign}.4f}"
+        return f"{self.value:{sign}.4f} ({self.low:{sign}.4f} to {self.high:{sign}.4f})"

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.domain.checks import is_whole, time_fault
+from retrieval.domain.checks import checked_whole, time_fault
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
 from retrieval.domain.serialization import Serializable
@@ -78,8 +78,8 @@ class ViewQuestion:
                 f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
             )
         limit: object = self.limit
-        if limit is not None and not is_whole(limit, 1):
-            raise InvalidLimitError(f"limit is {limit!r:.80}; it must be a whole number of at least 1")
+        if limit is not None:
+            checked_whole("limit", limit, 1, error=InvalidLimitError)
 
     def _check_begin(self) -> None:
         if isinstance(self.since, timedelta) and self.until is not None:

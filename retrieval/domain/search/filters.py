@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import time_fault
+from retrieval.domain.checks import is_unicode, time_fault
 from retrieval.domain.errors import InvalidFilterError, InvalidItemError
 from retrieval.domain.items.item import MAX_INTEGER_BITS, json_value
 
@@ -60,10 +60,8 @@ def text_value(name: str, value: str) -> str:
     """A text that an item can have. Raises ``InvalidFilterError``."""
     if "\x00" in value:
         raise InvalidFilterError(f"{name!r}: the value holds a NUL byte; no item can have it")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise InvalidFilterError(f"{name!r}: the value holds half of a surrogate pair") from None
+    if not is_unicode(value):
+        raise InvalidFilterError(f"{name!r}: the value holds half of a surrogate pair")
     return value
 
 

@@ -9,10 +9,18 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import checks_argument_names, choices_hint, is_whole
+from retrieval.domain.checks import checks_argument_names
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.search.diversity import REFINING, Diversity, Refining
-from retrieval.domain.search.profile_parts import Exploration, Learned, Recording, check_share
+from retrieval.domain.search.profile_parts import (
+    Exploration,
+    Learned,
+    Recording,
+    check_choice,
+    check_share,
+    check_weight,
+    check_whole,
+)
 from retrieval.domain.search.query import Synonyms, checked_synonyms
 from retrieval.domain.search.relevance import Calibration
 from retrieval.domain.search.reranking import Rerank
@@ -77,14 +85,8 @@ class Fusion:
     """Rank constant of RRF, at least 1; the weighted sum does not use it."""
 
     def __post_init__(self) -> None:
-        if self.kind not in tuple(FusionKind):
-            raise InvalidProfileError(f"there is no fusion {self.kind!r:.80}; {choices_hint(self.kind, FusionKind)}")
-        object.__setattr__(self, "kind", FusionKind(self.kind))
-        if not is_whole(self.k, 1, MAX_RRF_K):
-            raise InvalidProfileError(
-                f"fusion k is {self.k!r:.40}; it must be a whole number of at least 1 and at most {MAX_RRF_K} "
-                "(60 is customary)"
-            )
+        object.__setattr__(self, "kind", check_choice("fusion", self.kind, FusionKind))
+        check_whole("fusion k", self.k, 1, MAX_RRF_K)
 
 
 @checks_argument_names
@@ -125,11 +127,13 @@ class Profile(Serializable):
 
     def __post_init__(self) -> None:
         _check_kinds(self)
-        legs = {leg_name(name).value: _checked_weight(name, weight) for name, weight in self.legs.items()}
+        legs = {
+            leg_name(name).value: check_weight(f"the weight of leg {name!r}", weight, high=MAX_WEIGHT)
+            for name, weight in self.legs.items()
+        }
         if not legs or not any(legs.values()):
             raise InvalidProfileError("a profile needs at least one leg with a weight above 0")
-        if not is_whole(self.depth, 1, MAX_DEPTH):
-            raise InvalidProfileError(f"depth is {self.depth!r:.40}; it must be a whole number, 1 to {MAX_DEPTH}")
+        check_whole("depth", self.depth, 1, MAX_DEPTH)
         object.__setattr__(self, "legs", MappingProxyType(legs))
         if self.synonyms != ():
             object.__setattr__(self, "synonyms", checked_synonyms(self.synonyms))
@@ -290,20 +294,7 @@ def _preference(ranking: str) -> int:
 
 def leg_name(name: str) -> LegName:
     """The leg of that name. Raises ``InvalidProfileError`` naming the legs there are."""
-    try:
-        return LegName(name)
-    except ValueError:
-        raise InvalidProfileError(f"there is no leg {name!r}; {choices_hint(name, LegName)}") from None
-
-
-def _checked_weight(name: str, weight: float) -> float:
-    if isinstance(weight, bool) or not isinstance(weight, int | float):
-        raise InvalidProfileError(f"the weight of leg {name!r} is {weight!r}; it must be a number")
-    if not 0 <= weight <= MAX_WEIGHT:
-        raise InvalidProfileError(
-            f"the weight of leg {name!r} is {weight!r:.40}; it must be at least 0, at most {MAX_WEIGHT:g}"
-        )
-    return float(weight)
+    return check_choice("leg", name, LegName)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

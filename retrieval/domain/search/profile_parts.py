@@ -5,29 +5,23 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 
-from retrieval.domain.checks import checks_argument_names, is_finite, is_number, is_whole
+from retrieval.domain.checks import (
+    checked_choice,
+    checked_number,
+    checked_whole,
+    checks_argument_names,
+    is_finite,
+)
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.serialization import Serializable
 
-
-def check_share(name: str, value: object) -> None:
-    """Raise ``InvalidProfileError`` unless the value is a number from 0 to 1."""
-    if not is_number(value, 0, 1):
-        raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
-
-
-def check_whole(name: str, value: object, least: int, most: int) -> None:
-    """Raise ``InvalidProfileError`` unless the value is a whole number in the range."""
-    if not is_whole(value, least, most):
-        raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a whole number from {least} to {most}")
-
-
-def check_weight(name: str, value: object) -> float:
-    """The number. Raises ``InvalidProfileError`` unless it is finite and at least 0."""
-    if not is_number(value, 0, sys.float_info.max):
-        raise InvalidProfileError(f"{name} is {value!r:.80}; it must be a number of at least 0")
-    return float(value)
+check_share = partial(checked_number, error=InvalidProfileError)
+check_weight = partial(checked_number, high=sys.float_info.max, error=InvalidProfileError)
+check_whole = partial(checked_whole, error=InvalidProfileError)
+check_choice = partial(checked_choice, error=InvalidProfileError)
+"""The checks of a profile's numbers and names: a share from 0 to 1, a finite weight of at least 0, and the others."""
 
 
 class PolicyName(StrEnum):
@@ -72,8 +66,8 @@ class Exploration(Serializable):
     """The most eligible items, the best by score, 1 to 300: it bounds the weights of off-policy estimates."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "policy", _one_of(PolicyName, "exploration policy", self.policy))
-        object.__setattr__(self, "posterior", _one_of(PosteriorKind, "exploration posterior", self.posterior))
+        object.__setattr__(self, "policy", check_choice("exploration policy", self.policy, PolicyName))
+        object.__setattr__(self, "posterior", check_choice("exploration posterior", self.posterior, PosteriorKind))
         for name in ("rate", "floor", "swaps"):
             check_share(f"exploration {name}", getattr(self, name))
         check_whole("exploration slots", self.slots, 1, 2)
@@ -88,13 +82,6 @@ class Exploration(Serializable):
     def is_off(self) -> bool:
         """True if every search shows its hits by score alone."""
         return self.policy is PolicyName.OFF and not self.swaps
-
-
-def _one_of(kind: type[PolicyName | PosteriorKind], name: str, value: str) -> PolicyName | PosteriorKind:
-    try:
-        return kind(value)
-    except ValueError:
-        raise InvalidProfileError(f"{name} is {value!r:.80}; there are {', '.join(kind)}") from None
 
 
 LEARNED_SHARE = 0.6
@@ -131,11 +118,7 @@ class Learned(Serializable):
     """A model fitted on at least this many verdicts is used without winning a trial; None: it must win."""
 
     def __post_init__(self) -> None:
-        try:
-            object.__setattr__(self, "combination", Combination(self.combination))
-        except ValueError:
-            known = ", ".join(Combination)
-            raise InvalidProfileError(f"learned combination is {self.combination!r:.80}; there are {known}") from None
+        object.__setattr__(self, "combination", check_choice("learned combination", self.combination, Combination))
         check_share("learned share", self.share)
         if self.trusted_from is not None:
             check_whole("learned trusted_from", self.trusted_from, 1, MOST_TRUSTED_FROM)

@@ -18,12 +18,11 @@ from retrieval.domain.checks import (
     is_finite,
     is_number,
     is_storable,
-    is_whole,
     stored_time,
 )
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
-from retrieval.domain.search.profile_parts import check_share, check_weight
+from retrieval.domain.search.profile_parts import check_share, check_weight, check_whole
 from retrieval.domain.serialization import plain
 
 Entity = tuple[str, str]
@@ -392,8 +391,7 @@ class TagMatch(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        if not is_whole(self.most, 1):
-            raise InvalidProfileError(f"most of signal 'tag_match' is {self.most!r:.80}; give a whole number from 1 on")
+        check_whole("most of signal 'tag_match'", self.most, 1)
 
     def value(self, facts: Facts, question: Question) -> float:
         """The share, 0 to 1."""

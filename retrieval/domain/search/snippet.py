@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from retrieval.domain.checks import is_whole
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.checks import checked_whole
 from retrieval.domain.search.query import UNSPACED
 from retrieval.domain.serialization import Serializable
 
@@ -52,11 +51,7 @@ class Snippet(Serializable):
 
 def checked_size(size: object) -> int:
     """The characters of a snippet. Raises ``InvalidRequestError``."""
-    if not is_whole(size, SMALLEST, LARGEST):
-        raise InvalidRequestError(
-            f"snippet is {size!r:.80}; it must be a number of characters from {SMALLEST} to {LARGEST}"
-        )
-    return size
+    return checked_whole("snippet", size, SMALLEST, LARGEST)
 
 
 def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> Snippet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.checks import JSONTextError, is_unicode, json_of, parse_value
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError, InvalidVectorError, NotFoundError
 from retrieval.domain.search.filters import FIELDS, NUMBER_FIELDS, parse_where
 from retrieval.surfaces.cli.options import complete_legs, complete_profile
@@ -80,8 +79,6 @@ async def profile_named(platform: Platform, collection: Collection, name: str | 
 
 _CONDITION = re.compile(r"([^=<>!]+)(==|=|!=|>=|<=|>|<)(.*)", re.DOTALL)
 _OPERATOR = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
-_JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
-_LONGEST_NUMBER = 300
 _TEXTS = FIELDS - NUMBER_FIELDS
 """The fields whose values are texts, as typed."""
 
@@ -102,7 +99,7 @@ def where_of(conditions: Sequence[str]) -> dict[str, Any] | None:
 
 def condition_of(text: str) -> dict[str, Any]:
     """One condition as a mapping. Raises ``InvalidFilterError``."""
-    if "\x00" in text or not _is_unicode(text):
+    if "\x00" in text or not is_unicode(text):
         raise InvalidFilterError(f"cannot read the condition {text!r}: it contains bytes that no item can have")
     if text.lstrip().startswith("{"):
         return _json_mapping(text)
@@ -114,7 +111,7 @@ def condition_of(text: str) -> dict[str, Any]:
             """such as priority=High, or a JSON object such as '{"priority": ["High", "Low"]}'"""
         )
     if operator in _OPERATOR:
-        return {field: {_OPERATOR[operator]: _parse_value(value) if field not in _TEXTS else value}}
+        return {field: {_OPERATOR[operator]: parse_value(value) if field not in _TEXTS else value}}
     values = _spellings(field, value)
     if operator == "!=":
         return {field: {"nin": values}}
@@ -123,18 +120,8 @@ def condition_of(text: str) -> dict[str, Any]:
 
 def _spellings(field: str, value: str) -> list[Any]:
     """The values that the text may mean: the ``26`` of an attribute may be a number or a text."""
-    parsed = value if field in _TEXTS else _parse_value(value)
+    parsed = value if field in _TEXTS else parse_value(value)
     return [parsed] if parsed is value or field in FIELDS else [parsed, value]
-
-
-def _parse_value(value: str) -> str | int | float | bool:
-    if value in ("true", "false"):
-        return value == "true"
-    match = _JSON_NUMBER.fullmatch(value) if len(value) <= _LONGEST_NUMBER else None
-    if match is None:
-        return value
-    number = int(value) if match[1] is None and match[2] is None else float(value)
-    return number if math.isfinite(number) else value
 
 
 def _json_mapping(text: str) -> dict[str, Any]:
@@ -149,17 +136,9 @@ def _json_mapping(text: str) -> dict[str, Any]:
 
 def _has_unicode_names(value: object) -> bool:
     if isinstance(value, Mapping):
-        return all(_is_unicode(name) and _has_unicode_names(inner) for name, inner in value.items())
+        return all(is_unicode(name) and _has_unicode_names(inner) for name, inner in value.items())
     if isinstance(value, list):
         return all(map(_has_unicode_names, value))
-    return True
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
     return True
 
 

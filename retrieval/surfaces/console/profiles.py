@@ -15,7 +15,6 @@ from starlette.routing import Route
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.learning.off_policy import Estimate
 from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.services.compare import ProfileComparison, compare_profiles, named_profile
 from retrieval.services.evaluate import Report, evaluate, parse_metrics
@@ -138,7 +137,7 @@ async def compare(visit: Visit) -> h.Node:
 
 
 def _on_recorded(comparison: ProfileComparison) -> h.Node:
-    first, against = comparison.names
+    first, against = comparison.profile, comparison.against
     return [
         h.p[h.strong[comparison.verdict.text]],
         h.p(".hint")[
@@ -151,7 +150,7 @@ def _on_recorded(comparison: ProfileComparison) -> h.Node:
             [
                 (name, f"{weighing.retrievals:,}", f"{weighing.rated:,}", _figure(weighing.effective_sample_size),
                  _figure(weighing.mean_weight), _figure(weighing.max_weight), _figure(100 * weighing.unsupported, " %"))
-                for name, weighing in zip(comparison.names, comparison.weighings, strict=True)
+                for name, weighing in zip((first, against), comparison.weighings, strict=True)
             ],
             caption=f"The evidence of the recorded searches about {first} and {against}",
         ),
@@ -159,21 +158,13 @@ def _on_recorded(comparison: ProfileComparison) -> h.Node:
 
 
 def _estimates(comparison: ProfileComparison) -> h.Node:
-    first, against = comparison.names
+    first, against = comparison.profile, comparison.against
     rows = [
         (f"{estimate.estimator.value.upper()}{', clipped' if estimate.is_clipped else ''}",
-         _with_interval(estimate.first), _with_interval(estimate.second), _with_interval(estimate.difference))
+         estimate.first.text(), estimate.second.text(), estimate.difference.text())
         for estimate in comparison.estimates
     ]  # fmt: skip
     return table(("estimator", first, against, "difference"), rows, caption="Mean reward of a hit, with 95 % intervals")
-
-
-def _with_interval(estimate: Estimate) -> str:
-    if math.isnan(estimate.value):
-        return "–"
-    if math.isnan(estimate.standard_error):
-        return f"{estimate.value:.4f}"
-    return f"{estimate.value:.4f} ({estimate.low:.4f} to {estimate.high:.4f})"
 
 
 def _figure(value: float, unit: str = "") -> str:

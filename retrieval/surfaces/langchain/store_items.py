@@ -11,7 +11,7 @@ from typing import Any
 from langgraph.store.base import Item as GraphItem
 from langgraph.store.base import PutOp, SearchItem, get_text_at_path
 
-from retrieval.domain.checks import clean_value, is_finite
+from retrieval.domain.checks import clean_value, is_finite, is_storable
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, StoredItem, json_value
 from retrieval.domain.search.filters import (
@@ -159,7 +159,7 @@ def _field(path: tuple[str, ...]) -> Field:
 
 
 def _key(name: object) -> str:
-    if not isinstance(name, str) or "\x00" in name or name != name.encode(errors="replace").decode():
+    if not is_storable(name):
         raise InvalidFilterError(f"a filter's keys are texts that a value can have, not {name!r:.80}")
     return name
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
 from collections.abc import Coroutine, Iterable, Mapping
 from contextvars import ContextVar
@@ -25,7 +24,7 @@ from mcp_types import Resource as ResourceListed
 from mcp_types import Tool as ToolListed
 from pydantic import AnyUrl, Field, ValidationError
 
-from retrieval.adapters.store.deadline import Deadline, deadline
+from retrieval.adapters.store.deadline import LateError, within
 from retrieval.apps.principles.principle import CANDIDATE
 from retrieval.domain.api_key import EVERY_SCOPE, Caller, Scope
 from retrieval.domain.checks import choices_hint, shown_line
@@ -86,27 +85,13 @@ T = TypeVar("T")
 async def answered_within(seconds: float, call: Coroutine[Any, Any, T]) -> T:
     """The result of the call. Raises ``DatabaseUnreachableError`` if it takes longer, and the call's errors.
 
-    A late call is cancelled but not awaited: the driver waits for the end of its statement even if the database hangs.
-    The call then ends when the database continues, or when its connection is found broken. A call that waits for an
+    A late call ends when the database continues, or when its connection is found broken. A call that waits for an
     embedder fails earlier, with the embedder's error.
     """
-    with deadline(Deadline(time.monotonic() + seconds + _LONGER_SECONDS)):
-        task = asyncio.ensure_future(call)
     try:
-        await asyncio.wait([task], timeout=seconds)
-    finally:
-        if not task.done():
-            task.cancel()
-            task.add_done_callback(_retrieve_outcome)
-    if not task.done():
-        raise DatabaseUnreachableError(f"no answer within {seconds:g} s")
-    return task.result()
-
-
-def _retrieve_outcome(task: asyncio.Future[Any]) -> None:
-    """Retrieve the outcome, which no caller awaits any more: asyncio would log an unretrieved error."""
-    if not task.cancelled():
-        task.exception()
+        return await within(call, seconds, grace_seconds=_LONGER_SECONDS)
+    except LateError:
+        raise DatabaseUnreachableError(f"no answer within {seconds:g} s") from None
 
 
 _log = logging.getLogger(__name__)

@@ -7,61 +7,26 @@ import shutil
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
-import uvicorn
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Request, sync_playwright
 from pydantic import SecretStr
 
 from retrieval import Item, Platform, Settings, connect, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.surfaces.http.app import create_app
 from tests.support.database import SCHEMA
+from tests.support.serving import serving
 
 TICKETS = Path(__file__).parents[3] / "examples" / "data" / "tickets" / "corpus.jsonl.gz"
 
 ATTACK = "<img src=x onerror=\"document.title='attacked'\"><script>document.title='attacked'</script>"
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-
-
-class Served(uvicorn.Server):
-    """A server that says when it listens."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.is_listening = threading.Event()
-
-    async def startup(self, sockets: Any = None) -> None:
-        """Report that startup is complete."""
-        await super().startup(sockets)
-        self.is_listening.set()
-
-    @property
-    def address(self) -> str:
-        """The address of the service."""
-        return "http://{}:{}".format(*self.servers[0].sockets[0].getsockname()[:2])
-
-
-@contextmanager
-def serving(settings: Settings, *, insecure_local: bool = True) -> Iterator[str]:
-    """The service on a socket of this machine, in a thread of its own."""
-    app = create_app(settings, embedder=HashingEmbedder(), insecure_local=insecure_local)
-    server = Served(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
-    thread = threading.Thread(target=lambda: asyncio.run(server.serve()))
-    thread.start()
-    try:
-        assert server.is_listening.wait(60)
-        yield server.address
-    finally:
-        server.should_exit = True
-        thread.join(60)
 
 
 @pytest.fixture(scope="package")

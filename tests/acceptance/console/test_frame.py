@@ -11,7 +11,8 @@ from playwright.sync_api import Route, expect
 from pydantic import SecretStr
 
 from retrieval import Item, Platform, Settings
-from tests.acceptance.console.conftest import Ask, Open, Visitor, serving
+from tests.acceptance.console.conftest import Ask, Open, Visitor
+from tests.support.serving import serving
 
 PAGES = (
     "/console/search?collection=tickets&q=connection+timeout",

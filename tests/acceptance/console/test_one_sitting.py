@@ -21,8 +21,9 @@ from retrieval import Item, Platform, Settings
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
-from tests.acceptance.console.conftest import Ask, Open, Visitor, serving
+from tests.acceptance.console.conftest import Ask, Open, Visitor
 from tests.support.database import SCHEMA, make_fast
+from tests.support.serving import serving
 
 QUERY = "connection timeout"
 

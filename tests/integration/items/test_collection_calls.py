@@ -92,7 +92,7 @@ async def test_a_scan_says_what_it_cannot_do(docs: Collection) -> None:
         await anext(docs.scan({"levle": 1}))
     with pytest.raises(UnknownFieldError, match="no item has a field 'id'; did you mean 'item_id'"):
         await anext(docs.scan({"id": "1"}))
-    with pytest.raises(InvalidRequestError, match="batch is 0; it must be a whole number from 1 to 10000"):
+    with pytest.raises(InvalidRequestError, match="batch is 0; it must be a whole number from 1 to 10,000"):
         await anext(docs.scan(batch=0))
 
 

@@ -206,7 +206,7 @@ async def test_snippets_of_titles_of_scripts_without_spaces_and_of_corrected_wor
 async def test_a_size_that_no_snippet_has_is_refused(platform: Platform, size: Any) -> None:
     """With the range that there is."""
     papers = await fill(platform)
-    with pytest.raises(InvalidRequestError, match="from 20 to 2000"):
+    with pytest.raises(InvalidRequestError, match="from 20 to 2,000"):
         await papers.search("soup", snippet=size)
 
 

@@ -366,7 +366,7 @@ async def test_a_number_of_parts_that_cannot_be_is_refused(platform: Platform, s
     """Nothing is changed."""
     refused: list[Any] = [0, 65, True, 2.0, "4"]
     for parts in refused:
-        with pytest.raises(InvalidRequestError, match=f"parts is a whole number from 1 to 64, not {parts!r}"):
+        with pytest.raises(InvalidRequestError, match=f"parts is {parts!r}; it must be a whole number from 1 to 64"):
             await platform.split("docs", parts)
     assert (await small.info()).parts == 1
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command import RESULTS
 from corpora import RARE_SHARES, SHARES, Corpus, QuestionCorpus, clustered
-from headline import BEGIN, END, README, RESULTS, readme_table, trend_line
+from headline import BEGIN, END, README, readme_table, trend_line
 from interleaved import best
 from overhead import by_search
 from peers.contract import TUNINGS, engine_url

@@ -16,6 +16,8 @@ from retrieval.domain.checks import (
     JSONSyntaxError,
     JSONTextError,
     arguments_hint,
+    checked_choice,
+    checked_whole,
     clean_text,
     clean_value,
     escaped_json,
@@ -29,6 +31,8 @@ from retrieval.domain.checks import (
     shown_line,
     text_fault,
 )
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.search.profile import FusionKind
 
 NEEDED = "\u0600\u0601\u0602\u0603\u0604\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200c\u200d\u200e\u200f"
 NEEDED_BEYOND = "\U000110bd\U000110cd" + "".join(map(chr, range(0x13430, 0x13440)))
@@ -240,3 +244,28 @@ def test_a_name_of_other_services_leads_to_ours(name: str, name_here: str) -> No
     """The known name is suggested if the model has it; otherwise similar spellings count."""
     assert arguments_hint(name, ["query", "where", "limit"]).startswith(f"did you mean {name_here!r}? There are: ")
     assert "where" not in arguments_hint("filter", ["file", "limit"])
+
+
+@pytest.mark.parametrize(
+    ("bounds", "value", "message"),
+    [
+        ((1, 1000), 1001, "limit is 1001; it must be a whole number from 1 to 1,000"),
+        ((1, 1000), True, "limit is True; it must be a whole number from 1 to 1,000"),
+        ((0,), -1, "limit is -1; it must be a whole number of at least 0"),
+        ((), 2.0, "limit is 2.0; it must be a whole number"),
+        ((1, 9), 10**5000, "limit is a number of many digits; it must be a whole number from 1 to 9"),
+    ],
+    ids=["large", "flag", "negative", "fraction", "huge"],
+)
+def test_a_whole_number_is_refused_with_its_bounds(bounds: tuple[int, ...], value: object, message: str) -> None:
+    """With the class of error that the caller names."""
+    with pytest.raises(InvalidLimitError) as caught:
+        checked_whole("limit", value, *bounds, error=InvalidLimitError)
+
+    assert str(caught.value) == message
+
+
+def test_a_choice_is_refused_with_the_choices() -> None:
+    """The nearest is named first."""
+    with pytest.raises(InvalidRequestError, match=r"there is no fusion 'rff'; did you mean 'rrf'\? There"):
+        checked_choice("fusion", "rff", FusionKind)

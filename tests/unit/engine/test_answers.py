@@ -74,7 +74,7 @@ def test_an_answer_may_be_empty() -> None:
     [
         (checked_shown, [*SHOWN, SHOWN[0]], "item 'b' was shown twice"),
         (checked_shown, ["a"], "a list of ShownItem values, not of str"),
-        (checked_shown, "ab", "comes in a list"),
+        (checked_shown, "ab", "come in a list"),
         (checked_shown, [ShownItem(item_id=str(number), score=1) for number in range(1001)], "at most 1000"),
         (checked_origin, " ", "it must be a name of at most"),
         (checked_origin, "x" * 201, "of at most 200 characters"),

@@ -33,7 +33,7 @@ def test_a_search_without_words_and_vector_is_refused(query: str | None) -> None
 @pytest.mark.parametrize("limit", [0, -1, 1001, 2.5, True, "10", None])
 def test_a_limit_is_a_whole_number_from_1_to_1000(limit: Any) -> None:
     """Any other value is an error that says so."""
-    with pytest.raises(InvalidLimitError, match="from 1 to 1000"):
+    with pytest.raises(InvalidLimitError, match="from 1 to 1,000"):
         checked_request("words", limit=limit)
 
 

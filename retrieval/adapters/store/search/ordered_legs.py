@@ -23,6 +23,7 @@ from retrieval.adapters.store.search.statement_parts import (
     Matches,
     count_of,
     count_row,
+    is_unexpired,
     literal,
     materialized,
     named,
@@ -159,15 +160,9 @@ def relevant_leg(request: CandidateRequest, matches: Matches | None) -> list[Par
     return ordered_leg(request, matches, Order("relevant", ordered, _looked_up(request, _relevance)))
 
 
-def _is_unexpired(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Whether the memory has not expired by ``now``; true if ``now`` is NULL."""
-    now = parameter("now", sa.DateTime(timezone=True))
-    return sa.or_(now.is_(None), table.c.expires_at.is_(None), table.c.expires_at > now)
-
-
 def _walk(request: CandidateRequest, table: sa.FromClause, score: Score) -> Part:
     rows = sa.select(table.c.item_id, score(table).label("score"))
-    return rows.where(table.c.collection_id == literal(request.collection_id), _is_unexpired(table))
+    return rows.where(table.c.collection_id == literal(request.collection_id), is_unexpired(table))
 
 
 def _looked_up(
@@ -175,7 +170,7 @@ def _looked_up(
 ) -> Callable[[sa.ColumnElement[str]], Part]:
     def score_of(item_id: sa.ColumnElement[str]) -> Part:
         mine = memories.c.collection_id == literal(request.collection_id), memories.c.item_id == item_id
-        return sa.select(score(memories).label("score")).where(*mine, _is_unexpired(memories), *only)
+        return sa.select(score(memories).label("score")).where(*mine, is_unexpired(memories), *only)
 
     return score_of
 

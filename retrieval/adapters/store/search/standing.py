@@ -20,6 +20,7 @@ from retrieval.adapters.store.search.statement_parts import (
     Matches,
     count_of,
     count_row,
+    is_unexpired,
     literal,
     materialized,
     named,
@@ -182,7 +183,7 @@ def _walk(request: CandidateRequest, matches: Matches | None, leg: LegName) -> s
         LegName.RELEVANT: [table.c.base_relevance.desc(), table.c.happened_at.desc()],
     }[leg]
     rows = sa.select(table.c.item_id, _score(table, leg).label("score"), _value(table).label("value"))
-    rows = rows.where(table.c.collection_id == literal(request.collection_id), _is_unexpired(table))
+    rows = rows.where(table.c.collection_id == literal(request.collection_id), is_unexpired(table))
     if leg is LegName.POPULAR:
         rows = rows.where(table.c.accesses > sa.literal_column("0"))
     if matches is not None:
@@ -211,7 +212,7 @@ def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
         .where(
             memories.c.collection_id == literal(request.collection_id),
             memories.c.item_id == key,
-            _is_unexpired(memories),
+            is_unexpired(memories),
         )
         .limit(1)
         .lateral("match_memory")
@@ -248,8 +249,3 @@ def _value(table: sa.FromClause) -> Number:
         * sa.func.exp(sa.func.greatest(exponent, sa.literal_column(_LEAST_EXPONENT)))
         + parameter("weight_use", sa.Double) * sa.func.least(use, _ONE)
     )
-
-
-def _is_unexpired(table: sa.FromClause) -> sa.ColumnElement[bool]:
-    now = parameter("now", sa.DateTime(timezone=True))
-    return sa.or_(now.is_(None), table.c.expires_at.is_(None), table.c.expires_at > now)

@@ -111,3 +111,9 @@ def passes_filter(
     within: sa.ColumnElement[bool] = ClauseAdapter(row).traverse(allowed)
     look_up: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(row).where(within)
     return look_up.scalar_subquery() == sa.literal_column("1")
+
+
+def is_unexpired(table: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Whether the memory has not expired by ``now``; true if ``now`` is NULL."""
+    now = parameter("now", sa.DateTime(timezone=True))
+    return sa.or_(now.is_(None), table.c.expires_at.is_(None), table.c.expires_at > now)

@@ -3,78 +3,65 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from retrieval.surfaces.cli.options import CollectionName, Json, complete_profile, state_of
-from retrieval.surfaces.cli.output import count, plain, table
+from retrieval.surfaces.cli.options import CollectionName, Json, complete_profile
+from retrieval.surfaces.cli.output import count, table
 
 if TYPE_CHECKING:
-    from retrieval.domain.learning.off_policy import Estimate, Weighing
+    from retrieval.domain.learning.off_policy import Weighing
     from retrieval.platform import Platform
     from retrieval.services.compare import InterleavedComparison, ProfileComparison
 
 
-def print_comparison(out: Console, comparison: ProfileComparison) -> None:
-    """Print the basis of the comparison, the estimates, their limits, and the verdict."""
-    first, second = comparison.names
+def comparison_lines(comparison: ProfileComparison) -> Iterator[str | Table]:
+    """The basis of the comparison, the estimates, their limits, and the verdict."""
+    first, second = comparison.profile, comparison.against
     unrated = "left out" if comparison.default_reward is None else f"counted as {comparison.default_reward:g}"
-    out.print(
-        plain(
-            f"{first} against {second}: {count(comparison.searches, 'search')} since "
-            f"{comparison.since:%Y-%m-%d %H:%M %Z}, {comparison.changed:,} with another answer; "
-            f"hits that nobody rated are {unrated}"
-        ),
-        soft_wrap=True,
+    yield (
+        f"{first} against {second}: {count(comparison.searches, 'search')} since "
+        f"{comparison.since:%Y-%m-%d %H:%M %Z}, {comparison.changed:,} with another answer; "
+        f"hits that nobody rated are {unrated}"
     )
     for reason, searches in comparison.left_out.items():
-        out.print(plain(f"left out: {count(searches, 'search')}: {reason}"), soft_wrap=True)
+        yield f"left out: {count(searches, 'search')}: {reason}"
     if comparison.estimates:
-        out.print()
-        out.print(estimates_table(comparison))
-    out.print()
-    out.print(weights_table(comparison.names, comparison.weighings))
-    out.print()
-    out.print(plain(comparison.verdict.text), soft_wrap=True)
+        yield ""
+        yield estimates_table(comparison)
+    yield ""
+    yield weights_table((first, second), comparison.weighings)
+    yield ""
+    yield comparison.verdict.text
 
 
-def print_interleaved(out: Console, comparison: InterleavedComparison) -> None:
-    """Print how often each profile won, and the verdict."""
-    first, second = comparison.names
+def interleaved_lines(comparison: InterleavedComparison) -> Iterator[str | Table]:
+    """How often each profile won, and the verdict."""
+    first, second = comparison.profile, comparison.against
     preference = comparison.preference
-    out.print(
-        table(
-            ["interleaved searches", "with feedback", first, second, "even", "p"],
-            [
-                (
-                    comparison.searches,
-                    preference.decided + preference.even,
-                    preference.first,
-                    preference.second,
-                    preference.even,
-                    preference.p_value,
-                )
-            ],
-        )
+    rated = preference.decided + preference.even
+    yield table(
+        ["interleaved searches", "with feedback", first, second, "even", "p"],
+        [(comparison.searches, rated, preference.first, preference.second, preference.even, preference.p_value)],
     )
-    out.print()
-    out.print(plain(comparison.verdict.text), soft_wrap=True)
+    yield ""
+    yield comparison.verdict.text
 
 
 def estimates_table(comparison: ProfileComparison) -> Table:
     """A row for each estimator: the mean reward of a hit under either profile, and the difference."""
     from retrieval.domain.learning.off_policy import CLIP
 
-    first, second = comparison.names
+    first, second = comparison.profile, comparison.against
     rows = [
         (
             f"{estimate.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if estimate.is_clipped else ''}",
-            _text(estimate.first),
-            _text(estimate.second),
-            _text(estimate.difference, "+"),
+            estimate.first.text(),
+            estimate.second.text(),
+            estimate.difference.text("+"),
         )
         for estimate in comparison.estimates
     ]
@@ -100,15 +87,6 @@ def weights_table(names: tuple[str, str], weighings: tuple[Weighing, Weighing]) 
         for name, weighing in zip(names, weighings, strict=True)
     ]
     return table(columns, rows, right=columns[3:])
-
-
-def _text(estimate: Estimate, sign: str = "") -> str:
-    """The value with its interval; a dash where there is none."""
-    if math.isnan(estimate.value):
-        return "–"
-    if math.isnan(estimate.standard_error):
-        return f"{estimate.value:{sign}.4f}"
-    return f"{estimate.value:{sign}.4f} ({estimate.low:{sign}.4f} to {estimate.high:{sign}.4f})"
 
 
 def _figure(value: float) -> str:
@@ -163,8 +141,7 @@ def compare(
     from datetime import UTC, datetime
 
     from retrieval.services.compare import ProfileComparison, compare_interleaved, compare_profiles, named_profile
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.run import answer
     from retrieval.surfaces.since import since_of
 
     start = since_of(since, datetime.now(UTC))
@@ -180,10 +157,9 @@ def compare(
             database, tenant_id, stored, first, second, since=start, default_reward=default_reward, most=most
         )
 
-    comparison = run(state_of(context), work)
-    if as_json:
-        print_json(comparison.as_dict())
-    elif isinstance(comparison, ProfileComparison):
-        print_comparison(console(), comparison)
-    else:
-        print_interleaved(console(), comparison)
+    def present(comparison: ProfileComparison | InterleavedComparison) -> Iterator[str | Table]:
+        if isinstance(comparison, ProfileComparison):
+            return comparison_lines(comparison)
+        return interleaved_lines(comparison)
+
+    answer(context, work, present, as_json=as_json)

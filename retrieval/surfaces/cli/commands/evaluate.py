@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from retrieval.surfaces.cli.options import (
@@ -19,9 +19,8 @@ from retrieval.surfaces.cli.options import (
     WhereFromOption,
     complete_legs,
     legs_of,
-    state_of,
 )
-from retrieval.surfaces.cli.output import count, plain, table
+from retrieval.surfaces.cli.output import count, table
 from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 
 if TYPE_CHECKING:
@@ -29,26 +28,15 @@ if TYPE_CHECKING:
     from retrieval.services.calibrate import CalibrationReport
     from retrieval.services.evaluate import CollectionReport, Report
     from retrieval.services.significance import Comparison
-    from retrieval.services.tune import CollectionTuning, TuningReport
+    from retrieval.services.tune import CollectionTuning
 
 
-def print_report(out: Console, evaluated: CollectionReport, *, per_query: bool = False) -> None:
-    """Print the means by variant, the comparisons, and their notes."""
+def report_lines(evaluated: CollectionReport, *, per_query: bool = False) -> Iterator[str | Table]:
+    """The means by variant, the comparisons, and the notes of the searches, each with the number of searches."""
     report = evaluated.report
     unjudged = f"; {report.unjudged} without judgements left out" if report.unjudged else ""
-    out.print(f"{count(report.queries, 'judged query')}{unjudged}", soft_wrap=True)
-    out.print(means_table(report))
-    if report.comparisons:
-        print_comparisons(out, report.comparisons, report.metrics[0])
-    if per_query:
-        out.print()
-        out.print(per_query_table(report))
-    print_notes(out, evaluated.notes)
-
-
-def means_table(report: Report) -> Table:
-    """A row per variant."""
-    return table(
+    yield f"{count(report.queries, 'judged query')}{unjudged}"
+    yield table(
         ["variant", *report.metrics, "without hits", "median ms", "p95 ms"],
         (
             (
@@ -62,13 +50,19 @@ def means_table(report: Report) -> Table:
         ),
         right=("median ms", "p95 ms"),
     )
+    if report.comparisons:
+        yield from comparison_lines(report.comparisons, report.metrics[0])
+    if per_query:
+        yield ""
+        yield per_query_table(report)
+    yield from (f"note ({count(times, 'search')}): {note}" for note, times in evaluated.notes.items())
 
 
-def print_comparisons(out: Console, comparisons: Sequence[Comparison], metric: str) -> None:
-    """Print a row for each comparison of the first variant with another on the same queries."""
+def comparison_lines(comparisons: Sequence[Comparison], metric: str) -> Iterator[str | Table]:
+    """A row for each comparison of the first variant with another on the same queries."""
     first = comparisons[0]
-    out.print()
-    out.print(f"{metric} of {first.name_a}, {first.mean_a:.4f}, against", soft_wrap=True)
+    yield ""
+    yield f"{metric} of {first.name_a}, {first.mean_a:.4f}, against"
     columns = ["", "mean", "difference", "95 % interval", "p", "significant"]
     rows = (
         (
@@ -81,7 +75,7 @@ def print_comparisons(out: Console, comparisons: Sequence[Comparison], metric: s
         )
         for comparison in comparisons
     )
-    out.print(table(columns, rows, right=columns[2:4]))
+    yield table(columns, rows, right=columns[2:4])
 
 
 def per_query_table(report: Report) -> Table:
@@ -92,13 +86,6 @@ def per_query_table(report: Report) -> Table:
         for metric in report.metrics
     ]
     return table(["query", "metric", *(variant.variant for variant in report.variants)], rows)
-
-
-def print_notes(out: Console, notes: Mapping[str, int]) -> None:
-    """Print the notes of the searches, each with the number of searches."""
-    for note, times in notes.items():
-        searches = count(times, "search")
-        out.print(plain(f"note ({searches}): {note}"), soft_wrap=True)
 
 
 EXAMPLES = ("retrieval evaluate tickets --queries queries.jsonl --qrels qrels.tsv",)
@@ -144,8 +131,8 @@ def evaluate(
     """
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
     from retrieval.services.judgements import DropSelf, WhereFrom, judged, read_judged
-    from retrieval.surfaces.cli.output import Step, console, print_json, progress
-    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.output import Step, progress
+    from retrieval.surfaces.cli.run import answer
 
     parsed_metrics, chosen_legs = parse_metrics(metrics), legs_of(legs)
     filters = tuple(map(WhereFrom.parse, where_from or ()))
@@ -170,45 +157,39 @@ def evaluate(
                 progress=lambda done, total: update(Step(done, total, done)),
             )
 
-    report = run(state_of(context), work)
-    if as_json:
-        print_json(report.as_dict(per_query=per_query))
-    else:
-        print_report(console(), report, per_query=per_query)
+    answer(
+        context,
+        work,
+        partial(report_lines, per_query=per_query),
+        as_json=as_json,
+        to_json=lambda evaluated: evaluated.as_dict(per_query=per_query),
+    )
 
 
 BEST = 5
 """The number of settings that are shown."""
 
 
-def print_tuning(out: Console, tuning: CollectionTuning, *, applied_version: int | None = None) -> None:
-    """Print the current setting, the proposal, its gain, and the next step."""
+def tuning_lines(tuning: CollectionTuning, applied_version: int | None) -> Iterator[str | Table]:
+    """The current setting, the proposal, its gain, and the next step."""
     report = tuning.report
-    out.print(
+    yield (
         f"{report.metric} on {report.queries} judged queries, chosen and measured in "
-        f"{len(report.chosen)} folds, seed {report.seed}",
-        soft_wrap=True,
+        f"{len(report.chosen)} folds, seed {report.seed}"
     )
-    proposal = report.proposal.describe() if report.improves else "no change"
-    out.print(f"current:  {report.current.describe()}", soft_wrap=True)
-    out.print(f"proposed: {proposal}", soft_wrap=True)
-    print_comparisons(out, report.comparisons, f"held-out {report.metric}")
-    out.print()
-    out.print(best_table(report))
-    out.print()
-    out.print(report.reason, soft_wrap=True)
+    yield f"current:  {report.current.describe()}"
+    yield f"proposed: {report.proposal.describe() if report.improves else 'no change'}"
+    yield from comparison_lines(report.comparisons, f"held-out {report.metric}")
+    yield ""
+    # The figures are optimistic, because they are the best of many.
+    best = ((setting.describe(), mean) for setting, mean in report.means[:BEST])
+    yield table(["best on all queries (optimistic)", report.metric], best)
+    yield ""
+    yield report.reason
     if applied_version is not None:
-        out.print(f"applied: the collection now searches with profile v{applied_version}", soft_wrap=True)
+        yield f"applied: the collection now searches with profile v{applied_version}"
     elif report.improves:
-        out.print("to use it, run the same command again with --apply", soft_wrap=True)
-
-
-def best_table(report: TuningReport) -> Table:
-    """The best settings on all queries; their figures are optimistic, because they are the best of many."""
-    return table(
-        ["best on all queries (optimistic)", report.metric],
-        ((setting.describe(), mean) for setting, mean in report.means[:BEST]),
-    )
+        yield "to use it, run the same command again with --apply"
 
 
 TUNE_EXAMPLES = ("retrieval tune tickets --queries queries.jsonl --qrels qrels.tsv --apply",)
@@ -235,8 +216,8 @@ def tune(
     from retrieval.collection import handle_of
     from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
     from retrieval.services.tune import HandledCollection, apply_tuning, tune_collection
-    from retrieval.surfaces.cli.output import Step, console, print_json, progress
-    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.output import Step, progress
+    from retrieval.surfaces.cli.run import answer
 
     filters = tuple(map(WhereFrom.parse, where_from or ()))
     drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
@@ -257,33 +238,34 @@ def tune(
             )
         return tuning, await apply_tuning(target, tuning) if apply else None
 
-    tuning, version = run(state_of(context), work)
-    if as_json:
-        print_json({**tuning.as_dict(), "applied_version": version})
-    else:
-        print_tuning(console(), tuning, applied_version=version)
+    answer(
+        context,
+        work,
+        lambda tuned: tuning_lines(*tuned),
+        as_json=as_json,
+        to_json=lambda tuned: {**tuned[0].as_dict(), "applied_version": tuned[1]},
+    )
 
 
-def print_calibration(out: Console, report: CalibrationReport) -> None:
-    """Print the calibration's error on held-out queries, and the next step."""
-    out.print(f"fitted on {report.calibration.fitted_on}", soft_wrap=True)
+def calibration_lines(report: CalibrationReport) -> Iterator[str | Table]:
+    """The calibration's error on held-out queries, and the next step."""
+    yield f"fitted on {report.calibration.fitted_on}"
     held_out = report.held_out
     if held_out is None:
-        out.print("too few queries to hold some out: its error is unknown", soft_wrap=True)
+        yield "too few queries to hold some out: its error is unknown"
     else:
         apart = held_out.told_apart
         separation = "" if apart is None else f", separates relevant from not relevant in {apart:.0%} of pairs"
-        out.print(
+        yield (
             f"on held-out queries: {held_out.relevant:.1%} of {held_out.hits} hits are relevant, "
-            f"{held_out.told:.1%} was predicted; off by {held_out.error:.3f} on average{separation}",
-            soft_wrap=True,
+            f"{held_out.told:.1%} was predicted; off by {held_out.error:.3f} on average{separation}"
         )
         rows = [(interval.hits, f"{interval.told:.2f}", f"{interval.relevant:.2f}") for interval in held_out.bins]
-        out.print(table(["hits", "predicted", "relevant"], rows, right=("predicted", "relevant")))
+        yield table(["hits", "predicted", "relevant"], rows, right=("predicted", "relevant"))
     if report.profile_version is None:
-        out.print("to use it, run the same command again with --apply", soft_wrap=True)
+        yield "to use it, run the same command again with --apply"
     else:
-        out.print(f"applied: the collection now searches with profile v{report.profile_version}", soft_wrap=True)
+        yield f"applied: the collection now searches with profile v{report.profile_version}"
 
 
 CALIBRATE_EXAMPLES = (
@@ -314,8 +296,8 @@ def calibrate(
     from retrieval.collection import handle_of
     from retrieval.services import calibrate as service
     from retrieval.services.judgements import DropSelf, WhereFrom, missing_items, read_judged
-    from retrieval.surfaces.cli.output import Step, console, print_json, progress
-    from retrieval.surfaces.cli.run import run
+    from retrieval.surfaces.cli.output import Step, progress
+    from retrieval.surfaces.cli.run import answer
 
     if queries is None and (qrels or where_from or drop_self):
         raise typer.BadParameter("--qrels, --where-from and --drop-self need it", param_hint="--queries")
@@ -337,8 +319,4 @@ def calibrate(
                 handle_of(target), *judged, where_from=filters, drop_self=drop_rule, apply=apply, progress=step
             )
 
-    report = run(state_of(context), work)
-    if as_json:
-        print_json(report.as_dict())
-    else:
-        print_calibration(console(), report)
+    answer(context, work, calibration_lines, as_json=as_json)

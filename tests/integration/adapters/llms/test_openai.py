@@ -154,34 +154,12 @@ async def test_passing_failures_are_tried_again(
     assert 0.25 <= waits[0] <= 0.5 <= waits[1] <= 1.0
 
 
-async def test_a_silent_server_is_given_up_and_tried_again(
-    make: Callable[..., OpenAILLM], server: OpenAIServer
-) -> None:
-    """An attempt ends after its timeout; the next one may succeed."""
-    server.faults.append(hanging)
-    llm = make(timeout_seconds=0.2)
-    assert await llm.complete(PROMPT)
-    assert llm.usage.retries >= 1
-    await server.cancelled.wait()
-
-
 async def test_a_server_that_stays_silent_is_unavailable(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
     """After the last attempt the error says how long it waited and how often."""
     server.faults.extend([hanging] * 2)
     error = await failure(make(timeout_seconds=0.05, max_attempts=2))
     assert isinstance(error, LLMUnavailableError)
     assert re.search(r"did not answer within 0\.0[1-5] seconds \(tried 2 times\)", str(error))
-
-
-async def test_a_long_retry_after_is_given_up_at_once(
-    make: Callable[..., OpenAILLM], server: OpenAIServer, waits: list[float]
-) -> None:
-    """A short wait is respected; a wait of an hour is not."""
-    server.faults.extend([status(429, retry_after="7"), status(429, retry_after="3600")])
-    error = await failure(make())
-    assert isinstance(error, LLMUnavailableError)
-    assert "3600 seconds" in str(error)
-    assert [7 <= seconds <= 7.5 for seconds in waits] == [True]
 
 
 @pytest.mark.parametrize(

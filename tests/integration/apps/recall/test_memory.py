@@ -18,7 +18,7 @@ NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)
 
 
 async def test_stored_memories_are_recalled(house: Platform) -> None:
-    """It comes back unchanged, with a score; with rewrites and without."""
+    """It comes back unchanged, with a score; with rewrites and without; and for a prompt."""
     memory = Memory(await house.collection("recall memory"), SimLLM(42), rewrite_timeout_seconds=60)
     ann = Entity(name="Ann", content="Ann works at Acme.", event_time=NOW, attributes={"team": 7})
     assert await memory.store(ann) is ann
@@ -31,6 +31,7 @@ async def test_stored_memories_are_recalled(house: Platform) -> None:
     fast = await memory.recall("Who do I know at Acme?", deep_search=False, limit=1, where={"team": 7})
     assert [entity.id for entity in fast] == [ann.id]
     assert fast.queries == ()
+    assert "> Ann works at Acme." in await memory.context_for(fast)
 
 
 async def test_the_same_memory_stored_twice_is_there_once(house: Platform) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from retrieval.adapters.endpoints import breaker as module
 from retrieval.adapters.endpoints.breaker import EMBEDDER, RERANKER, Breaker, Guard, Guards, Permit, before_deadline
+from retrieval.adapters.store import deadline as deadlines
 from retrieval.adapters.store.deadline import Deadline, deadline, seconds_left
 from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError, RerankerUnavailableError
 
@@ -188,7 +189,7 @@ async def test_a_call_that_ignores_cancellation_is_abandoned() -> None:
     release.set()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert not module._UNDER_WAY  # noqa: SLF001 - nothing is left behind
+    assert not deadlines._UNDER_WAY  # noqa: SLF001 - nothing is left behind
 
 
 async def test_a_refusal_is_an_answer() -> None:

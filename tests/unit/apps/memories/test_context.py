@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.apps.memories.engine import NOTHING, context_text
-from retrieval.apps.memories.requests import Bounds, RelevantMemory, checked_length
+from retrieval.apps.memories.requests import Bounds, RelevantMemory
 from retrieval.domain.checks import STORED_NOTE, named
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Standing
@@ -88,13 +88,11 @@ def test_times_are_in_utc() -> None:
 
 @pytest.mark.parametrize("number", ["5", None, -1, float("nan"), True])
 def test_an_invalid_count_is_refused(number: Any) -> None:
-    """As is what cannot count, and a length that is none."""
+    """As is what cannot count."""
     with pytest.raises(InvalidRequestError, match="count_tokens gave"):
         Bounds(max_tokens=9, count_tokens=lambda _: number).fits("x")
     with pytest.raises(InvalidRequestError, match="count_tokens is 5"):
         Bounds(count_tokens=5)  # type: ignore[arg-type]
-    with pytest.raises(InvalidRequestError, match="content_characters is"):
-        checked_length("content_characters", number)
 
 
 def test_without_memories_it_says_so() -> None:

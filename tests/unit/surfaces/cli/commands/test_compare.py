@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from rich.console import Console
+import pytest
+from rich.table import Table
 
 from retrieval.adapters.store.learning.off_policy import TargetComparison
 from retrieval.domain.learning.off_policy import Estimate, Estimator, Weighing
 from retrieval.learning.interleaving import preference
 from retrieval.learning.off_policy import by_preference, judge
 from retrieval.services.compare import InterleavedComparison, ProfileComparison
-from retrieval.surfaces.cli.commands.compare import print_comparison, print_interleaved
+from retrieval.surfaces.cli.commands.compare import comparison_lines, interleaved_lines
+from retrieval.surfaces.cli.run import show
 
 SINCE, NAMES = datetime(2026, 3, 1, tzinfo=UTC), ("profile 3", "profile 2")
 WEIGHING = Weighing(
@@ -38,7 +40,8 @@ SNIPS = TargetComparison(
 )
 FOUND = ProfileComparison(
     collection="docs",
-    names=NAMES,
+    profile=NAMES[0],
+    against=NAMES[1],
     since=SINCE,
     default_reward=None,
     searches=900,
@@ -50,20 +53,21 @@ FOUND = ProfileComparison(
 )
 
 
-def printed(comparison: ProfileComparison | InterleavedComparison) -> str:
-    """The output on a terminal of 140 columns, with single blanks."""
-    out = Console(file=io.StringIO(), width=140)
-    if isinstance(comparison, ProfileComparison):
-        print_comparison(out, comparison)
-    else:
-        print_interleaved(out, comparison)
-    assert isinstance(out.file, io.StringIO)
-    return "\n".join(" ".join(line.split()) for line in out.file.getvalue().splitlines())
+@pytest.fixture(autouse=True)
+def _width(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal has 140 columns."""
+    monkeypatch.setenv("COLUMNS", "140")
 
 
-def test_a_comparison_says_what_it_rests_on() -> None:
+def printed(parts: Iterator[str | Table], capsys: pytest.CaptureFixture[str]) -> str:
+    """The output, with single blanks."""
+    show(parts)
+    return "\n".join(" ".join(line.split()) for line in capsys.readouterr().out.splitlines())
+
+
+def test_a_comparison_says_what_it_rests_on(capsys: pytest.CaptureFixture[str]) -> None:
     """The searches that count and those left out, estimates with intervals, weights, and the verdict last."""
-    output = printed(FOUND)
+    output = printed(comparison_lines(FOUND), capsys)
     assert output.startswith(
         "profile 3 against profile 2: 900 searches since 2026-03-01 00:00 UTC, 300 with another answer; "
         "hits that nobody rated are left out\nleft out: 1 search: no candidates were recorded with it\n"
@@ -73,24 +77,31 @@ def test_a_comparison_says_what_it_rests_on() -> None:
     assert output.splitlines()[-1].startswith("profile 3 is better than profile 2: +0.0500")
 
 
-def test_without_traffic_the_figures_are_dashes() -> None:
+def test_without_traffic_the_figures_are_dashes(capsys: pytest.CaptureFixture[str]) -> None:
     """Figures that need traffic are dashes; a default reward is named."""
     nothing = replace(
         WEIGHING, retrievals=0, rated=0, mean_weight=math.nan, expected_weight=math.nan, max_weight=math.nan
     )
     verdict = judge(NAMES, (nothing, nothing), DIFFERENCE)
-    output = printed(replace(FOUND, estimates=(), weighings=(nothing, nothing), default_reward=0.25, verdict=verdict))
+    found = replace(FOUND, estimates=(), weighings=(nothing, nothing), default_reward=0.25, verdict=verdict)
+    output = printed(comparison_lines(found), capsys)
     assert "hits that nobody rated are counted as 0.25" in output
     assert "profile 3 0 0 640 – (–) – –" in output
     assert "no conclusion: profile 3: no impression of it has a reward" in output
 
 
-def test_interleaved_searches_are_counted() -> None:
+def test_interleaved_searches_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     """The number of wins of each, and the verdict."""
     won = preference([(1.0, 0.0)] * 20 + [(0.0, 1.0)] * 4 + [(1.0, 1.0)])
     comparison = InterleavedComparison(
-        collection="docs", names=NAMES, since=SINCE, searches=31, preference=won, verdict=by_preference(NAMES, won)
+        collection="docs",
+        profile=NAMES[0],
+        against=NAMES[1],
+        since=SINCE,
+        searches=31,
+        preference=won,
+        verdict=by_preference(NAMES, won),
     )
-    output = printed(comparison)
+    output = printed(interleaved_lines(comparison), capsys)
     assert "31 25 20 4 1 0.0015" in output
     assert "profile 3 is better than profile 2: 20 searches against 4, 1 even, p = 0.0015" in output
