@@ -558,4 +558,6 @@ def kind_of(value: object) -> str:
     """The kind of the value, for a message: ``a text``, ``an object``, ``null``; of another than JSON's, its type."""
     if value is None:
         return "null"
-    return next((kind for known, kind in _KINDS if isinstance(value, known)), f"a {type(value).__name__}")
+    name = type(value).__name__
+    article = "an" if name[:1].lower() in "aeiou" else "a"
+    return next((kind for known, kind in _KINDS if isinstance(value, known)), f"{article} {name}")
