@@ -543,8 +543,10 @@ def refusal_of(entry: Mapping[str, Any]) -> str:
         return str(entry["msg"]).removeprefix("Value error, ")
     requirement = _MUST_BE[kind].format_map(bounds)
     # A parameter is always a text, and a bound applies only to a value of the right type.
-    input_kind = _kind(entry.get("input")) if kind.endswith("_type") and "input" in entry else ""
-    return f"must be {requirement}{f', not {input_kind}' if input_kind and input_kind != requirement else ''}"
+    input_kind = kind_of(entry["input"]) if kind.endswith("_type") and "input" in entry else requirement
+    # An infinite number is a number, which a whole number and a finite one are too.
+    is_wider = requirement.endswith(input_kind.removeprefix("a "))
+    return f"must be {requirement}" if is_wider else f"must be {requirement}, not {input_kind}"
 
 
 def _plain(bound: object) -> object:
@@ -552,8 +554,10 @@ def _plain(bound: object) -> object:
     return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
-def _kind(value: object) -> str:
+def kind_of(value: object) -> str:
+    """The kind of the value, for a message: ``a text``, ``an object``, ``null``; of another than JSON's, its type."""
     if value is None:
         return "null"
-    # A number that is too large is still a number.
-    return next((kind for known, kind in _KINDS if isinstance(value, known)), "")
+    name = type(value).__name__
+    article = "an" if name[:1].lower() in "aeiou" else "a"
+    return next((kind for known, kind in _KINDS if isinstance(value, known)), f"{article} {name}")

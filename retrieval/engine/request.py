@@ -426,6 +426,25 @@ def check_orders(condition: Filter | None, types: Mapping[str, Collection[str]])
             raise _of_field(field.name, IncomparableValueError(_order_message(field.name, values[0], kinds)))
 
 
+def order_notes(
+    condition: Filter | None, types: Mapping[str, Collection[str]], filterable: Filterable
+) -> tuple[str, ...]:
+    """Notes on attributes with both numbers and texts that the filter compares by order; values of one type compare.
+
+    An attribute of a declared type has none, because the declaration says which values count.
+    """
+    declared = dict(filterable)
+    return tuple(
+        f"{field.name!r} has numbers and texts; this filter compares its {_kind_of(values[0])} only"
+        for field, values, ordered in compared_values(condition)
+        if ordered and field.name not in declared and {"number", "string"}.issubset(types.get(field.name, ()))
+    )
+
+
+def _kind_of(value: Scalar) -> str:
+    return TYPE_NAMES["string" if isinstance(value, str | datetime) else "number"]
+
+
 def _order_message(name: str, value: Scalar, kinds: Sequence[str]) -> str:
     types = " and ".join(TYPE_NAMES[kind] for kind in kinds)
     message = f"{name!r} cannot be compared by order with {value!r:.80}: its values are {types}"

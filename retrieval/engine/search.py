@@ -62,6 +62,7 @@ from retrieval.engine.request import (
     check_fields,
     check_filter,
     check_orders,
+    order_notes,
     query_vectors,
 )
 from retrieval.engine.stages import Clock, Stages
@@ -348,6 +349,8 @@ class Searcher:
         self._check(request)
         is_final = self.decider is None or not may_decide(self.collection, profile)
         plan = make_plan(self.collection, request, why_no_vector, is_final=is_final)
+        if notes := order_notes(request.condition, self.collection.attributes, self.collection.filterable):
+            plan = replace(plan, notes=(*plan.notes, *notes))
         if key is not None and is_small(request.condition):
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()

@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 from retrieval.adapters.readers.csv_files import check_header, read_csv_rows, read_header
@@ -244,6 +244,8 @@ def _format_of(file: str, format_: str | None) -> str:
         return "jsonl"
     name = PurePath(file.lower())
     ending = PurePath(name.stem).suffix if name.suffix == ".gz" else name.suffix
+    if ending not in _FORMAT_OF and Path(file).is_dir():
+        raise ConfigurationError(f"{file}: is a folder; ingest_documents stores the documents in it")
     if ending not in _FORMAT_OF:
         raise ConfigurationError(
             f"{file}: the name does not tell the format; save it as CSV, or give its format, {' or '.join(FORMATS)}"

@@ -12,7 +12,7 @@ from datetime import UTC, date, datetime, time
 from numbers import Real
 from typing import Any
 
-from retrieval.domain.checks import choices_hint, clean_text, clean_value, text_fault
+from retrieval.domain.checks import choices_hint, clean_text, clean_value, kind_of, text_fault
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 from retrieval.domain.serialization import json_names
@@ -64,12 +64,10 @@ def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:
     Raises ``InvalidItemError`` for anything else.
     """
     if not isinstance(record, Mapping):
-        raise InvalidItemError(f"an item is written as an object with an 'id', not as {_kind_of(record)}")
+        raise InvalidItemError(f"an item is written as an object with an 'id', not as {kind_of(record)}")
     top = _without_nulls(record)
     if lacks_id(top):
-        raise InvalidItemError(
-            f"no 'id' (or '_id', 'item_id'), a text or a whole number; {choices_hint('id', top, are_quoted=True)}"
-        )
+        raise InvalidItemError(f"{_missing_id(record)}; an id is a text or a whole number; {_entries_like('id', top)}")
     fields = {field: _pop_first(top, names) for field, names in FIELD_NAMES.items()}
     key = _item_id(fields["item_id"])
     check_no_vector(top, key)
@@ -156,11 +154,12 @@ def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapp
     attributes: dict[str, Any] = {}
     for target, entry in columns.items():
         field, name = target_of(target, entry)
+        is_null = (top if entry in top else within).get(entry, "") is None
         value = top.pop(entry, None) if entry in top else within.pop(entry, None)
         if field == "item_id" and value is None:
-            raise InvalidItemError(
-                f"no {entry!r:.80}, which is mapped to {target!r}; {choices_hint(entry, record, are_quoted=True)}"
-            )
+            mapped = f"{entry!r:.80}, which is mapped to {target!r}"
+            fault = f"{mapped}, is null" if is_null else f"no {mapped}"
+            raise InvalidItemError(f"{fault}; {_entries_like(entry, _without_nulls(record))}")
         (attributes if field is None else fields)[name] = value
     aliases = {alias for name in fields for names in FIELD_NAMES.values() if name in names for alias in names}
     displaced = {name: top.pop(name) for name in list(top) if name in aliases}
@@ -175,8 +174,18 @@ def lacks_id(record: Any) -> bool:
 def check_id(record: Any) -> None:
     """Raise ``InvalidItemError`` for a record of a file that lacks an id."""
     if lacks_id(record):
-        error = InvalidItemError(f"no 'id' (or '_id', 'item_id'); {choices_hint('id', record, are_quoted=True)}")
+        error = InvalidItemError(f"{_missing_id(record)}; {_entries_like('id', _without_nulls(record))}")
         raise error.advising(Advice.MAP_OR_MAKE_ID)
+
+
+def _missing_id(record: Mapping[str, Any]) -> str:
+    """Whether a record without an id has an entry of that name, which is null, or none."""
+    empty = next((name for name in FIELD_NAMES["item_id"] if name in record), None)
+    return f"{empty!r} is null" if empty else "no 'id' (or '_id', 'item_id')"
+
+
+def _entries_like(name: str, entries: Iterable[str]) -> str:
+    return choices_hint(name, entries, are_quoted=True)
 
 
 def with_hashed_id(record: Any, entry: str) -> Any:
@@ -253,7 +262,7 @@ def _item_id(value: object) -> str:
         return str(value)
     if not isinstance(value, str):
         raise InvalidItemError(
-            f"'id' must be a text or a whole number, not {value if isinstance(value, float) else _kind_of(value)}"
+            f"'id' must be a text or a whole number, not {value if isinstance(value, float) else kind_of(value)}"
         )
     return value
 
@@ -262,7 +271,7 @@ def _metadata(value: object, key: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):
-        raise InvalidItemError(f"item {key!r}: metadata must be an object, not {_kind_of(value)}", item_id=key)
+        raise InvalidItemError(f"item {key!r}: metadata must be an object, not {kind_of(value)}", item_id=key)
     return _without_nulls(value)
 
 
@@ -307,22 +316,6 @@ def _check_attribute(value: object, depth: int, key: str) -> None:
             )
         for inner in value.values() if isinstance(value, Mapping) else value:
             _check_attribute(inner, depth - 1, key)
-
-
-def _kind_of(value: object) -> str:
-    """The name of the value's JSON type."""
-    return _JSON_KINDS.get(type(value), f"a {type(value).__name__}")
-
-
-_JSON_KINDS: Mapping[type, str] = {
-    type(None): "null",
-    bool: "true or false",
-    int: "a number",
-    float: "a number",
-    str: "a text",
-    list: "a list",
-    dict: "an object",
-}
 
 
 EXPLANATION_KEY = "_retrieval"

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, Self
 
-from retrieval.domain.checks import checks_argument_names, text_fault, time_fault
+from retrieval.domain.checks import checks_argument_names, kind_of, text_fault, time_fault
 from retrieval.domain.errors import Advice, InvalidItemError, InvalidRequestError, VersionConflictError
 from retrieval.domain.serialization import Serializable, json_names
 
@@ -246,7 +246,8 @@ def json_value(value: object, item_id: str, name: str = "an attribute", depth: i
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [json_value(v, item_id, name, depth + 1) for v in value]
     raise InvalidItemError(
-        f"item {item_id!r}: {name} is a {type(value).__name__}; JSON cannot hold it", item_id=item_id
+        f"item {item_id!r}: {name} is {kind_of(value)}, which JSON cannot hold; make it a text, a number or a list",
+        item_id=item_id,
     )
 
 

@@ -11,7 +11,14 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from uuid import UUID
 
-from retrieval.domain.checks import check_text, checked_list, checked_number, checks_argument_names, time_fault
+from retrieval.domain.checks import (
+    check_text,
+    checked_list,
+    checked_number,
+    checks_argument_names,
+    kind_of,
+    time_fault,
+)
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -232,8 +239,9 @@ def _retrieval_id(value: object) -> UUID | None:
     try:
         return UUID(str(value))
     except ValueError:
+        shown = f"{value!r:.80}" if isinstance(value, str) else kind_of(value)
         raise InvalidRequestError(
-            f"retrieval_id is {value!r:.80}; it must be the retrieval_id of a search's result"
+            f"retrieval_id is {shown}; it must be the retrieval_id of a search's result"
         ) from None
 
 

@@ -39,6 +39,9 @@ _OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug"
 _TOO_MANY = r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)"
 """The words of typer and click about arguments that the command does not have."""
 
+_OF_WORDS = frozenset({"query", "text", "title", "name", "record", "changes"})
+"""The arguments of commands whose values may have spaces."""
+
 EXIT_CODES = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_MEANINGS.items())}."
 
 
@@ -105,7 +108,7 @@ def error_line(error: BaseException) -> tuple[str, int]:
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
             message = _order_advice(error) or _refused_value(error) or one_line(error.format_message())
-            message = re.sub(_TOO_MANY, r"too many arguments: \1; put several words in quotation marks", message)
+            message = re.sub(_TOO_MANY, rf"too many arguments: \1{_quotation_advice(error)}", message)
             message = message or "a command is missing"
             return f"error: {message}{_see_help(error)}", USAGE
         case _ if (refused := _refused_settings(error)) is not None:
@@ -150,6 +153,13 @@ def _order_advice(error: object) -> str:
     option = getattr(error, "option_name", "")
     usage = _OF_THE_PROGRAM.get(option)
     return f"{option} goes before the command: retrieval {usage} COMMAND" if usage else ""
+
+
+def _quotation_advice(error: object) -> str:
+    """Advice for a command whose last argument may have several words; empty for another one, such as an id."""
+    command = getattr(getattr(error, "ctx", None), "command", None)
+    arguments = [param.name for param in getattr(command, "params", ()) if param.param_type_name == "argument"]
+    return "; put several words in quotation marks" if arguments and arguments[-1] in _OF_WORDS else ""
 
 
 def _see_help(error: object) -> str:

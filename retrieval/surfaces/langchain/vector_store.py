@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field
 
 from retrieval.adapters.readers.records import EXPLANATION_KEY, document_item
 from retrieval.collection import Collection
-from retrieval.domain.checks import clean_text, clean_value
+from retrieval.domain.checks import checked_list, clean_text, clean_value, kind_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
@@ -363,8 +363,9 @@ class RetrievalVectorStore(VectorStore):
         return [item.item_id for item in items]
 
     async def _got(self, ids: Sequence[str]) -> list[Document]:
-        found = await self._bridge.twin.get(list(dict.fromkeys(ids)))
-        return [document_of(found[item_id]) for item_id in dict.fromkeys(ids) if item_id in found]
+        keys = checked_list("ids", ids, _IDS)
+        found = await self._bridge.twin.get(list(dict.fromkeys(keys)))
+        return [document_of(found[key]) for key in dict.fromkeys(keys) if key in found]
 
     async def _deleted(self, ids: Sequence[str] | None = None) -> bool:
         if ids is not None:
@@ -406,14 +407,16 @@ class RetrievalVectorStore(VectorStore):
 
 
 def _documents(texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | None) -> list[Document]:
-    every = list(texts)
-    if metadatas and len(metadatas) != len(every):
-        raise InvalidRequestError(f"{len(metadatas)} metadata for {len(every)} texts; give one for each")
-    given = metadatas or [{}] * len(every)
+    every = checked_list("texts", texts, "['first text', 'second text']")
+    given = checked_list("metadatas", metadatas or [{}] * len(every), "[{'source': 'a.md'}, {'source': 'b.md'}]")
+    if len(given) != len(every):
+        raise InvalidRequestError(f"{len(given)} metadata for {len(every)} texts; give one for each")
     return [
         Document(page_content=text, metadata=dict(metadata or {})) for text, metadata in zip(every, given, strict=True)
     ]
 
+
+_IDS = "['a', 'b']"
 
 NewId = Callable[[], str]
 
@@ -426,14 +429,23 @@ def new_id() -> str:
 def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None, new: NewId = new_id) -> list[Item]:
     """The items of documents, in order; the id is that of ``ids``, or else the document's own, or else a new one.
 
-    Raises ``InvalidRequestError`` when ids and documents are not as many, and ``InvalidItemError``.
+    Raises ``InvalidRequestError`` when one of them is no list, when they are not as many, and for a document of
+    another type; and ``InvalidItemError``.
     """
-    given = [None] * len(documents) if ids is None else list(ids)
-    if len(given) != len(documents):
-        raise InvalidRequestError(f"{len(given)} ids for {len(documents)} documents; give one for each")
+    if isinstance(documents, Document):  # which is an iterable of its fields
+        raise InvalidRequestError("documents come in a list such as [Document(page_content='...')], not a single one")
+    every = checked_list("documents", documents, "[Document(page_content='...')]")
+    given = [None] * len(every) if ids is None else checked_list("ids", ids, _IDS)
+    if len(given) != len(every):
+        raise InvalidRequestError(f"{len(given)} ids for {len(every)} documents; give one for each")
+    for document in every:
+        if not isinstance(document, Document):
+            raise InvalidRequestError(
+                f"a document is {kind_of(document)}; it must be a Document; add_texts takes texts"
+            )
     return [
         document_item(str(item_id or document.id or new()), document.page_content, document.metadata)
-        for document, item_id in zip(documents, given, strict=True)
+        for document, item_id in zip(every, given, strict=True)
     ]
 
 

@@ -199,6 +199,7 @@ class FieldKinds(BaseModel):
         ("text", "abcd", "must have at most 3 characters"),
         ("number", "5", "must be a whole number, not a text"),
         ("number", True, "must be a whole number, not true or false"),
+        ("number", float("inf"), "must be a whole number"),
         ("number", 0, "must be 1 or more"),
         ("number", 9, "must be less than 9"),
         ("share", [1], "must be a number, not a list"),

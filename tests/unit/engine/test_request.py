@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from retrieval.domain.errors import (
     InvalidVectorError,
     UnknownFieldError,
 )
-from retrieval.domain.items.attribute import checked_filterable
+from retrieval.domain.items.attribute import AttributeType, checked_filterable
 from retrieval.domain.search.filters import And, Contains, Not, parse_field, parse_where
-from retrieval.engine.request import check_fields, check_filter, checked_request, checked_requests
+from retrieval.engine.request import check_fields, check_filter, checked_request, checked_requests, order_notes
 
 KNOWN = {"priority": ("string",), "project": ("string",)}
 """The types that items have, by attribute."""
@@ -234,3 +235,22 @@ def test_an_error_says_which_query_it_is_about(
     """The error identifies one query of a thousand."""
     with pytest.raises(error, match=message):
         checked_requests(queries, **more)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ({"price": {"gte": 2}}, ("'price' has numbers and texts; this filter compares its numbers only",)),
+        ({"price": {"lt": "b"}}, ("'price' has numbers and texts; this filter compares its texts only",)),
+        ({"not": {"price": {"gte": 2}}}, ("'price' has numbers and texts; this filter compares its numbers only",)),
+        ({"price": 2}, ()),
+        ({"size": {"gte": 2}}, ()),
+        ({"due": {"gte": 2}}, ()),
+    ],
+)
+def test_a_comparison_by_order_tells_that_it_leaves_out_values_of_the_other_type(
+    where: Mapping[str, Any], expected: tuple[str, ...]
+) -> None:
+    """Not of an attribute whose declared type says which values count."""
+    types = {"price": ["number", "string"], "size": ["number"], "due": ["number", "string"]}
+    assert order_notes(parse_where(where), types, (("due", AttributeType.NUMBER),)) == expected

@@ -108,7 +108,7 @@ def put(
     if is_new and version is not None:
         raise InvalidRequestError("give --new or --if-version, not both")
     expected_version = "" if is_new else version
-    item = _object(record)
+    item = _object(record, '{"id": "T-1", "title": "..."}')
     work = of_collection(collection, lambda target: target.put(item, version=expected_version))
     stored = answer(context, work, _table, as_json=as_json, to_json=_as_json)
     for note in WithoutText.among([stored.item]).notes(1):
@@ -128,7 +128,7 @@ def patch(
     as_json: Json = False,
 ) -> None:
     """Change parts of an item; the others stay."""
-    merge_patch = _object(changes)
+    merge_patch = _object(changes, '{"title": "..."}')
     work = of_collection(collection, lambda target: target.patch(item_id, merge_patch, version=version))
     answer(context, work, _table, as_json=as_json, to_json=_as_json)
 
@@ -165,7 +165,7 @@ def _table(stored: StoredItem) -> Table:
     return table(["field", "value"], field_rows(_as_json(stored)))
 
 
-def _object(text: str) -> Mapping[str, Any]:
+def _object(text: str, example: str) -> Mapping[str, Any]:
     """The JSON object in the argument or on standard input. Raises ``InvalidItemError`` for anything else."""
     import sys
 
@@ -176,9 +176,7 @@ def _object(text: str) -> Mapping[str, Any]:
     try:
         value = json_of(record)
     except JSONTextError as error:
-        raise InvalidItemError(
-            f'cannot read {record!r:.60}: {error}; give a JSON object such as {{"id": "T-1"}}'
-        ) from None
+        raise InvalidItemError(f"cannot read {record!r:.60}: {error}; give a JSON object such as {example}") from None
     if not isinstance(value, dict):
-        raise InvalidItemError(f'{record!r:.60} is not a JSON object, such as {{"id": "T-1"}}')
+        raise InvalidItemError(f"{record!r:.60} is not a JSON object, such as {example}")
     return value

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import psycopg
@@ -200,6 +201,33 @@ def test_one_invalid_document_refuses_the_call(store: RetrievalVectorStore) -> N
         store.add_texts(["a", "b"], ids=["a"])
 
     assert store.get_by_ids(["a", "b"]) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda store: store.add_texts("abc"), "texts come in a list"),
+        (lambda store: store.add_texts(["a", "b"], ids="ab"), "ids come in a list"),
+        (lambda store: store.add_texts(["a"], {"page": 1}), "metadatas come in a list"),
+        (lambda store: store.add_documents(Document(page_content="a")), "documents come in a list"),
+        (lambda store: store.add_documents("abc"), "documents come in a list"),
+        (
+            lambda store: store.add_documents(["abc"]),
+            "a document is a text; it must be a Document; add_texts takes texts",
+        ),
+        (lambda store: store.get_by_ids("12"), "ids come in a list"),
+    ],
+)
+def test_a_single_value_in_place_of_a_list_is_refused(
+    store: RetrievalVectorStore,
+    sync_collection: SyncCollection,
+    call: Callable[[RetrievalVectorStore], object],
+    message: str,
+) -> None:
+    """A text is an iterable of its characters, which would be stored one by one."""
+    with pytest.raises(InvalidRequestError, match=message):
+        call(store)
+    assert sync_collection.info().items == len(TEXTS)
 
 
 async def test_a_sync_method_does_not_freeze_a_running_loop(store: RetrievalVectorStore) -> None:

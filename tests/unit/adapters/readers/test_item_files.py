@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import os
 import sys
 import threading
@@ -60,6 +61,30 @@ def test_a_name_that_does_not_tell_the_format_is_refused(tmp_path: Path, name: s
     (tmp_path / name).write_bytes(CSV)
     with pytest.raises(ConfigurationError, match="jsonl or csv"):
         read_items(tmp_path / name)
+
+
+def test_a_folder_is_refused_with_the_call_that_reads_it(tmp_path: Path) -> None:
+    """A folder has no format of items."""
+    with pytest.raises(ConfigurationError, match="is a folder; ingest_documents stores the documents in it"):
+        read_items(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("columns", "record", "message"),
+    [
+        (None, {"id": None, "text": "a"}, "'id' is null; there are: 'text'"),
+        ({"id": "key"}, {"key": None, "text": "a"}, "'key', which is mapped to 'id', is null; there are: 'text'"),
+        ({"id": "key"}, {"metadata": {"key": None}}, "'key', which is mapped to 'id', is null; there are: 'metadata'"),
+    ],
+)
+def test_an_id_that_is_null_is_not_suggested(
+    tmp_path: Path, columns: dict[str, str] | None, record: dict[str, object], message: str
+) -> None:
+    """The message says that the entry is null, and suggests no other entry of the same name."""
+    file = tmp_path / "items.jsonl"
+    file.write_text(json.dumps(record))
+    [line] = read_items(file, columns=columns)
+    assert f"{file}:1: {message}" in str(line.error)
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -37,7 +38,8 @@ from retrieval.domain.items.item import (
         ({"tags": ["ok", 3]}, "a tag must be text"),
         ({"attributes": [1]}, "metadata must be a mapping"),
         ({"attributes": {"a": float("nan")}}, "NaN or infinite"),
-        ({"attributes": {"a": object()}}, "JSON cannot hold"),
+        ({"attributes": {"a": object()}}, "JSON cannot hold; make it a text, a number or a list"),
+        ({"attributes": {"a": Decimal("1.5")}}, "attribute 'a' is a Decimal, which JSON cannot hold; make it a text"),
         ({"attributes": {"a": b"bytes"}}, "JSON cannot hold"),
         ({"attributes": {"a": 10**400}}, "more than 1024 bits"),
         ({"attributes": {1: "a"}}, "name must be text"),

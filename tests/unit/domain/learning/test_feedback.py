@@ -12,6 +12,7 @@ import pytest
 from retrieval import Context, Feedback
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.feedback import FeedbackReport, check_not_ahead, outcome_events
+from retrieval.domain.search.hit import Path, SearchResult
 
 SHOWN = UUID("01890a5d-ac96-774b-bcce-b302099a8057")
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -62,6 +63,13 @@ def test_invalid_feedback_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequestError) as refused:
         hit_feedback(**values)
     assert "\n" not in str(refused.value)
+
+
+def test_a_result_in_place_of_its_identifier_is_told_by_its_type() -> None:
+    """The text of a result has a line for each hit."""
+    result = SearchResult(hits=(), path=Path.NONE, why="", profile_version=1)
+    with pytest.raises(InvalidRequestError, match="is a SearchResult; it must be the retrieval_id of a search's"):
+        hit_feedback(retrieval_id=result)
 
 
 def test_helpful_is_a_reward_of_one_or_none_at_all() -> None:

@@ -38,6 +38,12 @@ def test_wrong_usage_exits_with_2_and_says_where_help_is() -> None:
             ["search", "notes", "why", "is", "it"],
             "too many arguments: is it; put several words in quotation marks",
         ),
+        (["items", "get", "notes", "a", "b"], "too many arguments: b (see: "),
+        (["profiles", "set", "notes", "p.json", "q.json"], "too many arguments: q.json (see: "),
+        (
+            ["items", "patch", "notes", "a", "title=b"],
+            "cannot read 'title=b': not JSON: Expecting value (column 1); give a JSON object such as {\"title\": ",
+        ),
         (["reembed", "notes", "begin"], "ACTION: 'begin' is not one of 'status', 'run', 'pause',"),
     ],
 )
