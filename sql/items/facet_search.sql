@@ -88,7 +88,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     plain record;
-    anyhow record;
+    general record;
 BEGIN
     PERFORM check_tenant(collection);
     plain := plain_facets(collection, fields, wanted);
@@ -100,9 +100,9 @@ BEGIN
         LIMIT most;
         RETURN;
     END IF;
-    anyhow := facet_condition(collection, fields, wanted);
-    RETURN QUERY EXECUTE 'SELECT known.item_id FROM items AS known WHERE ' || anyhow.condition || ' LIMIT $6'
-    USING anyhow.facets, collection, anyhow.too_long, fields, wanted, most;
+    general := facet_condition(collection, fields, wanted);
+    RETURN QUERY EXECUTE 'SELECT known.item_id FROM items AS known WHERE ' || general.condition || ' LIMIT $6'
+    USING general.facets, collection, general.too_long, fields, wanted, most;
 END
 $$;
 

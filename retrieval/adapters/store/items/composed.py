@@ -275,7 +275,7 @@ class Clause:
 
 def fields_and_values(clauses: Sequence[Clause]) -> tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]:
     """The clauses as the two arrays that the functions of facets take."""
-    fields = sa.cast(array([claus.field for claus in clauses]), ARRAY(sa.Text))
+    fields = sa.cast(array([clause.field for clause in clauses]), ARRAY(sa.Text))
     return fields, sa.cast(array([clause.wanted for clause in clauses]), ARRAY(JSONB))
 
 
@@ -290,7 +290,7 @@ def facet_clauses(filter_: Filter, filterable: Filterable = ()) -> list[Clause] 
 
 
 def clauses_of(part: Filter, filterable: Filterable) -> list[Clause] | None:
-    """The clauses equivalent to a filter that is no conjunction; None if facets cannot express it."""
+    """The clauses equivalent to a filter that is not a conjunction; None if facets cannot express it."""
     if isinstance(part, AllTags):
         return [_tag_clause(part, place) for place in range(len(part.tags))]
     if isinstance(part, OneOf) and (values_of := _values_of(part, filterable)) is not None:
@@ -312,7 +312,7 @@ def facet_share(
     None if facets cannot express the filter. Clauses count as independent.
     """
     clauses = facet_clauses(filter_, filterable)
-    return None if clauses is None else math.prod(claus.share(collection_id, common) for claus in clauses)
+    return None if clauses is None else math.prod(clause.share(collection_id, common) for clause in clauses)
 
 
 def facet(collection_id: int, field: str, value: Scalar) -> str:
