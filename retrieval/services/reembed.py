@@ -224,7 +224,7 @@ async def cost_of(
 
 
 def told_without_text(number: int) -> str:
-    """What becomes of the callers' vectors of that many items without text; empty: there is none."""
+    """What becomes of the callers' vectors of that many items without text; empty if there are none."""
     if not number:
         return ""
     return (

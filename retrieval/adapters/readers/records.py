@@ -91,17 +91,25 @@ def check_no_vector(entries: Mapping[str, Any], item_id: str) -> None:
             ).advising(Advice.GIVE_VECTORS, name=name)
 
 
-def _is_vector(value: object) -> bool:
-    """Whether the value is a list of numbers, or of such lists; an array and the text of a list count as well."""
+def _is_vector(value: object, levels: int = 2) -> bool:
+    """Whether the value is a list of numbers, or of such lists; an array and the text of a list count as well.
+
+    ``levels``: the most levels of lists. Deeper ones are checked with all attributes.
+    """
     if isinstance(value, str):
-        return _VECTOR_TEXT.fullmatch(value) is not None
+        text = value.strip()
+        return text[:1] == "[" and text[-1:] == "]" and _NUMBERS.fullmatch(text, 1, len(text) - 1) is not None
     values = value.tolist() if hasattr(value, "tolist") else value
     if not isinstance(values, list | tuple) or not values:
         return False
-    return all((isinstance(each, Real) and not isinstance(each, bool)) or _is_vector(each) for each in values)
+    return all(
+        (isinstance(each, Real) and not isinstance(each, bool)) or (levels > 1 and _is_vector(each, levels - 1))
+        for each in values
+    )
 
 
-_VECTOR_TEXT = re.compile(r"\s*\[[-+.\deE,\s]*\d[-+.\deE,\s]*\]\s*")
+_NUMBERS = re.compile(r"[-+.eE,\s]*\d[-+.\deE,\s]*")
+"""The text of numbers between a vector's brackets. The first part holds no digit, so matching takes linear time."""
 
 
 def target_of(target: str, entry: str) -> tuple[str | None, str]:

@@ -429,7 +429,7 @@ def new_id() -> str:
 def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None, new: NewId = new_id) -> list[Item]:
     """The items of documents, in order; the id is that of ``ids``, or else the document's own, or else a new one.
 
-    Raises ``InvalidRequestError`` when one of them is no list, when they are not as many, and for a document of
+    Raises ``InvalidRequestError`` when one of them is not a list, when their numbers differ, and for a document of
     another type; and ``InvalidItemError``.
     """
     if isinstance(documents, Document):  # which is an iterable of its fields

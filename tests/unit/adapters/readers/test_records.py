@@ -276,3 +276,15 @@ def test_a_field_takes_one_column() -> None:
     """Two columns for one field contradict each other."""
     with pytest.raises(ConfigurationError, match="twice"):
         mapped_columns(["text=a", "text=b"])
+
+
+def test_a_deep_list_or_a_long_text_under_a_vectors_name_is_checked_at_once() -> None:
+    """A list has a bound of levels like any attribute's, and a text is read once: twenty megabytes in a moment."""
+    deep: object = 0.5
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(InvalidItemError, match="nested more than 64 levels deep"):
+        item_from_record({"_id": "d1", "vector": deep})
+    digits = "1" * 10_000_000
+    for text in (f"[{digits}", f"[{digits}x]"):
+        assert item_from_record({"_id": "d1", "vector": text}).attributes == {"vector": text}
