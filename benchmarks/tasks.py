@@ -47,3 +47,5 @@ TICKETS = Task(
 )
 VASWANI = Task("vaswani", "vaswani")
 LOCOMO = Task("locomo", "locomo", where_from=("metadata.conversation=conversation",))
+NFCORPUS = Task("nfcorpus", "nfcorpus")
+"""Medical abstracts and questions on nutrition (Boteva et al., ECIR 2016); not among the project's own test data."""

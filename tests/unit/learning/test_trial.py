@@ -51,6 +51,7 @@ def test_learnable_rewards_pass_in_both_combinations() -> None:
         Combination.SUM: True, Combination.LOGIT_STACK: True,
     }  # fmt: skip
     assert all(outcome.metrics["value_more_at_least"] > 0 for outcome in outcomes.values())
+    assert all(outcome.metrics["together_at_least"] > 0 for outcome in outcomes.values())
 
 
 def test_random_rewards_pass_in_neither_combination() -> None:
@@ -120,9 +121,9 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
         assert None not in {example.question for example in part.rated}
 
 
-def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 120) -> Examples:
+def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 120, seed: int = 1) -> Examples:
     """Items that are shown once, of which long ones help. An item is rated with probability 1 / rank ** looks."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     octets = {f"i{number}": 200 if number % 2 else 2000 for number in range(questions * 10)}
     rated, slates = [], []
     for number in range(questions):
@@ -170,3 +171,40 @@ def test_a_model_passes_that_learned_from_what_was_looked_at() -> None:
 def test_a_model_passes_though_three_verdicts_of_ten_are_wrong() -> None:
     """They say less, and nothing else."""
     assert _stack_of(_long_ones_help(wrong=0.3)).passed
+
+
+def _errors_above_zero(outcome: TrialOutcome, name: str) -> float:
+    """The mean of one test in its standard errors."""
+    mean = outcome.metrics[name]
+    return mean / (mean - outcome.metrics[f"{name}_at_least"])
+
+
+def test_two_tests_that_agree_pass_together() -> None:
+    """Neither log-loss nor value has to be sure by itself (1.96 standard errors), but both together."""
+    outcome = _stack_of(_long_ones_help(looks=1.0, wrong=0.38, questions=80))
+    assert outcome.passed
+    assert 1.0 < _errors_above_zero(outcome, "value_more") < 1.96
+    assert outcome.metrics["together_at_least"] > 0
+
+
+def test_one_test_alone_does_not_pass() -> None:
+    """A value that is surely higher does not make up for a log-loss that may be no lower."""
+    outcome = _stack_of(_long_ones_help(looks=1.0, wrong=0.38, questions=200, seed=5))
+    assert not outcome.passed
+    assert outcome.metrics["together_at_least"] > 0
+    assert _errors_above_zero(outcome, "value_more") > 5.0
+    assert 0.0 < _errors_above_zero(outcome, "log_loss_less") < 1.0
+
+
+@pytest.mark.parametrize(("of_incumbent", "passed"), [(20, True), (200, False)])
+def test_a_model_replaces_the_one_in_use_if_it_is_better(of_incumbent: int, *, passed: bool) -> None:
+    """One that knew a tenth of the questions is replaced; one that knows them all is not."""
+    examples = _long_ones_help(wrong=0.3, questions=200)
+    known = frozenset(f"q{number}" for number in range(of_incumbent))
+    fitted = fit(examples.of(known, inside=True))
+    model = LearnedModel(
+        version=1, reward=fitted.reward, by_item=fitted.by_item, stack=fitted.shared, passed=frozenset(Combination)
+    )
+    outcome = trial(examples, Incumbent(model, datetime(2026, 1, 1, tzinfo=UTC)), share=0.6)[Combination.LOGIT_STACK]
+    assert outcome.passed is passed
+    assert passed or outcome.reason == "it is not better than the model in use on held-out questions"
