@@ -291,7 +291,7 @@ class Models:
         key = (collection_id, version)
         if key not in self._models:
             stored = await read_definition(self.database, self.tenant_id, collection_id, version)
-            _cache(self._models, key, None if stored is None else _parse_model(version, stored[0]))
+            _cache(self._models, key, None if stored is None else _parse_model(version, stored))
         self._models.move_to_end(key)
         return self._models[key]
 

@@ -56,7 +56,7 @@ from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters
 from retrieval.learning.examples import Direction, Event, Example, Examples, Slate, faded, unit
 from retrieval.learning.learned_model import Fitted, LearnedModel, fit
-from retrieval.learning.trial import Incumbent, TrialOutcome, trial
+from retrieval.learning.trial import TrialOutcome, trial
 from retrieval.services.doctor.collections import ARM_TOLERANCE
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
@@ -168,7 +168,6 @@ def _rated_examples(
             event=event,
             question=search.question if search else None if verdict.retrieval_id else "",
             vector=vectors.get(verdict.retrieval_id) if verdict.retrieval_id else None,
-            received_at=verdict.received_at,
         )
         for verdict, event, search in zip(verdicts, events, rated_searches, strict=True)
     ]
@@ -229,7 +228,7 @@ class _Tried(NamedTuple):
     """The profile of a trial and its outcome."""
 
     outcomes: Mapping[Combination, TrialOutcome]
-    incumbent: Incumbent | None
+    in_use: LearnedModel | None
     verdicts: int
     until: datetime
 
@@ -251,7 +250,7 @@ async def _has_moved(workplace: Workplace, target: JobTarget) -> bool:
 
 
 async def learn(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
-    """Fit a model on all feedback, and publish it if a trial shows it to be better than the one in use.
+    """Fit a model on all feedback, and publish it if a trial shows it to be better than relevance alone.
 
     With ``trusted_from`` in the profile, a model of at least that many verdicts is published whatever the trial says;
     when fewer verdicts are left, a model that never won a trial is withdrawn: ``withdrawn`` is its version.
@@ -259,14 +258,14 @@ async def learn(workplace: Workplace, target: JobTarget, advance: Advance = igno
     until = datetime.now(UTC)
     examples = await read_examples(workplace, target, until=until)
     advance(len(examples.rated))
-    incumbent = await _incumbent(workplace, target)
-    withdrawn = await _withdraw(workplace, target, incumbent, len(examples.rated))
+    in_use = await _model_in_use(workplace, target)
+    withdrawn = await _withdraw(workplace, target, in_use, len(examples.rated))
     if not examples.rated:
         return {"verdicts": 0, "published": False, "reason": "there is no feedback yet", **withdrawn}
     if withdrawn:
-        incumbent = None
+        in_use = None
     learned = target.collection.profile.learned
-    outcomes = await anyio.to_thread.run_sync(lambda: trial(examples, incumbent, share=learned.share))
+    outcomes = await anyio.to_thread.run_sync(lambda: trial(examples, share=learned.share))
     workplace.end_of_step()
     fitted = await anyio.to_thread.run_sync(fit, examples)
     passed = frozenset(combination for combination, outcome in outcomes.items() if outcome.passed)
@@ -280,7 +279,7 @@ async def learn(workplace: Workplace, target: JobTarget, advance: Advance = igno
         share=learned.share,
         space_id=target.collection.space_id,
     )
-    tried = _Tried(outcomes, incumbent, len(examples.rated), until)
+    tried = _Tried(outcomes, in_use, len(examples.rated), until)
     version, is_published = await _store(workplace, target, model, fitted, tried)
     outcome = outcomes.get(learned.combination)
     return {
@@ -302,37 +301,37 @@ async def _has_lost_trust(workplace: Workplace, target: JobTarget) -> bool:
         return False
     remaining = await count_learnable(*where, most=trusted_from)
     is_untested = remaining < trusted_from and _rests_on_trust(
-        await _incumbent(workplace, target), collection.profile.learned
+        await _model_in_use(workplace, target), collection.profile.learned
     )
     return is_untested and not await is_model_chosen(*where)
 
 
 async def _withdraw(
-    workplace: Workplace, target: JobTarget, incumbent: Incumbent | None, verdicts: int
+    workplace: Workplace, target: JobTarget, in_use: LearnedModel | None, verdicts: int
 ) -> dict[str, int]:
     """Withdraw a model that never won a trial, when fewer verdicts are left than it is trusted from."""
     collection = target.collection
     trusted_from = collection.profile.learned.trusted_from or 0
-    if incumbent is None or verdicts >= trusted_from or not _rests_on_trust(incumbent, collection.profile.learned):
+    if in_use is None or verdicts >= trusted_from or not _rests_on_trust(in_use, collection.profile.learned):
         return {}
-    version = incumbent.model.version
+    version = in_use.version
     async with workplace.database.transaction(target.tenant_id) as connection:
         is_done = await withdraw_model(connection, collection.collection_id, version)
     return {"withdrawn": version} if is_done else {}
 
 
-def _rests_on_trust(incumbent: Incumbent | None, learned: Learned) -> bool:
-    return incumbent is not None and incumbent.model.is_trusted(learned) and not incumbent.model.has_passed(learned)
+def _rests_on_trust(in_use: LearnedModel | None, learned: Learned) -> bool:
+    return in_use is not None and in_use.is_trusted(learned) and not in_use.has_passed(learned)
 
 
-async def _incumbent(workplace: Workplace, target: JobTarget) -> Incumbent | None:
+async def _model_in_use(workplace: Workplace, target: JobTarget) -> LearnedModel | None:
     """The model in use; None: none is, or it can no longer be read, and a new one replaces it."""
     version = target.collection.model_version
     stored = version and await read_definition(*workplace.place(target), version)
     if not stored:
         return None
     try:
-        return Incumbent(LearnedModel.from_dict(version, stored[0]), stored[1])
+        return LearnedModel.from_dict(version, stored)
     except InvalidRequestError as error:
         _log.warning("%s", error)
         return None
@@ -344,7 +343,7 @@ async def _store(
     """The model's version, and whether it is in use now."""
     learned = target.collection.profile.learned
     # The profile's own combination must have passed: the success of another one does not justify a change.
-    has_none = tried.incumbent is None or not tried.incumbent.model.passed
+    has_none = tried.in_use is None or not tried.in_use.passed
     has_won = learned.combination in model.passed or (bool(model.passed) and has_none)
     is_published = has_won or model.is_trusted(learned)
     outcome = tried.outcomes.get(learned.combination)

@@ -111,8 +111,6 @@ class Example:
     """The question's words as one key; empty: a verdict without a search; None: the search is not stored any more."""
     vector: Vector | None = None
     """The question's vector, unit length, shape (dimensions,)."""
-    received_at: datetime | None = None
-    """The time when the verdict was received; None: before all times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,14 +161,13 @@ class Direction:
     rewards: float
 
 
-def directions(rated: Sequence[Example], until: datetime | None = None) -> dict[str, Direction]:
-    """The sum of the questions for which each item was rewarded (Rocchio, 1971), by verdicts up to ``until``."""
+def directions(rated: Sequence[Example]) -> dict[str, Direction]:
+    """The sum of the questions for which each item was rewarded (Rocchio, 1971)."""
     totals: dict[str, Vector] = {}
     rewards: dict[str, float] = defaultdict(float)
     for example in rated:
         earned = example.event.weight * example.event.reward
-        is_later = until is not None and example.received_at is not None and example.received_at > until
-        if example.vector is None or earned <= 0 or is_later:
+        if example.vector is None or earned <= 0:
             continue
         item_id = example.event.item_id
         totals[item_id] = totals.get(item_id, np.zeros_like(example.vector)) + np.float32(earned) * example.vector

@@ -186,7 +186,7 @@ class LearnedModel:
     """The reward in a stack, beside relevance: by the item and similar items alone."""
     stack: LogitStack
     passed: frozenset[Combination]
-    """The combinations that were better than the incumbent on held-out searches."""
+    """The combinations that were better than relevance alone on held-out searches."""
     share: float = LEARNED_SHARE
     """The share of the learned reward in the sum of the trial."""
     space_id: int | None = None

@@ -1,4 +1,4 @@
-"""The trial of a model before its use: a comparison with the ranking in use on held-out searches. Pure."""
+"""The trial of a model before its use: a comparison with relevance alone on held-out searches. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,8 +15,8 @@ from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.search.profile_parts import Combination
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.calibration import log_losses
-from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine, directions
-from retrieval.learning.learned_model import LearnedModel, LearnedReward, fit
+from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine
+from retrieval.learning.learned_model import LearnedReward, fit
 from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.stack import (
     AFFINITY,
@@ -46,7 +45,6 @@ LEAST_ERROR = 1e-12
 
 BETTER = "better than by relevance alone on held-out log-loss and off-policy value"
 NOT_BETTER = "held-out log-loss and off-policy value are not surely better than by relevance alone"
-NO_BETTER_THAN_IN_USE = "it is not better than the model in use on held-out questions"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,14 +60,6 @@ class TrialOutcome:
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
         return {"passed": self.passed, "reason": self.reason, "is_shared": self.is_shared, **self.metrics}
-
-
-class Incumbent(NamedTuple):
-    """The model that is in use."""
-
-    model: LearnedModel
-    statistics_at: datetime
-    """The time as of which its verdicts were read."""
 
 
 class _Ranked(NamedTuple):
@@ -128,52 +118,32 @@ class _Tests(NamedTuple):
         return min(self.loss.bound(errors), self.gain.bound(errors)) > 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Contest:
-    """The comparisons of a candidate."""
-
-    alone: _Tally = field(default_factory=_Tally)
-    """With the ranking by relevance alone."""
-    in_use: _Tally = field(default_factory=_Tally)
-    """With that of the model in use; empty: there is none."""
-
-
-def trial(
-    examples: Examples, incumbent: Incumbent | None, *, share: float, seed: int = 1
-) -> dict[Combination, TrialOutcome]:
+def trial(examples: Examples, *, share: float, seed: int = 1) -> dict[Combination, TrialOutcome]:
     """Fit on four fifths of the questions and evaluate on the rest, five times; returns each combination's outcome.
 
     Two tests compare a candidate with the ranking by relevance alone: the log-loss of the expected verdicts, and the
     value of the order. For the value, the shown items are ranked again, and a verdict counts (1 / log2(1 + new rank) -
     1 / log2(1 + old rank)) × (reward - the reward expected from relevance and old rank). Without that expectation as a
     control variate, attention and relevance would decide, not the items that are better than expected. A combination
-    passes if both are at least one standard error above 0, the 97.5 % lower bound of their sum, each in its standard
-    errors, is above 0 (Stouffer), and the model in use is not better on average in either.
-    ``incumbent``: the model in use; None: there is none. ``share``: of the learned reward in the sum.
+    passes if both are at least one standard error above 0, and the 97.5 % lower bound of their sum, each in its
+    standard errors, is above 0 (Stouffer). ``share``: of the learned reward in the sum.
     """
-    sums, shared, stacks, additions = _Contest(), _Contest(), _Contest(), _Tally()
+    sums, shared, stacks, additions = _Tally(), _Tally(), _Tally(), _Tally()
     for questions in _folds(examples, seed):
         training, held_out = examples.of(questions, inside=False), examples.of(questions, inside=True)
         fitted, by_relevance = fit(training), partial(_by_relevance, relevance_alone(training))
         by_sum = _sum_ranking(fitted.reward, fitted.arms, share)
         signals_of = partial(_signals, fitted.by_item, fitted.arms, fitted.directions, training.octets)
-        sum_in_use, stack_in_use = (
-            _in_use(incumbent, combination, training, fitted.arms, share)
-            for combination in (Combination.SUM, Combination.LOGIT_STACK)
-        )
         for slate in held_out.slates:
             signals, alone = signals_of(slate), by_relevance(slate)
             by_stack, by_shared = _stack(fitted.stack, signals), _stack(fitted.shared, signals)
-            compare = partial(_compare, slate, alone.verdicts)
-            for contest, candidate, in_use in (
-                (sums, by_sum(slate), sum_in_use),
-                (shared, by_shared, stack_in_use),
-                (stacks, by_stack, stack_in_use),
+            for tally, candidate, other in (
+                (sums, by_sum(slate), alone),
+                (shared, by_shared, alone),
+                (stacks, by_stack, alone),
+                (additions, by_stack, by_shared),
             ):
-                compare(contest.alone, candidate, alone)
-                if in_use is not None:
-                    compare(contest.in_use, candidate, in_use(slate))
-            compare(additions, by_stack, by_shared)
+                _compare(tally, slate, alone.verdicts, candidate, other)
     return {Combination.SUM: _outcome(sums), Combination.LOGIT_STACK: _stack_outcome(shared, stacks, additions)}
 
 
@@ -189,22 +159,6 @@ def _folds(examples: Examples, seed: int) -> list[frozenset[str]]:
     questions = sorted({slate.question for slate in examples.slates})
     np.random.default_rng(seed).shuffle(questions)
     return [frozenset(questions[start::FOLDS]) for start in range(min(FOLDS, len(questions)))]
-
-
-def _in_use(
-    incumbent: Incumbent | None,
-    combination: Combination,
-    training: Examples,
-    arms: Mapping[str, ItemArms],
-    share: float,
-) -> _Ranking | None:
-    """The incumbent's ranking, with current arms, and the rewarded queries at the time of its fit."""
-    if incumbent is None or combination not in incumbent.model.passed:
-        return None
-    if combination is Combination.SUM:
-        return _sum_ranking(incumbent.model.reward, arms, share)
-    model, rewarded = incumbent.model, directions(training.rated, incumbent.statistics_at)
-    return lambda slate: _stack(model.stack, _signals(model.by_item, arms, rewarded, training.octets, slate))
 
 
 def _by_relevance(alone: LogitStack, slate: Slate) -> _Ranked:
@@ -257,7 +211,7 @@ def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:
     return [arms.get(item) or ItemArms(item_id=item) for item in slate.item_ids]
 
 
-def _compare(slate: Slate, expected: Floats, tally: _Tally, candidate: _Ranked, other: _Ranked) -> None:
+def _compare(tally: _Tally, slate: Slate, expected: Floats, candidate: _Ranked, other: _Ranked) -> None:
     rated = [place for place, reward in enumerate(slate.rewards) if reward is not None]
     if not rated:
         return
@@ -276,7 +230,7 @@ def _discounts(scores: Floats) -> Floats:
     return discounts
 
 
-def _stack_outcome(shared: _Contest, stacks: _Contest, additions: _Tally) -> TrialOutcome:
+def _stack_outcome(shared: _Tally, stacks: _Tally, additions: _Tally) -> TrialOutcome:
     """The outcome of the whole stack if the signals of single items reliably improve it; else of the shared stack."""
     whole = _outcome(stacks)
     if whole.passed and additions.tests().are_won(ONE_SIDED_995):
@@ -285,12 +239,12 @@ def _stack_outcome(shared: _Contest, stacks: _Contest, additions: _Tally) -> Tri
     return replace(outcome, is_shared=outcome.passed)
 
 
-def _outcome(contest: _Contest) -> TrialOutcome:
-    questions = len(contest.alone.gains)
+def _outcome(tally: _Tally) -> TrialOutcome:
+    questions = len(tally.gains)
     if questions < LEAST_QUESTIONS:
         reason = f"{questions} rated questions are too few to tell; {LEAST_QUESTIONS} are needed"
         return TrialOutcome(passed=False, reason=reason)
-    tests = contest.alone.tests()
+    tests = tally.tests()
     metrics = {
         "questions": float(questions),
         "log_loss_less": tests.loss.mean,
@@ -301,8 +255,6 @@ def _outcome(contest: _Contest) -> TrialOutcome:
     }
     if not tests.are_won(ONE_SIDED_84) or tests.together.bound(ONE_SIDED_975) <= 0:
         return TrialOutcome(passed=False, reason=NOT_BETTER, metrics=metrics)
-    if contest.in_use.gains and not contest.in_use.tests().are_won(0.0):
-        return TrialOutcome(passed=False, reason=NO_BETTER_THAN_IN_USE, metrics=metrics)
     return TrialOutcome(passed=True, reason=BETTER, metrics=metrics)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import numpy as np
 import pytest
@@ -11,8 +10,7 @@ import pytest
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.search.profile_parts import Combination
 from retrieval.learning.examples import Event, Example, Examples, Slate, cosine, directions, without_own
-from retrieval.learning.learned_model import LearnedModel, fit
-from retrieval.learning.trial import Incumbent, TrialOutcome, trial
+from retrieval.learning.trial import TrialOutcome, trial
 
 ITEMS = [f"i{number}" for number in range(30)]
 GOOD = set(ITEMS[::3])
@@ -46,7 +44,7 @@ def _examples(questions: int, *, seed: int = 1, is_learnable: bool = True) -> Ex
 
 def test_learnable_rewards_pass_in_both_combinations() -> None:
     """Rewards that follow the item are foretold better, and put it first."""
-    outcomes = trial(_examples(60), None, share=0.6)
+    outcomes = trial(_examples(60), share=0.6)
     assert {combination: outcome.passed for combination, outcome in outcomes.items()} == {
         Combination.SUM: True, Combination.LOGIT_STACK: True,
     }  # fmt: skip
@@ -56,27 +54,16 @@ def test_learnable_rewards_pass_in_both_combinations() -> None:
 
 def test_random_rewards_pass_in_neither_combination() -> None:
     """However many verdicts there are."""
-    outcomes = trial(_examples(60, is_learnable=False), None, share=0.6)
+    outcomes = trial(_examples(60, is_learnable=False), share=0.6)
     assert not any(outcome.passed for outcome in outcomes.values())
 
 
 def test_few_searches_are_too_few_to_tell() -> None:
     """The reason says how many are needed."""
-    outcomes = trial(_examples(10), None, share=0.6)
+    outcomes = trial(_examples(10), share=0.6)
     for outcome in outcomes.values():
         assert not outcome.passed
         assert outcome.reason.endswith("are too few to tell; 50 are needed")
-
-
-def test_a_model_is_not_better_than_itself() -> None:
-    """The model in use is not published again for the same feedback."""
-    examples = _examples(60)
-    fitted = fit(examples)
-    model = LearnedModel(
-        version=1, reward=fitted.reward, by_item=fitted.by_item, stack=fitted.stack, passed=frozenset(Combination)
-    )
-    outcomes = trial(examples, Incumbent(model, datetime(2026, 1, 1, tzinfo=UTC)), share=0.6)
-    assert not any(outcome.passed for outcome in outcomes.values())
 
 
 def test_the_blend_does_not_know_the_answer_of_its_own_question() -> None:
@@ -90,25 +77,11 @@ def test_the_blend_does_not_know_the_answer_of_its_own_question() -> None:
     assert cosine(query, directions(both)["a"].total) == pytest.approx(0.9239, abs=1e-3)
 
 
-def test_directions_of_an_earlier_time_leave_out_what_came_later() -> None:
-    """An incumbent knows the queries of its time."""
-    early, late = datetime(2026, 1, 1, tzinfo=UTC), datetime(2026, 2, 1, tzinfo=UTC)
-    event = Event(item_id="a", buckets=(ANYWHERE,), reward=1.0)
-    examples = [
-        Example(event=event, question="q", vector=np.eye(2, dtype=np.float32)[0], received_at=early),
-        Example(
-            event=replace(event, item_id="b"), question="q", vector=np.eye(2, dtype=np.float32)[0], received_at=late
-        ),
-    ]
-    assert set(directions(examples, early)) == {"a"}
-    assert set(directions(examples)) == {"a", "b"}
-
-
 def test_searches_for_the_same_count_as_one() -> None:
     """Two questions stay two, however often they are asked."""
     few = _examples(2)
     slates = [replace(slate, question=f"q{number % 2}") for number, slate in enumerate([*few.slates] * 40)]
-    outcomes = trial(replace(few, slates=slates), None, share=0.6)
+    outcomes = trial(replace(few, slates=slates), share=0.6)
     assert all(outcome.reason.startswith("2 rated questions are too few") for outcome in outcomes.values())
 
 
@@ -147,7 +120,7 @@ def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 
 
 
 def _stack_of(examples: Examples) -> TrialOutcome:
-    return trial(examples, None, share=0.6)[Combination.LOGIT_STACK]
+    return trial(examples, share=0.6)[Combination.LOGIT_STACK]
 
 
 def test_a_model_learns_that_long_items_help() -> None:
@@ -159,7 +132,7 @@ def test_a_model_learns_that_long_items_help() -> None:
 
 def test_rewards_of_single_items_count_if_they_improve_the_stack() -> None:
     """It is left out if a property of all items explains the rewards."""
-    assert not trial(_examples(60), None, share=0.6)[Combination.LOGIT_STACK].is_shared
+    assert not trial(_examples(60), share=0.6)[Combination.LOGIT_STACK].is_shared
     assert _stack_of(_long_ones_help()).is_shared
 
 
@@ -194,17 +167,3 @@ def test_one_test_alone_does_not_pass() -> None:
     assert outcome.metrics["together_at_least"] > 0
     assert _errors_above_zero(outcome, "value_more") > 5.0
     assert 0.0 < _errors_above_zero(outcome, "log_loss_less") < 1.0
-
-
-@pytest.mark.parametrize(("of_incumbent", "passed"), [(20, True), (200, False)])
-def test_a_model_replaces_the_one_in_use_if_it_is_better(of_incumbent: int, *, passed: bool) -> None:
-    """One that knew a tenth of the questions is replaced; one that knows them all is not."""
-    examples = _long_ones_help(wrong=0.3, questions=200)
-    known = frozenset(f"q{number}" for number in range(of_incumbent))
-    fitted = fit(examples.of(known, inside=True))
-    model = LearnedModel(
-        version=1, reward=fitted.reward, by_item=fitted.by_item, stack=fitted.shared, passed=frozenset(Combination)
-    )
-    outcome = trial(examples, Incumbent(model, datetime(2026, 1, 1, tzinfo=UTC)), share=0.6)[Combination.LOGIT_STACK]
-    assert outcome.passed is passed
-    assert passed or outcome.reason == "it is not better than the model in use on held-out questions"

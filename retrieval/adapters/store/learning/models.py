@@ -21,7 +21,7 @@ KEPT = 10
 """The published versions that can be used again; older ones keep only their definition."""
 
 _DEFINITION = Compiled("""
-    SELECT m.definition, m.statistics_at FROM learned_models AS m
+    SELECT m.definition FROM learned_models AS m
     WHERE m.collection_id = %(collection_id)s AND m.version = %(version)s
 """)
 _LATEST = Compiled("""
@@ -139,10 +139,10 @@ class RewardedQueries:
 
 async def read_definition(
     database: Database, tenant_id: int, collection_id: int, version: int
-) -> tuple[Mapping[str, Any], datetime] | None:
-    """The definition of a version, and the time at which its events were read; None: there is no such version."""
+) -> Mapping[str, Any] | None:
+    """The definition of a version; None: there is no such version."""
     rows = await database.read(tenant_id, _DEFINITION.bind(collection_id=collection_id, version=version))
-    return (rows[0][0], rows[0][1]) if rows else None
+    return rows[0][0] if rows else None
 
 
 async def definition_within(connection: Connection, collection_id: int, version: int) -> Mapping[str, Any] | None:

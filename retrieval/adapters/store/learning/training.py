@@ -42,7 +42,7 @@ _NEW = Compiled("""
     ) AS counted
 """)
 _VERDICTS = Compiled("""
-    SELECT f.item_id, f.retrieval_id, f.contexts, f.reward, f.weight, f.occurred_at, f.received_at
+    SELECT f.item_id, f.retrieval_id, f.contexts, f.reward, f.weight, f.occurred_at
     FROM feedback AS f
     WHERE f.collection_id = %(collection_id)s AND f.superseded_at IS NULL AND f.weight > 0
         AND f.received_at <= %(until)s
@@ -80,7 +80,6 @@ class CountedVerdict(NamedTuple):
     reward: float
     weight: float
     occurred_at: datetime
-    received_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
