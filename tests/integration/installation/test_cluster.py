@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.cluster import distribute, rebalance
 from retrieval.adapters.store.installation.examination.installation import connected
 from retrieval.adapters.store.installation.examination.table_state import TableState, read_indexes, read_tables
+from retrieval.adapters.store.installed_sql import Names, installed_sql
 from retrieval.adapters.store.items.collection_facts import read_facts
 from retrieval.adapters.store.search.indexes import collection_indexes, hnsw_indexes
 from retrieval.domain.errors import UnsupportedDatabaseError
@@ -27,6 +32,7 @@ on_a_cluster = pytest.mark.skipif(
     cluster_url() is None,
     reason=f"NOTHING OF A CLUSTER IS TESTED: set {VARIABLE} to a superuser's URL of a coordinator",
 )
+NewDatabase = Callable[..., str]
 COLLECTIONS = 6
 """With several shards on each node, some lie apart."""
 
@@ -47,6 +53,35 @@ async def fill(platform: Platform) -> None:
         await collection.add(
             [{"_id": f"i-{place}", "text": f"thing {place} of {number}", "parity": place % 2} for place in range(20)]
         )
+
+
+def test_two_databases_of_a_server_are_made_nodes_at_once(new_database: NewDatabase, server_url: str) -> None:
+    """Their roles are the server's, so that one waits for the other."""
+    names = Names(f"twice_{uuid.uuid4().hex[:12]}")
+    statement = installed_sql("cluster/roles", names).encode()
+    roles = sorted((names.app_role, names.definer_role, names.analyst_role))
+    urls = [new_database(empty=True) for _ in range(2)]
+    both = threading.Barrier(2)
+
+    def make_node(url: str) -> None:
+        with opened(url) as connection:
+            both.wait(20)
+            for _ in range(50):
+                connection.execute(statement)
+
+    with opened(server_url) as server:
+        try:
+            with ThreadPoolExecutor(2) as threads:
+                list(threads.map(make_node, urls))
+            query = "SELECT rolname FROM pg_roles WHERE rolcanlogin AND starts_with(rolname, %s) ORDER BY 1"
+            found = [str(role) for (role,) in server.execute(query, (names.schema,)).fetchall()]
+            assert found == roles
+        finally:
+            for url in urls:
+                with opened(url) as connection:
+                    connection.execute(f"DROP SCHEMA IF EXISTS {names.schema}".encode())
+            for role in roles:
+                server.execute(f"DROP ROLE IF EXISTS {role}".encode())
 
 
 @on_a_cluster
