@@ -136,6 +136,29 @@ async def test_a_node_hides_the_rows_of_other_tenants(platform: Platform, settin
 
 
 @on_a_cluster
+async def test_a_phrase_is_found_among_items_that_the_statistics_of_a_node_do_not_know(platform: Platform) -> None:
+    """Each candidate is looked up by its key: compared with every item of its collection, these take 20 seconds."""
+    shard = sql.SQL("SELECT get_shard_id_for_distribution_column({}, %s)").format(sql.Literal(f"{SCHEMA}.items"))
+    texts = [{"_id": f"i-{place}", "text": f"a timeout {place} of the connection"} for place in range(1000)]
+    known: set[int] = set()
+    for number in range(100):  # until two collections are in the same shard
+        collection = await platform.collection(f"c{number}")
+        async with platform.database.maintenance() as connection:
+            cursor = await connection.execute(shard, ((await collection.refresh()).collection_id,))
+            [place] = await cursor.fetchone() or (0,)
+        if place in known:
+            break
+        known.add(place)
+        await collection.add(texts)
+    async with platform.database.maintenance() as connection:
+        await connection.execute(f"ANALYZE {SCHEMA}.items, {SCHEMA}.item_terms".encode())
+    await collection.add([*texts, {"_id": "found", "text": "a connection timeout"}])
+    async with asyncio.timeout(10):
+        hits = await collection.search('"connection timeout"', legs=["lexical"])
+    assert [hit.item_id for hit in hits] == ["found"]
+
+
+@on_a_cluster
 async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: Platform) -> None:
     """A search's index, the statistics of a collection and the doctor report the same sizes."""
     names = platform.database.names
