@@ -22,8 +22,15 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.schema import upgrade
 from tests.support import cluster
-from tests.support.cluster import cluster_url, database_on_nodes
-from tests.support.database import SCHEMA, Source, running_server, source, temporary_database
+from tests.support.cluster import cluster_url
+from tests.support.database import (
+    SCHEMA,
+    Source,
+    database_with_schema,
+    running_server,
+    source,
+    temporary_database,
+)
 
 EXAMPLES = os.environ.get("RETRIEVAL_TEST_EXAMPLES")
 """The number of examples of each property test in a long run, new ones each time; otherwise 25, always the same."""
@@ -125,12 +132,7 @@ def template(server_url: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def database_url(server_url: str, template: str) -> Iterator[str]:
     """A superuser's URL of this process's database, whose schema is set up."""
-    name = f"{template}_shared"
-    with (
-        temporary_database(server_url, name, template)
-        if cluster_url() is None
-        else database_on_nodes(server_url, name, SCHEMA)
-    ) as url:
+    with database_with_schema(server_url, f"{template}_shared", template) as url:
         yield url
 
 
@@ -146,9 +148,9 @@ def new_database(server_url: str, template: str) -> Iterator[NewDatabase]:
         def make(*, empty: bool = False) -> str:
             name = f"retrieval_test_{uuid.uuid4().hex[:12]}_{next(numbers)}"
             # An empty one is a database of the coordinator, outside of the cluster.
-            if cluster_url() is not None and not empty:
-                return stack.enter_context(database_on_nodes(server_url, name, SCHEMA))
-            return stack.enter_context(temporary_database(server_url, name, "template0" if empty else template))
+            if empty:
+                return stack.enter_context(temporary_database(server_url, name))
+            return stack.enter_context(database_with_schema(server_url, name, template))
 
         yield make
 

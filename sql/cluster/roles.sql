@@ -4,6 +4,8 @@ DO $roles$
 DECLARE
     wanted name;
 BEGIN
+    -- Roles belong to the whole server: two databases that are distributed at once would change the same roles.
+    LOCK TABLE pg_authid IN SHARE ROW EXCLUSIVE MODE;
     FOREACH wanted IN ARRAY ARRAY[@app_literal@, @definer_literal@, @analyst_literal@]::name[] LOOP
         IF NOT EXISTS (SELECT FROM pg_roles AS r WHERE r.rolname = wanted) THEN
             EXECUTE format('CREATE ROLE %I', wanted);

@@ -34,9 +34,13 @@ class Away:
                 self._allow(admin, "true")
 
     def connections(self) -> int:
-        """The number of connections to it."""
+        """The number of clients' connections to it; the nodes of a cluster have others to each other."""
+        query = (
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND backend_type = 'client backend' "
+            "AND NOT starts_with(application_name, 'citus_internal')"
+        )
         with opened(self.server_url) as admin:
-            row = admin.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = %s", (self.database,)).fetchone()
+            row = admin.execute(query, (self.database,)).fetchone()
             return int(row[0]) if row else 0
 
     def _allow(self, admin: psycopg.Connection[Any], allowed: str) -> None:

@@ -56,11 +56,12 @@ def database_on_nodes(coordinator: str, name: str, schema: str) -> Iterator[str]
             with psycopg.connect(url, autocommit=True) as connection:
                 connection.execute("CREATE EXTENSION citus")
                 connection.execute("CREATE EXTENSION vector")
-        with psycopg.connect(urls[0], autocommit=True) as connection:
-            connection.execute("SELECT citus_set_coordinator_host(%s, %s)", (host, port))
-            for other in nodes[1:]:
-                connection.execute("SELECT citus_add_node(%s, %s)", other)
-        upgrade(urls[0], schema)
+        with _alone(coordinator):
+            with psycopg.connect(urls[0], autocommit=True) as connection:
+                connection.execute("SELECT citus_set_coordinator_host(%s, %s)", (host, port))
+                for other in nodes[1:]:
+                    connection.execute("SELECT citus_add_node(%s, %s)", other)
+            upgrade(urls[0], schema)
         distribute(urls[0], schema, shards=SHARDS)
         yield urls[0]
     finally:
@@ -69,6 +70,14 @@ def database_on_nodes(coordinator: str, name: str, schema: str) -> Iterator[str]
                 # A daemon of Citus that has just started outlives the five seconds that DROP DATABASE waits.
                 connection.execute(_END_SESSIONS, (name,))
                 connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextlib.contextmanager
+def _alone(coordinator: str) -> Iterator[None]:
+    """Hold a lock of the processes: Citus copies the roles to each new node, and fails if two do that at once."""
+    with psycopg.connect(coordinator, autocommit=True) as connection:
+        connection.execute("SELECT pg_advisory_lock(hashtextextended('nodes of the tests', 0))")
+        yield
 
 
 def _at(url: str, host: str, port: int, database: str | None = None) -> str:

@@ -27,7 +27,7 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.embedded.place import FileLock
 from retrieval.adapters.store.installation.embedded.server import start_embedded
-from tests.support.cluster import LOCK_WAITS
+from tests.support.cluster import LOCK_WAITS, cluster_url, database_on_nodes
 
 if TYPE_CHECKING:
     from testcontainers.community.postgres import PostgresContainer
@@ -165,6 +165,13 @@ def temporary_database(server: str, name: str, template: str = "template0") -> I
     finally:
         with psycopg.connect(server, autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+def database_with_schema(server: str, name: str, template: str) -> contextlib.AbstractContextManager[str]:
+    """The URL of a new database with the schema: a copy of the template, or distributed over a cluster."""
+    if cluster_url() is None:
+        return temporary_database(server, name, template)
+    return database_on_nodes(server, name, SCHEMA)
 
 
 async def act_as(connection: psycopg.AsyncConnection[Any], tenant_id: int | None, role: str = f"{SCHEMA}_app") -> None:

@@ -120,7 +120,11 @@ def server_findings(installation: Installation, status: SchemaStatus | None, whe
         yield from or_fine(check_revision(status), "schema", fine)
     fine = f"login {server.login!r} may do what is needed"
     yield from or_fine(check_login(server, where.names, is_embedded=where.is_embedded), "login", fine)
-    fine = "those of the installation can neither log in nor bypass row-level security"
+    fine = (
+        "those of the installation cannot bypass row-level security; nodes log in to each other as these roles"
+        if installation.is_distributed
+        else "those of the installation can neither log in nor bypass row-level security"
+    )
     yield from or_fine(check_roles(server), "roles", fine)
     fine = "they suit searches by vectors and words"
     yield from or_fine(check_settings(installation.settings, server.database_bytes), "settings", fine)
@@ -148,8 +152,8 @@ def storage_findings(
     fine = (
         f"row-level security is forced on all {several(sum(table.is_private for table in tables), 'table')} of tenants"
     )
-    is_distributed = "own_collections" in installation.functions
-    yield from or_fine(check_isolation(tables, where.names, is_distributed=is_distributed), "isolation", fine)
+    isolation = check_isolation(tables, where.names, is_distributed=installation.is_distributed)
+    yield from or_fine(isolation, "isolation", fine)
     owners = {hnsw_of(state): shlex.quote(state.stored.name) for state in collections}
     found = [*check_indexes(indexes, schema, owners), *check_missing(tables, indexes, where.expected_indexes)]
     fine = f"all {several(len(indexes), 'index', 'indexes')} are valid"

@@ -233,7 +233,7 @@ def _mapping(visit: Visit, batch: Upload, token: str) -> h.Node:
         h.input(type="hidden", name="upload", value=token),
         h.h3["Choose the column of each field. The other columns become attributes."],
         h.div(".cards", hx_post=visit.url("/data/preview"), hx_trigger="change", hx_include="#mapping",
-              hx_target="#preview")[
+              hx_target="#preview", hx_sync="this:replace")[
             (_field(names_of_field[0], names_of_field, names) for names_of_field in FIELD_NAMES.values())
         ],
         h.div("#preview")[_preview(batch, {})],

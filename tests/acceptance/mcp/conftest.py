@@ -25,7 +25,7 @@ from retrieval.surfaces.mcp.running import ServerPlace, run_http
 from retrieval.surfaces.mcp.server import Offer
 from tests.acceptance.conftest import SECONDS, Program
 from tests.support.away import Away
-from tests.support.database import SCHEMA, temporary_database
+from tests.support.database import SCHEMA, database_with_schema
 
 TENANT = "agents"
 
@@ -33,7 +33,7 @@ TENANT = "agents"
 @pytest.fixture(scope="module")
 def url(server_url: str, template: str) -> Iterator[str]:
     """The URL of a database of this module's own, whose schema is set up."""
-    with temporary_database(server_url, f"{template}_{uuid.uuid4().hex[:8]}", template) as database:
+    with database_with_schema(server_url, f"{template}_{uuid.uuid4().hex[:8]}", template) as database:
         yield database
 
 

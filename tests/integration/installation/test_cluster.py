@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -16,6 +20,7 @@ from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.cluster import distribute, rebalance
 from retrieval.adapters.store.installation.examination.installation import connected
 from retrieval.adapters.store.installation.examination.table_state import TableState, read_indexes, read_tables
+from retrieval.adapters.store.installed_sql import Names, installed_sql
 from retrieval.adapters.store.items.collection_facts import read_facts
 from retrieval.adapters.store.search.indexes import collection_indexes, hnsw_indexes
 from retrieval.domain.errors import UnsupportedDatabaseError
@@ -27,6 +32,7 @@ on_a_cluster = pytest.mark.skipif(
     cluster_url() is None,
     reason=f"NOTHING OF A CLUSTER IS TESTED: set {VARIABLE} to a superuser's URL of a coordinator",
 )
+NewDatabase = Callable[..., str]
 COLLECTIONS = 6
 """With several shards on each node, some lie apart."""
 
@@ -47,6 +53,35 @@ async def fill(platform: Platform) -> None:
         await collection.add(
             [{"_id": f"i-{place}", "text": f"thing {place} of {number}", "parity": place % 2} for place in range(20)]
         )
+
+
+def test_two_databases_of_a_server_are_made_nodes_at_once(new_database: NewDatabase, server_url: str) -> None:
+    """Their roles are the server's, so that one waits for the other."""
+    names = Names(f"twice_{uuid.uuid4().hex[:12]}")
+    statement = installed_sql("cluster/roles", names).encode()
+    roles = sorted((names.app_role, names.definer_role, names.analyst_role))
+    urls = [new_database(empty=True) for _ in range(2)]
+    both = threading.Barrier(2)
+
+    def make_node(url: str) -> None:
+        with opened(url) as connection:
+            both.wait(20)
+            for _ in range(50):
+                connection.execute(statement)
+
+    with opened(server_url) as server:
+        try:
+            with ThreadPoolExecutor(2) as threads:
+                list(threads.map(make_node, urls))
+            query = "SELECT rolname FROM pg_roles WHERE rolcanlogin AND starts_with(rolname, %s) ORDER BY 1"
+            found = [str(role) for (role,) in server.execute(query, (names.schema,)).fetchall()]
+            assert found == roles
+        finally:
+            for url in urls:
+                with opened(url) as connection:
+                    connection.execute(f"DROP SCHEMA IF EXISTS {names.schema}".encode())
+            for role in roles:
+                server.execute(f"DROP ROLE IF EXISTS {role}".encode())
 
 
 @on_a_cluster
@@ -101,6 +136,29 @@ async def test_a_node_hides_the_rows_of_other_tenants(platform: Platform, settin
 
 
 @on_a_cluster
+async def test_a_phrase_is_found_among_items_that_the_statistics_of_a_node_do_not_know(platform: Platform) -> None:
+    """Each candidate is looked up by its key: compared with every item of its collection, these take 20 seconds."""
+    shard = sql.SQL("SELECT get_shard_id_for_distribution_column({}, %s)").format(sql.Literal(f"{SCHEMA}.items"))
+    texts = [{"_id": f"i-{place}", "text": f"a timeout {place} of the connection"} for place in range(1000)]
+    known: set[int] = set()
+    for number in range(100):  # until two collections are in the same shard
+        collection = await platform.collection(f"c{number}")
+        async with platform.database.maintenance() as connection:
+            cursor = await connection.execute(shard, ((await collection.refresh()).collection_id,))
+            [place] = await cursor.fetchone() or (0,)
+        if place in known:
+            break
+        known.add(place)
+        await collection.add(texts)
+    async with platform.database.maintenance() as connection:
+        await connection.execute(f"ANALYZE {SCHEMA}.items, {SCHEMA}.item_terms".encode())
+    await collection.add([*texts, {"_id": "found", "text": "a connection timeout"}])
+    async with asyncio.timeout(10):
+        hits = await collection.search('"connection timeout"', legs=["lexical"])
+    assert [hit.item_id for hit in hits] == ["found"]
+
+
+@on_a_cluster
 async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: Platform) -> None:
     """A search's index, the statistics of a collection and the doctor report the same sizes."""
     names = platform.database.names
@@ -131,7 +189,7 @@ async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: 
 
 
 @on_a_cluster
-async def test_the_doctor_counts_the_rows_of_all_nodes(platform: Platform) -> None:
+async def test_the_doctor_counts_the_rows_of_all_nodes(new_database: NewDatabase, settings: Settings) -> None:
     """Removed rows do not count; small tables, of which each node has a whole copy, count once."""
 
     async def counted() -> dict[str, TableState]:
@@ -139,21 +197,22 @@ async def test_the_doctor_counts_the_rows_of_all_nodes(platform: Platform) -> No
             tables = await read_tables(connection, platform.database.names, is_distributed=True)
         return {table.name: table for table in tables}
 
-    async with platform.database.maintenance() as connection:
-        await connection.execute(f"ANALYZE {SCHEMA}.items, {SCHEMA}.collections".encode())
-    before = await counted()
-    await fill(platform)
-    for number in range(COLLECTIONS):
-        await (await platform.collection(f"c{number}")).delete(["i-1", "i-2", "i-3"])
+    def live(tables: Mapping[str, TableState]) -> dict[str, int]:
+        return {name: tables[name].live for name in ("items", "collections")}
 
-    def grown(table: str) -> int:
-        return after[table].live - before[table].live
-
-    async with asyncio.timeout(20):  # a node tells what it has counted a moment later
-        while (after := await counted()) and grown("items") != 17 * COLLECTIONS:
-            pass
-    assert grown("collections") == COLLECTIONS
-    assert None not in (after["items"].analyzed_at, after["collections"].analyzed_at)
+    # In a database of its own, without autovacuum: what is counted exactly, and told by a session afterwards, counts
+    # twice until the next time.
+    async with connect(new_database(), settings=settings, embedder=HashingEmbedder()) as platform:
+        async with platform.database.maintenance() as connection:
+            await connection.execute(f"ALTER TABLE {SCHEMA}.items SET (autovacuum_enabled = false)".encode())
+            await connection.execute(f"ANALYZE {SCHEMA}.items, {SCHEMA}.collections".encode())
+        await fill(platform)
+        for number in range(COLLECTIONS):
+            await (await platform.collection(f"c{number}")).delete(["i-1", "i-2", "i-3"])
+        async with asyncio.timeout(20):  # a node tells what it has counted a moment later
+            while (after := await counted()) and live(after) != {"items": 17 * COLLECTIONS, "collections": COLLECTIONS}:
+                pass
+        assert None not in (after["items"].analyzed_at, after["collections"].analyzed_at)
 
 
 @on_a_cluster

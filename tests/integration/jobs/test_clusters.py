@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import numpy as np
 
 from retrieval import Collection, EmbeddingSpace, Platform
+from retrieval.adapters.store.learning.clusters import assign_clusters
 from retrieval.adapters.store.learning.training import read_item_clusters
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.jobs.learning import are_clusters_needed, find_clusters
 from retrieval.learning.clusters import LEAST_ITEMS
+from tests.support.database import until_somebody_waits
 from tests.support.jobs import target_of
 
 SPACE = EmbeddingSpace(provider="test", model="clusters", dimensions=8)
@@ -95,3 +99,19 @@ async def test_learning_notes_that_another_process_computes_clusters(platform: P
     async with platform.database.only_one(f"job clusters {stored.collection_id}") as alone:
         assert alone
         assert (await collection.learn())["clusters"] == 8
+
+
+async def test_an_item_that_is_being_removed_gets_no_cluster(platform: Platform) -> None:
+    """The others get theirs; a cluster of the removed item would violate its foreign key, and the job would fail."""
+    collection = await _fill(platform)
+    number = (await collection.refresh()).collection_id
+    where = platform.database, platform.tenant_id, number
+    await assign_clusters(*where, {"i1": 4, "i2": 4})
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        values = {"collection_id": number}
+        await connection.execute("DELETE FROM items WHERE collection_id = %(collection_id)s AND item_id = 'i0'", values)
+        assigning = asyncio.create_task(assign_clusters(*where, {"i0": 1, "i1": 4, "i2": 3, "i3": 2}))
+        await until_somebody_waits(platform)
+    await assigning
+    known = await read_item_clusters(*where, ["i0", "i1", "i2", "i3"])
+    assert known == {"i1": 4, "i2": 3, "i3": 2}

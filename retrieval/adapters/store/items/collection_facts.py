@@ -17,7 +17,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import any_matching
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
-from retrieval.adapters.store.search.vectors import StoredSpace, for_table
+from retrieval.adapters.store.search.vectors import JOINS_ALL, StoredSpace, for_table
 from retrieval.adapters.store.tables import embeddings_table, item_tags, items
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.search.filters import Field, Filter
@@ -30,7 +30,7 @@ _PENDING = """
 
 
 def pending_statements(collections: Iterable[StoredCollection]) -> list[Compiled]:
-    """The statements that count items without their vector; none for collections without a space."""
+    """The statements that count items without their vector, by ``JOINS_ALL``; none for collections without a space."""
     ids: dict[StoredSpace, list[int]] = {}
     for collection in collections:
         if collection.space is not None:
@@ -50,7 +50,7 @@ async def count_pending_each(
 ) -> Mapping[int, int]:
     """Count the items that wait for their vector, by collection number, in one round trip; zeros are left out."""
     statements = pending_statements(collections)
-    return pending_by_id(await database.read_each(tenant_id, statements)) if statements else {}
+    return pending_by_id(await database.read_each(tenant_id, statements, JOINS_ALL)) if statements else {}
 
 
 _COUNT_VECTORS = "SELECT count(*) FROM {table} AS known WHERE known.collection_id = %(collection_id)s"
@@ -73,7 +73,8 @@ async def value_counts(
         is_its = sa.and_(vectors.c.collection_id == _owner(collection), vectors.c.item_id == rows_.c.item_id)
         statement = statement.add_columns(sa.func.count(vectors.c.item_id)).outerjoin_from(rows_, vectors, is_its)
     statement = statement.group_by(value).order_by(number.desc(), value)
-    rows = await database.read(tenant_id, compiled(statement))
+    # The few items of a filter are looked up by nested loops.
+    rows = await database.read(tenant_id, compiled(statement), JOINS_ALL if filter_ is None else {})
     return [ValueCount(value=row[0], items=row[1], vectors=row[2]) for row in rows]
 
 
@@ -218,10 +219,10 @@ async def read_facts(
     )
     indexes_of = Compiled(text)
     several = [statement.bind(ids=ids) for statement in (indexes_of, _RUNS, _RECALL, _LOSSES, _CHOSEN)]
-    statements = [_WEIGHTS.bind(ids=ids, drift=drift), *several, *pending_statements(collections)]
-    weights, indexes, runs, recall, losses, chosen, *pending = await database.read_each(tenant_id, statements)
+    statements = [_WEIGHTS.bind(ids=ids, drift=drift), *several]
+    weights, indexes, runs, recall, losses, chosen = await database.read_each(tenant_id, statements)
     return CollectionFacts(
-        pending=pending_by_id(pending),
+        pending=await count_pending_each(database, tenant_id, collections),
         weights_off=frozenset(row[0] for row in weights),
         indexes=_group(indexes, lambda row: IndexStatus(name=row[0], valid=row[1], bytes=row[2], rows=row[3])),
         runs=_group(runs, lambda row: JobRun(**dict(zip(_RUN, row, strict=True)))),

@@ -50,9 +50,12 @@ _ASSIGN = Compiled("""
     SELECT i.collection_id, i.item_id, entry.cluster
     FROM unnest(%(item_ids)s::text[], %(clusters)s::integer[]) AS entry (item_id, cluster)
     JOIN items AS i ON i.collection_id = %(collection_id)s AND i.item_id = entry.item_id
+    LEFT JOIN item_clusters AS present ON present.collection_id = %(collection_id)s AND present.item_id = i.item_id
+    WHERE present.cluster IS DISTINCT FROM entry.cluster
     ORDER BY i.item_id
+    -- Waits for who removes an item, and leaves the item out: its cluster would refer to nothing.
+    FOR KEY SHARE OF i
     ON CONFLICT (collection_id, item_id) DO UPDATE SET cluster = excluded.cluster
-    WHERE known.cluster <> excluded.cluster
 """)
 
 

@@ -53,6 +53,12 @@ _WAITING = """
 """
 """The items that wait for their vector in a space's table; statements add conditions (``for_table``)."""
 
+JOINS_ALL: Mapping[str, str] = {"enable_nestloop": "off"}
+"""The settings of a statement that joins all rows of a collection with others of it.
+
+The planner estimates one row for a collection that its statistics do not know yet, and would compare each with each.
+"""
+
 _PENDING = """
     SELECT item.item_id, item.title, item.body {waiting}
         AND item.collection_id = %(collection_id)s AND item.item_id > %(after)s
@@ -125,7 +131,7 @@ async def pending_among(
 async def count_pending(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> int:
     """Count the items that wait for their vector."""
     statement = Compiled(for_table(_COUNT_PENDING, space.table_name).as_string(), {"collection_id": collection_id})
-    return int((await database.read(tenant_id, statement))[0][0])
+    return int((await database.read(tenant_id, statement, JOINS_ALL))[0][0])
 
 
 async def sample_vectors(

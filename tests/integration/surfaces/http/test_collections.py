@@ -171,4 +171,4 @@ async def test_listing_all_collections_takes_as_many_statements_as_one(
     with monkeypatch.context() as patched:
         patched.setattr(Database, "read_each", counted)
         assert [await cost(path) for path in paths] == before
-    assert before == [[1, 1], [1, 7]]
+    assert before == [[1, 1], [1, 6, 1]]

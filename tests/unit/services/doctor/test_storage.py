@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from retrieval.adapters.store.installation.examination.installation import Installation
 from retrieval.domain.diagnosis import Severity
+from retrieval.services.doctor.diagnose import DoctorContext, server_findings
 from retrieval.services.doctor.storage import (
     ExpectedIndex,
     check_indexes,
@@ -16,7 +18,7 @@ from retrieval.services.doctor.storage import (
     check_roles,
     check_tables,
 )
-from tests.support.facts import NAMES, hnsw, index, server, table
+from tests.support.facts import NAMES, NOW, hnsw, index, server, table
 
 SETTINGS = {"autovacuum_vacuum_threshold": 50.0, "autovacuum_vacuum_scale_factor": 0.2}
 OWNERS = {"embeddings_4_7_hnsw": "tickets"}
@@ -116,6 +118,22 @@ def test_a_role_that_may_log_in_is_an_error() -> None:
     (finding,) = check_roles(server(unsafe_roles=("retrieval_app",)))
     assert finding.severity is Severity.ERROR
     assert finding.mend == 'ALTER ROLE "retrieval_app" NOLOGIN NOSUPERUSER NOBYPASSRLS;'
+
+
+@pytest.mark.parametrize(
+    ("functions", "expected"), [((), "can neither log in nor"), (("own_collections",), "nodes log in to each other")]
+)
+def test_roles_that_may_log_in_on_a_cluster_are_not_said_to_be_unable_to(
+    functions: tuple[str, ...], expected: str
+) -> None:
+    """There the nodes log in to each other as the acting role."""
+    installation = Installation(
+        server=server(), settings={}, tables=(), indexes=(), holdups=(), queue=None, functions=frozenset(functions)
+    )
+    where = DoctorContext(names=NAMES, pool_size=8, is_embedded=False, now=NOW)
+    (roles,) = [finding for finding in server_findings(installation, None, where) if finding.check == "roles"]
+    assert roles.severity is Severity.OK
+    assert expected in roles.found
 
 
 def test_a_table_of_tenants_without_forced_security_is_an_error() -> None:

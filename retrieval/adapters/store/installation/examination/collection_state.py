@@ -13,6 +13,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.checks import STORED_REVISION
 from retrieval.adapters.store.items.collection_facts import pending_by_id, pending_statements
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.vectors import JOINS_ALL
 
 LOSS_DAYS = 7
 """The days for which unrecorded searches are reported."""
@@ -96,7 +97,7 @@ _FAILED = Compiled("""
 async def read_tenant(
     database: Database, tenant_id: int | None, collections: Sequence[StoredCollection], *, drift: float
 ) -> TenantState:
-    """Read the state of these collections of the tenant, in one round trip.
+    """Read the state of these collections of the tenant, in two round trips.
 
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
@@ -108,12 +109,10 @@ async def read_tenant(
         _RECALL.bind(ids=ids),
         _LOST.bind(ids=ids, days=LOSS_DAYS),
         _FAILED.bind(ids=ids),
-        _WITHOUT_WORDS.bind(ids=ids),
-        *pending_statements(collections),
     ]
-    revision, months, weights, recall, lost, failed, wordless, *pending = await database.read_each(
-        tenant_id, statements
-    )
+    revision, months, weights, recall, lost, failed = await database.read_each(tenant_id, statements)
+    statements = [_WITHOUT_WORDS.bind(ids=ids), *pending_statements(collections)]
+    wordless, *pending = await database.read_each(tenant_id, statements, JOINS_ALL)
     off, pending_items, without_words = {row[0] for row in weights}, pending_by_id(pending), pending_by_id([wordless])
     recalls = {row[0]: RecallState(recall=float(row[1]), samples=row[2], measured_at=row[3]) for row in recall}
     losses, failures = _by_collection(lost), _by_collection(failed)

@@ -300,6 +300,15 @@ class Installation:
     has_queue: bool = True
     """Whether the queue's schema and tables exist."""
 
+    @property
+    def is_distributed(self) -> bool:
+        """Whether it is on a cluster."""
+        return _is_distributed(self.functions)
+
+
+def _is_distributed(functions: frozenset[str]) -> bool:
+    return "own_collections" in functions
+
 
 async def read_installation(connection: _Connection, names: Names, *, stalled_seconds: float) -> Installation:
     """Read all facts, in eight statements on one connection outside any transaction.
@@ -309,7 +318,7 @@ async def read_installation(connection: _Connection, names: Names, *, stalled_se
     holdups = await _if_permitted(read_holdups(connection))
     server = await read_server(connection, names)
     functions = await read_functions(connection, names)
-    is_distributed = "own_collections" in functions
+    is_distributed = _is_distributed(functions)
     return Installation(
         server=server,
         settings=await read_settings(connection),
