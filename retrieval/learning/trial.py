@@ -32,14 +32,11 @@ FOLDS = 5
 LEAST_QUESTIONS = 50
 """The fewest questions with a verdict that a trial needs."""
 
-ONE_SIDED_995 = 2.58
-"""The standard errors of a one-sided bound of 99.5 %, strict because every fit has a trial, and each may err."""
+ONE_SIDED_975, ONE_SIDED_995 = 1.96, 2.58
+"""The standard errors of one-sided bounds, strict because every fit has a trial, and each may err.
 
-LEAST_ERROR = 1e-12
-"""The least standard error, so that equal differences can be divided by it."""
-
-BETTER = "better than by relevance alone on held-out log-loss and off-policy value"
-NOT_BETTER = "held-out log-loss and off-policy value are not surely better than by relevance alone"
+The rewards of single items need the stronger evidence: they also raise items that were never shown for such a question,
+which no trial can evaluate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,48 +78,15 @@ class _Tally:
     gains: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """Discounted unexpected reward in the candidate's order minus that in the other order."""
 
-    def tests(self) -> _Tests:
-        """The results of the two tests, and of both together."""
-        losses, gains = (_means(differences) for differences in (self.losses, self.gains))
-        return _Tests(_Test(losses), _Test(gains), _Test(losses / _error(losses) + gains / _error(gains)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Test:
-    differences: Floats
-    """The mean of each question, shape (questions,)."""
-
-    @property
-    def mean(self) -> float:
-        """The mean over questions."""
-        return float(np.mean(self.differences))
-
-    def bound(self, errors: float) -> float:
-        """The lower bound of the mean, ``errors`` standard errors below."""
-        return self.mean - errors * _error(self.differences)
-
-
-class _Tests(NamedTuple):
-    loss: _Test
-    gain: _Test
-    together: _Test
-    """The sum of both, each in its standard errors."""
-
-    def are_won(self, errors: float) -> bool:
-        """True if both means are so many standard errors above 0."""
-        return min(self.loss.bound(errors), self.gain.bound(errors)) > 0
-
 
 def trial(examples: Examples, *, share: float, seed: int = 1) -> dict[Combination, TrialOutcome]:
     """Fit on four fifths of the questions and evaluate on the rest, five times; returns each combination's outcome.
 
-    Two tests compare a candidate with the ranking by relevance alone: the log-loss of the expected verdicts, and the
-    value of the order. For the value, the shown items are ranked again, and a verdict counts (1 / log2(1 + new rank) -
-    1 / log2(1 + old rank)) × (reward - the reward expected from relevance and old rank). Without that expectation as a
-    control variate, attention and relevance would decide, not the items that are better than expected. A combination
-    passes if both are better on average, and the 99.5 % lower bound of their sum, each in its standard errors, is above
-    0 (Stouffer). The rewards of single items are added if both tests are won by 99.5 %: these rewards also raise items
-    that were never shown for such a question, which no trial can evaluate. ``share``: of the learned reward in the sum.
+    A candidate is compared with the ranking by relevance alone. The shown items are ranked again, and a verdict counts
+    (1 / log2(1 + new rank) - 1 / log2(1 + old rank)) × (reward - the reward expected from relevance and old rank).
+    Without that expectation as a control variate, attention and relevance would decide, not the items that are better
+    than expected. A combination passes if the 97.5 % lower bounds over questions of both differences, this one and that
+    of log-loss, are above 0. ``share``: of the learned reward in the sum.
     """
     sums, shared, stacks, additions = _Tally(), _Tally(), _Tally(), _Tally()
     for questions in _folds(examples, seed):
@@ -229,36 +193,35 @@ def _discounts(scores: Floats) -> Floats:
 def _stack_outcome(shared: _Tally, stacks: _Tally, additions: _Tally) -> TrialOutcome:
     """The outcome of the whole stack if the signals of single items reliably improve it; else of the shared stack."""
     whole = _outcome(stacks)
-    if whole.passed and additions.tests().are_won(ONE_SIDED_995):
+    if whole.passed and _outcome(additions, ONE_SIDED_995).passed:
         return whole
     outcome = _outcome(shared)
     return replace(outcome, is_shared=outcome.passed)
 
 
-def _outcome(tally: _Tally) -> TrialOutcome:
-    questions = len(tally.gains)
-    if questions < LEAST_QUESTIONS:
-        reason = f"{questions} rated questions are too few to tell; {LEAST_QUESTIONS} are needed"
+def _outcome(tally: _Tally, errors: float = ONE_SIDED_975) -> TrialOutcome:
+    if len(tally.gains) < LEAST_QUESTIONS:
+        reason = f"{len(tally.gains)} rated questions are too few to tell; {LEAST_QUESTIONS} are needed"
         return TrialOutcome(passed=False, reason=reason)
-    tests = tally.tests()
+    (loss, loss_bound), (gain, gain_bound) = _mean_and_bound(tally.losses, errors), _mean_and_bound(tally.gains, errors)
     metrics = {
-        "questions": float(questions),
-        "log_loss_less": tests.loss.mean,
-        "log_loss_less_at_least": tests.loss.bound(ONE_SIDED_995),
-        "value_more": tests.gain.mean,
-        "value_more_at_least": tests.gain.bound(ONE_SIDED_995),
-        "together_at_least": tests.together.bound(ONE_SIDED_995),
+        "questions": float(len(tally.gains)),
+        "log_loss_less": loss,
+        "log_loss_less_at_least": loss_bound,
+        "value_more": gain,
+        "value_more_at_least": gain_bound,
     }
-    if not tests.are_won(0.0) or tests.together.bound(ONE_SIDED_995) <= 0:
-        return TrialOutcome(passed=False, reason=NOT_BETTER, metrics=metrics)
-    return TrialOutcome(passed=True, reason=BETTER, metrics=metrics)
+    worse = "held-out log-loss is" if loss_bound <= 0 else "the off-policy value is" if gain_bound <= 0 else None
+    if worse is not None:
+        reason = f"{worse} not surely better than by relevance alone"
+        return TrialOutcome(passed=False, reason=reason, metrics=metrics)
+    reason = "better than by relevance alone on held-out log-loss and off-policy value"
+    return TrialOutcome(passed=True, reason=reason, metrics=metrics)
 
 
-def _means(differences: Mapping[str, Sequence[float]]) -> Floats:
-    """The mean of each question, shape (questions,)."""
-    return np.array([np.mean(of_question) for of_question in differences.values()])
-
-
-def _error(differences: Floats) -> float:
-    """The standard error of the mean, above 0."""
-    return max(float(np.std(differences, ddof=1)) / math.sqrt(len(differences)), LEAST_ERROR)
+def _mean_and_bound(differences: Mapping[str, Sequence[float]], errors: float) -> tuple[float, float]:
+    """The mean over questions, and its lower bound, ``errors`` standard errors below."""
+    means = [float(np.mean(of_question)) for of_question in differences.values()]
+    mean = float(np.mean(means))
+    error = float(np.std(means, ddof=1)) / math.sqrt(len(means))
+    return mean, mean - errors * error

@@ -49,7 +49,6 @@ def test_learnable_rewards_pass_in_both_combinations() -> None:
         Combination.SUM: True, Combination.LOGIT_STACK: True,
     }  # fmt: skip
     assert all(outcome.metrics["value_more_at_least"] > 0 for outcome in outcomes.values())
-    assert all(outcome.metrics["together_at_least"] > 0 for outcome in outcomes.values())
 
 
 def test_random_rewards_pass_in_neither_combination() -> None:
@@ -94,9 +93,9 @@ def test_a_verdict_whose_question_is_not_known_is_in_no_fit_of_a_trial() -> None
         assert None not in {example.question for example in part.rated}
 
 
-def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 120, seed: int = 1) -> Examples:
+def _long_ones_help(*, looks: float = 0.0, wrong: float = 0.0, questions: int = 120) -> Examples:
     """Items that are shown once, of which long ones help. An item is rated with probability 1 / rank ** looks."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     octets = {f"i{number}": 200 if number % 2 else 2000 for number in range(questions * 10)}
     rated, slates = [], []
     for number in range(questions):
@@ -144,19 +143,3 @@ def test_a_model_passes_that_learned_from_what_was_looked_at() -> None:
 def test_a_model_passes_though_three_verdicts_of_ten_are_wrong() -> None:
     """They say less, and nothing else."""
     assert _stack_of(_long_ones_help(wrong=0.3)).passed
-
-
-def test_two_tests_are_won_together() -> None:
-    """The log-loss alone is not surely lower, but both together are better."""
-    outcome = _stack_of(_long_ones_help(looks=1.0, wrong=0.36, questions=100, seed=7))
-    assert outcome.passed
-    assert outcome.metrics["log_loss_less_at_least"] < 0 < outcome.metrics["log_loss_less"]
-    assert outcome.metrics["together_at_least"] > 0
-
-
-def test_two_means_above_zero_do_not_suffice() -> None:
-    """Both are better on average, which may be chance."""
-    outcome = _stack_of(_long_ones_help(looks=1.0, wrong=0.36, questions=100, seed=6))
-    assert not outcome.passed
-    assert min(outcome.metrics["log_loss_less"], outcome.metrics["value_more"]) > 0
-    assert outcome.metrics["together_at_least"] < 0
