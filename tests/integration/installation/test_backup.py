@@ -35,6 +35,7 @@ from retrieval.adapters.store.installation.embedded.cluster import Cluster, serv
 from retrieval.adapters.store.installation.embedded.place import server_account
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
+from retrieval.adapters.store.translate import server_name
 from retrieval.domain.errors import (
     ConflictError,
     EmbeddedServerError,
@@ -234,15 +235,14 @@ def test_two_backups_at_once_into_one_folder_keep_the_first(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second is refused like one that comes later, and leaves nothing."""
-    folder, counted = tmp_path / "backup", backup._row_counts
+    folder = tmp_path / "backup"
 
-    def count_after_the_other(connection: psycopg.Connection[Any], url: str) -> dict[str, int]:
-        if not folder.exists():
-            folder.mkdir()
-            (folder / "backup.json").write_text("the other's")
-        return counted(connection, url)
+    def name_after_the_other(url: str) -> str:
+        folder.mkdir(exist_ok=True)
+        (folder / "backup.json").write_text("the other's")
+        return server_name(url)
 
-    monkeypatch.setattr(backup, "_row_counts", count_after_the_other)
+    monkeypatch.setattr(backup, "server_name", name_after_the_other)
     with pytest.raises(ConflictError, match="is there already"):
         back_up(database_url, folder, NOW)
     assert list(tmp_path.iterdir()) == [folder]
@@ -382,7 +382,7 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
 def test_an_upgrade_interrupted_between_its_last_steps_is_reported(place: Path) -> None:
     """No empty database replaces the data that wait beside it."""
     (place / "data-17").mkdir()
-    with pytest.raises(EmbeddedServerError, match=r"holds data-17 and no data.*run `retrieval db upgrade-server` again"):
+    with pytest.raises(EmbeddedServerError, match=r"no data: .* run `retrieval db upgrade-server` again"):
         start_embedded(place)
     assert not (place / "data").exists()
 
