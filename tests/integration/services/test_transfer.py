@@ -389,8 +389,11 @@ async def test_an_export_replaces_no_file_that_another_has_written_meanwhile(
     await fill(platform)
     file = tmp_path / "docs.jsonl"
 
+    def meanwhile(_done: int, _total: int) -> None:
+        file.write_text("the other's")
+
     with pytest.raises(ConflictError, match="is there already; name a file"):
-        await platform.export_collection("docs", file, advance=lambda _done, _total: file.write_text("the other's"))
+        await platform.export_collection("docs", file, advance=meanwhile)
     assert file.read_text() == "the other's"
     assert files_in(tmp_path) == ["docs.jsonl"]
 
