@@ -165,7 +165,7 @@ class Reembedding(Serializable):
     started_at: datetime
     switched_at: datetime | None
     removes_at: datetime | None
-    """The time when the vectors of the former space are removed; None: not switched."""
+    """The time when the vectors of the former space are removed; None: not switched, or a worker removes them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,15 +266,10 @@ async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace
     place = _Place(workplace, target.tenant_id, collection.collection_id)
     place.needed_embedder(space)
     row = await find_reembedding(*place.where)
-    if row is not None and row.state is ReembeddingState.REMOVING:
+    if row is not None and row.state in _ENDED_BY:
+        call = f"retrieval reembed {shlex.quote(collection.name)} {_ENDED_BY[row.state]}"
         raise InvalidRequestError(
-            f"the last re-embedding of {collection.name!r} still removes vectors: run a worker, or "
-            f"retrieval reembed {collection.name} run; then begin again"
-        )
-    if row is not None and not row.state.is_over:
-        raise InvalidRequestError(
-            f"a re-embedding of {collection.name!r} is under way: let it end, or abort it "
-            f"(retrieval reembed {collection.name} shows its state)"
+            f"a re-embedding of {collection.name!r} is {row.state.value} still: let it end, or end it with: {call}"
         )
     return place, collection.space
 
@@ -288,7 +283,9 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None
     is_kept = row.state in _KEPT_STATES
     pending = await count_pending(*place.where, row.spare) if is_kept else 0
     without_text = await count_without_text(*place.where, row.former, row.target) if is_kept else 0
-    removes_at = None if row.switched_at is None else row.switched_at + timedelta(seconds=row.keep_seconds)
+    removes_at = None
+    if row.state is ReembeddingState.SWITCHED and row.switched_at is not None:
+        removes_at = row.switched_at + timedelta(seconds=row.keep_seconds)
     return Reembedding(
         collection=target.collection.name,
         former=row.former.space.name,
@@ -359,6 +356,12 @@ _CHANGES: Mapping[str, tuple[Sequence[ReembeddingState], Mapping[str, Any]]] = {
     "abort": (_BEFORE_SWITCH, _REMOVING),
     "finish": ((ReembeddingState.SWITCHED,), _REMOVING),
 }
+_ENDED_BY = {
+    **dict.fromkeys(_BEFORE_SWITCH, "abort"),
+    ReembeddingState.SWITCHED: "finish",
+    ReembeddingState.REMOVING: "run",
+}
+"""The action that ends a re-embedding, by its state, at once or after others."""
 ACTIONS = (*_CHANGES, "rollback")
 """The actions on a re-embedding that is under way."""
 

@@ -161,8 +161,7 @@ def _new_file(file: str) -> Iterator[IO[bytes]]:
         sys.stdout.flush()
         return
     path = Path(file)
-    if path.exists():
-        raise ConflictError(f"{file} is there already; name a file that is not")
+    _check_new(path)
     try:
         descriptor, place = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     except OSError as error:
@@ -174,11 +173,17 @@ def _new_file(file: str) -> Iterator[IO[bytes]]:
                     yield cast(IO[bytes], packed)
             else:
                 yield raw
+        _check_new(path)  # another export may have got that name meanwhile
         Path(place).rename(path)
     except OSError as error:
         raise InvalidRequestError(f"cannot write {file}: {error}; make room, or name a file elsewhere") from error
     finally:
         Path(place).unlink(missing_ok=True)
+
+
+def _check_new(path: Path) -> None:
+    if path.exists():
+        raise ConflictError(f"{path} is there already; name a file that is not")
 
 
 def _put(out: IO[bytes], lines: list[str]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from retrieval import Settings, connect
 from tests.acceptance.conftest import ROOT, Program, program_in
 from tests.support.markdown import blocks
 from tests.support.openai_server import SPEECHES, OpenAIServer
@@ -62,6 +63,22 @@ async def test_the_worked_example(program: Program) -> None:
         assert (await asyncio.to_thread(moving.json, "collections"))[0]["space"] == "openai-compatible/big (3072)"
         sent = [text for request in server.received for text in request.texts if "number" in text]
         assert len(sent) == len(set(sent)) == 60 + len(ASKED), "each text and each recorded question once"
+
+
+async def test_a_run_beside_another_says_so(program: Program, home: Path) -> None:
+    """It does nothing, and the state that it prints is the other's."""
+    async with OpenAIServer(speaks=SPEECHES["openai-compatible"], dimensions=8) as server:
+        space = f"openai-compatible:big@{server.url}"
+        moving = program.using(RETRIEVAL_EMBEDDER=space)
+        await asyncio.to_thread(moving.succeeds, "reembed", "tickets", "--to", space, "--background", "--yes")
+        async with connect(
+            settings=Settings(home=home, embedder="none", tenant=program.environment["RETRIEVAL_TENANT"])
+        ) as platform:
+            collection = await (await platform.collection("tickets", create=False)).refresh()
+            async with platform.database.only_one(f"job reembed {collection.collection_id}"):
+                beside = await asyncio.to_thread(moving, "reembed", "tickets", "run")
+    assert "another process re-embeds tickets already" in beside.stderr
+    assert "60 wait" in beside.stdout
 
 
 def test_impossible_actions_are_refused(program: Program) -> None:

@@ -43,6 +43,11 @@ def upgrade_as_from_17(home: str) -> None:
     upgrade_server(Path(home), find_package() / "pginstall" / "bin", NOW)
 
 
+def is_upgraded(home: Path) -> bool:
+    """Whether the new data are in the place of the former ones."""
+    return (home / "data-17").exists() and (home / "data").exists()
+
+
 @pytest.fixture
 def home() -> Iterator[Path]:
     """A home whose server is stopped and gone afterwards."""
@@ -71,11 +76,9 @@ async def test_an_upgrade_that_is_killed_loses_nothing(home: Path) -> None:
         child.join(chance.uniform(0, LONGEST_SECONDS))
         child.kill()
         child.join()
-        if (home / "data-17").exists():
+        if is_upgraded(home):
             break
-    if (home / "data-17").exists() and not (home / "data").exists():
-        (home / "data-17").rename(home / "data")  # as the error reports
-    if not (home / "data-17").exists():
+    if not is_upgraded(home):
         child = forking().Process(target=upgrade_as_from_17, args=(str(home),))
         child.start()
         child.join()

@@ -106,6 +106,11 @@ class ReplicaState:
     """The reason why searches pass it over; empty: they read from it."""
 
 
+def _fault_of(error: RetrievalError) -> str:
+    """The error's message, which names the primary's setting, for a replica's URL."""
+    return str(error).replace("RETRIEVAL_DATABASE_URL", "RETRIEVAL_READ_DATABASE_URLS")
+
+
 @dataclass(slots=True, eq=False)
 class _Replica:
     url: str
@@ -185,7 +190,7 @@ class Replicas:
             return
         for replica in self._replicas:
             if replica.database is database:
-                self._pass_over(replica, str(error))
+                self._pass_over(replica, _fault_of(error))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -253,7 +258,7 @@ class Replicas:
         except TimeoutError:
             fault = f"it did not answer within {ANSWER_SECONDS:g} seconds"
         except RetrievalError as error:
-            fault = str(error)
+            fault = _fault_of(error)
         if fault:
             self._pass_over(replica, fault)
             return

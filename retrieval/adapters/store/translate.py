@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from itertools import zip_longest
 from types import TracebackType
 
 import psycopg
@@ -80,9 +81,21 @@ def server_name(url: str) -> str:
         parts = psycopg.conninfo.conninfo_to_dict(url)
     except psycopg.Error:
         return "the configured server"
-    host = parts.get("host") or "the local socket"
-    port = f":{parts['port']}" if parts.get("port") else ""
-    return f"{host}{port}, database {parts.get('dbname') or parts.get('user') or 'default'!r}"
+    hosts, ports = (str(parts.get(name) or "").split(",") for name in ("host", "port"))
+    if len(ports) == 1:  # it counts for every host
+        ports *= len(hosts)
+    servers = [
+        f"{host or 'the local socket'}{port and f':{port}'}" for host, port in zip_longest(hosts, ports, fillvalue="")
+    ]
+    return f"{', '.join(servers)}, database {parts.get('dbname') or parts.get('user') or 'default'!r}"
+
+
+def _reason(message: str) -> str:
+    """The first line of the driver's message; if there are several hosts, the reason of each."""
+    if attempts := re.findall(r"^- host: '(.*?)', port: '?(.*?)'?, hostaddr: .*?: (.*)$", message, re.MULTILINE):
+        reasons = (f"{reason.rpartition(' failed: ')[2]} ({host}:{port})" for host, port, reason in attempts)
+        return ", ".join(dict.fromkeys(reasons))  # a host may have several addresses
+    return message.partition("\n")[0]
 
 
 def _refusal(message: str) -> str | None:
@@ -99,7 +112,7 @@ _FOR_A_STANDBY = (
 
 def translation(error: psycopg.Error, url: str) -> RetrievalError:
     """The platform's error for the driver's; the URL, which must be readable, names the server."""
-    first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    reason = _reason(str(error).strip()) or type(error).__name__
     match error:
         case TooManyRequests():
             return PoolExhaustedError(
@@ -112,24 +125,22 @@ def translation(error: psycopg.Error, url: str) -> RetrievalError:
                 "RETRIEVAL_POOL_TIMEOUT_SECONDS, or send fewer searches at once"
             )
         case pg.InsufficientPrivilege():
-            return MissingPrivilegeError(
-                f"the database refused: {first_line}; see docs/how-to/postgres.md for the grants"
-            )
+            return MissingPrivilegeError(f"the database refused: {reason}; see docs/how-to/postgres.md for the grants")
         case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn() | pg.InvalidSchemaName():
-            return SchemaRevisionError(f"the schema is not the one expected: {first_line}; run: retrieval db status")
+            return SchemaRevisionError(f"the schema is not the one expected: {reason}; run: retrieval db status")
         case pg.QueryCanceled() if (until := current_deadline()) is not None and until.is_over:
             return late()
         case pg.LockNotAvailable() | pg.QueryCanceled() | pg.DeadlockDetected() | pg.SerializationFailure():
-            return DatabaseBusyError(f"the database gave up waiting: {first_line}; try again when it is less busy")
+            return DatabaseBusyError(f"the database gave up waiting: {reason}; try again when it is less busy")
         case psycopg.OperationalError() if refusal := _refusal(str(error)):
             return DatabaseUnreachableError(
                 f"{server_name(url)} refused the login: {refusal}; check RETRIEVAL_DATABASE_URL"
             )
         case psycopg.OperationalError() if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
             return DatabaseUnreachableError(
-                f"cannot reach PostgreSQL at {server_name(url)}: {first_line}; "
+                f"cannot reach PostgreSQL at {server_name(url)}: {reason}; "
                 "check that it runs and that RETRIEVAL_DATABASE_URL is right"
             )
         case _:
             is_standby = isinstance(error, pg.ReadOnlySqlTransaction)
-            return DatabaseError(f"the database refused: {first_line}{_FOR_A_STANDBY if is_standby else ''}")
+            return DatabaseError(f"the database refused: {reason}{_FOR_A_STANDBY if is_standby else ''}")

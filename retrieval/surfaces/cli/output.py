@@ -94,6 +94,9 @@ def plain(text: str) -> str:
 _IDS = frozenset({"id", "item", "key", "name", "collection", "job", "superseded"})
 """The columns of ids."""
 
+_LONGEST_ID = 120
+"""The number of characters up to which an id is not wrapped."""
+
 _LEAST_WIDTH = 8
 """The minimum width of any other column, in characters, if its cells need it."""
 
@@ -110,7 +113,8 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Co
     """A table without frames; columns of numbers, and those named in ``right``, are aligned on the right.
 
     A column that is empty in every row is left out: most terminals show 80 characters. Ids are not wrapped, so that
-    they can be copied; the other columns share the remaining width.
+    they can be copied, unless one is so long that the other columns would become unreadable; these share the remaining
+    width.
     """
     row_lists = [list(row) for row in rows]
     used = [place for place in range(len(columns)) if not row_lists or any(row[place] != "" for row in row_lists)]
@@ -120,12 +124,13 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Co
     for place, name in enumerate(columns):
         numbers = name in right or (bool(row_lists) and all(_is_number(row[place]) for row in row_lists))
         widest = max((cell_len(row[place]) for row in cells), default=0)
+        is_whole = name in _IDS and widest <= _LONGEST_ID
         grid.add_column(
             name,
             justify="right" if numbers else "left",
             overflow="fold",
-            no_wrap=name in _IDS,
-            min_width=widest if name in _IDS else min(widest, _LEAST_WIDTH),
+            no_wrap=is_whole,
+            min_width=widest if is_whole else min(widest, _LEAST_WIDTH),
         )
     for row in cells:
         grid.add_row(*map(Text, row))

@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from retrieval import Platform, Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation import backup
 from retrieval.adapters.store.installation.backup import (
+    Backup,
     back_up,
     read_manifest,
     restore_database,
@@ -33,6 +35,7 @@ from retrieval.adapters.store.installation.embedded.cluster import Cluster, serv
 from retrieval.adapters.store.installation.embedded.place import server_account
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
+from retrieval.adapters.store.translate import server_name
 from retrieval.domain.errors import (
     ConflictError,
     EmbeddedServerError,
@@ -228,6 +231,51 @@ def test_an_existing_folder_is_not_overwritten(database_url: str, tmp_path: Path
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+def test_two_backups_at_once_into_one_folder_keep_the_first(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second is refused like one that comes later, and leaves nothing."""
+    folder = tmp_path / "backup"
+
+    def name_after_the_other(url: str) -> str:
+        folder.mkdir(exist_ok=True)
+        (folder / "backup.json").write_text("the other's")
+        return server_name(url)
+
+    monkeypatch.setattr(backup, "server_name", name_after_the_other)
+    with pytest.raises(ConflictError, match="is there already"):
+        back_up(database_url, folder, NOW)
+    assert list(tmp_path.iterdir()) == [folder]
+    assert (folder / "backup.json").read_text() == "the other's"
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+def test_two_restores_at_once_into_one_home_do_not_disturb_each_other(new_database: NewDatabase, place: Path) -> None:
+    """The second waits, and is refused when the first is complete."""
+    folder, home = place / "backup", place / "home"
+    saved = back_up(new_database(), folder, NOW)
+    outcomes: list[Backup | RetrievalError] = []
+
+    def restore() -> None:
+        try:
+            outcomes.append(restore_home(folder, home))
+        except RetrievalError as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=restore) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    restored, refused = outcomes
+    assert isinstance(restored, Backup)
+    assert restored.rows == saved.rows
+    assert isinstance(refused, ConflictError)
+    with start_embedded(home) as server:
+        assert sum(map(len, content(server.url).values())) <= saved.rows
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_a_damaged_backup_is_refused_before_anything_is_made(new_database: NewDatabase, place: Path) -> None:
     """The damage is a changed byte, a truncated dump, a manifest of another version, or a missing manifest."""
     folder, home = place / "backup", place / "home"
@@ -317,6 +365,7 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
         with pytest.raises(EmbeddedServerError, match="a process still uses"):
             upgrade_server(home, programs, NOW)
 
+    (home / "data").rename(home / "data-17")  # as if it had been interrupted between its last steps
     saved, former_data = upgrade_server(home, programs, NOW)
 
     assert former_data == home / "data-17"
@@ -333,7 +382,7 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
 def test_an_upgrade_interrupted_between_its_last_steps_is_reported(place: Path) -> None:
     """No empty database replaces the data that wait beside it."""
     (place / "data-17").mkdir()
-    with pytest.raises(EmbeddedServerError, match=r"run `mv .*data-17 .*data` and upgrade again"):
+    with pytest.raises(EmbeddedServerError, match=r"no data: .* run `retrieval db upgrade-server` again"):
         start_embedded(place)
     assert not (place / "data").exists()
 

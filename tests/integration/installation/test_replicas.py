@@ -370,6 +370,7 @@ async def test_an_unusable_replica_is_skipped(servers: Servers, monkeypatch: pyt
         itself, none = _replicas(platform).states
         assert itself.passed_over == "it is not a standby"
         assert "cannot reach PostgreSQL" in none.passed_over
+        assert "that RETRIEVAL_READ_DATABASE_URLS is right" in none.passed_over
         assert none.server == "127.0.0.1:1, database 'retrieval'"
         await _replicas(platform).look()
         assert await _ids(docs) == ["a"]

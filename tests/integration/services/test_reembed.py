@@ -110,6 +110,9 @@ async def test_the_whole_way(platform: Platform, moving: Platform, counting: Cou
     assert (await old.info()).space != (target := ready.target)
     switched = await moving.reembedding("docs", "switch")
     assert (switched.state, switched.pending) == (ReembeddingState.SWITCHED, 0)
+    assert switched.removes_at is not None
+    with pytest.raises(InvalidRequestError, match=r"is switched still: .* retrieval reembed docs finish"):
+        await moving.reembed("docs", to=HashingEmbedder().space)
     # The first platform read the collection less than a second ago, and has no embedder for the target.
     assert (await new.info()).space == target
     for number in range(2, 8):
@@ -123,7 +126,7 @@ async def test_the_whole_way(platform: Platform, moving: Platform, counting: Cou
     await moving.reembedding("docs", "switch")
     assert (await moving.reembedding("docs", "finish")).state is ReembeddingState.REMOVING
     state = await moving.reembedding("docs", "run")
-    assert state.state is ReembeddingState.DONE
+    assert (state.state, state.removes_at) == (ReembeddingState.DONE, None)
     stored = await new.refresh()
     former = await register_space(moving.database, HashingEmbedder().space)
     assert await sample_vectors(moving.database, moving.tenant_id, stored.collection_id, former, 10) == []
@@ -279,7 +282,7 @@ async def test_a_reembedding_is_paused_resumed_and_aborted(
     assert (await moving.reembedding("docs")).note == "paused"
     await moving.reembedding("docs", "resume")
     for refused in (moving.reembed, moving.reembed_cost):
-        with pytest.raises(InvalidRequestError, match="is under way"):
+        with pytest.raises(InvalidRequestError, match=r"is filling still: .* retrieval reembed docs abort"):
             await refused("docs")
     with pytest.raises(
         InvalidRequestError, match="cannot do 'rollback' now: it is filling; possible now: pause, switch, abort"
@@ -291,7 +294,7 @@ async def test_a_reembedding_is_paused_resumed_and_aborted(
         ReembeddingState.REMOVING,
         True,
     )
-    with pytest.raises(InvalidRequestError, match="still removes vectors: run a worker, or retrieval reembed docs run"):
+    with pytest.raises(InvalidRequestError, match=r"is removing still: .* retrieval reembed docs run"):
         await moving.reembed("docs")
     over = await moving.reembedding("docs", "run")
     assert (over.state, over.note) == (ReembeddingState.ABORTED, "")

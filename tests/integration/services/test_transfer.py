@@ -382,6 +382,22 @@ async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_
     assert await source.get(["i04"]) == {}
 
 
+async def test_an_export_replaces_no_file_that_another_has_written_meanwhile(
+    platform: Platform, tmp_path: Path
+) -> None:
+    """Of two at once the later is refused, and leaves nothing."""
+    await fill(platform)
+    file = tmp_path / "docs.jsonl"
+
+    def meanwhile(_done: int, _total: int) -> None:
+        file.write_text("the other's")
+
+    with pytest.raises(ConflictError, match="is there already; name a file"):
+        await platform.export_collection("docs", file, advance=meanwhile)
+    assert file.read_text() == "the other's"
+    assert files_in(tmp_path) == ["docs.jsonl"]
+
+
 async def test_the_sync_door_moves_it_too(database_url: str, settings: Settings, tmp_path: Path) -> None:
     """The same calls without await."""
     import asyncio

@@ -29,9 +29,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from retrieval.adapters.store.installation.checks import check_postgresql
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
-from retrieval.adapters.store.installation.embedded.cluster import Cluster, major_version_of, server_pid
+from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
 from retrieval.adapters.store.installation.embedded.place import Account, FileLock, server_account
-from retrieval.adapters.store.installation.embedded.server import guarded, start_embedded
+from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
 from retrieval.adapters.store.translate import server_name, translated
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import (
@@ -180,9 +180,12 @@ def restore_home(folder: Path, home: Path) -> Backup:
     manifest = read_manifest(folder)
     home = home.expanduser().resolve()
     _refuse_data(home)
-    with _restored_data(folder, manifest, home) as data, guarded(home, time.monotonic() + _WAIT_SECONDS):
+    # Guarded from the start: another restore would delete the unfinished data, and another program would make a
+    # database in the place that the data are meant for.
+    with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
         _refuse_data(home)
-        data.rename(home / "data")
+        with _restored_data(folder, manifest, home) as data:
+            data.rename(home / "data")
     return _backup_of(folder, manifest, f"the embedded PostgreSQL in {home}")
 
 
@@ -217,6 +220,7 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
     saved. The former data are kept. An interrupted upgrade changes nothing. Raises ``EmbeddedServerError``.
     """
     home = home.expanduser().resolve()
+    _undo_interrupted_upgrade(home)
     account = server_account(home / "data")
     former, former_major, installed = (
         Binaries(programs.resolve(), account),
@@ -238,7 +242,7 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
         raise ConflictError(f"{former_data} is there already: move it away, because the former data go there")
     cluster, lease = Cluster(home, former), FileLock(home / "lease.lock")
     try:
-        with guarded(home, time.monotonic() + _WAIT_SECONDS), tempfile.TemporaryDirectory(dir=home) as place:
+        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), tempfile.TemporaryDirectory(dir=home) as place:
             if not lease.hold():
                 raise EmbeddedServerError(f"a process still uses {home}: end it, and try again")
             folder = Path(place) / "backup"
@@ -253,6 +257,15 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
     finally:
         lease.release()
     return backup, former_data
+
+
+def _undo_interrupted_upgrade(home: Path) -> None:
+    """Give the former data their name back, if an upgrade was interrupted between its last two steps."""
+    if not home.is_dir():
+        return
+    with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
+        if not (home / "data").exists() and len(former := former_data_of(home)) == 1:
+            former[0].rename(home / "data")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -413,7 +426,11 @@ def _new_folder(folder: Path) -> Iterator[Path]:
         yield place
         for path in place.iterdir():
             path.chmod(0o600)
-        place.rename(folder)
+        try:
+            place.rename(folder)
+        except OSError:  # another backup has got that name meanwhile
+            check_folder(folder)
+            raise
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

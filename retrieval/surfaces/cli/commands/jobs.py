@@ -34,6 +34,7 @@ from retrieval.surfaces.cli.output import (
     progress,
     report_pending,
     table,
+    tell,
 )
 from retrieval.surfaces.cli.run import CONTINUES, answer, run
 
@@ -329,8 +330,8 @@ async def _run_action(platform: Platform, collection: str, action: ReembedAction
     if action is not ReembedAction.RUN:
         return await platform.reembedding(collection, action.value)
     from retrieval.jobs.registry import job_named
+    from retrieval.jobs.run import ELSEWHERE, run_job
     from retrieval.jobs.run import FAILED as RUN_FAILED
-    from retrieval.jobs.run import run_job
     from retrieval.services.workplace import JobTarget
 
     await platform.reembedding(collection)
@@ -340,6 +341,8 @@ async def _run_action(platform: Platform, collection: str, action: ReembedAction
         report = await run_job(platform.workplace, job, target, lambda done: update(Step(done, None, done)))
     if report.outcome == RUN_FAILED:
         raise RetrievalError(f"the re-embedding of {collection!r} failed: {report.details.get('error', '')}")
+    if report.outcome == ELSEWHERE:
+        tell(f"note: another process re-embeds {collection} already; this is the state so far")
     return await platform.reembedding(collection)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import psycopg
 import pytest
 from psycopg import errors as pg
@@ -22,6 +24,14 @@ from retrieval.domain.errors import (
 
 URL = "postgresql://user:topsecret@db.example:6543/docs"
 LOGIN = 'connection failed: connection to server at "db.example" failed: FATAL:  '
+
+
+def closed_ports() -> list[int]:
+    """Two ports that nothing listens on."""
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in (one, other)]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +75,20 @@ def test_only_the_first_line_of_the_servers_message_is_shown() -> None:
     assert "secret text" not in str(caught.value)
 
 
+def test_each_of_several_hosts_has_its_reason() -> None:
+    """The wrong host may be any of them, and not only the last."""
+    first, second = closed_ports()
+    url = f"postgresql://user:topsecret@127.0.0.1:{first},localhost:{second}/docs"
+    with pytest.raises(DatabaseUnreachableError) as caught, translated(url):
+        psycopg.connect(url)
+    text = str(caught.value)
+    assert text.startswith(f"cannot reach PostgreSQL at 127.0.0.1:{first}, localhost:{second}, database 'docs': ")
+    assert f"Connection refused (127.0.0.1:{first}), " in text
+    assert f"Connection refused (localhost:{second})" in text
+    assert "topsecret" not in text
+    assert "\n" not in text
+
+
 def test_other_errors_pass_untouched() -> None:
     """Errors that are not the database's are not translated."""
     with pytest.raises(KeyError), translated(URL):
@@ -75,6 +99,8 @@ def test_other_errors_pass_untouched() -> None:
     ("url", "name"),
     [
         (URL, "db.example:6543, database 'docs'"),
+        ("postgresql://a:1,b:2/docs", "a:1, b:2, database 'docs'"),
+        ("postgresql://u@/docs?host=a,b&port=7", "a:7, b:7, database 'docs'"),
         ("postgresql:///docs", "the local socket, database 'docs'"),
         ("postgresql://u@/docs?host=/run/pg&port=5433", "/run/pg:5433, database 'docs'"),
         ("postgresql://user:topsecret@db.example", "db.example, database 'user'"),

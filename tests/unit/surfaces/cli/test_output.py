@@ -68,6 +68,18 @@ def test_ids_are_never_broken(capsys: pytest.CaptureFixture[str], monkeypatch: p
     assert others or max(map(len, output.splitlines())) <= 80
 
 
+def test_a_name_of_hundreds_of_characters_leaves_room_for_the_others(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is broken itself, and all of it is there."""
+    monkeypatch.setenv("COLUMNS", "80")
+    console().print(table(["collection", "space"], [["n" * 500, "all-MiniLM-L6-v2 (384)"], ["docs", "none"]]))
+    output = capsys.readouterr().out
+    assert max(map(len, output.splitlines())) <= 80
+    assert sum(line.count("n") for line in output.splitlines() if line.startswith("nn")) >= 500
+    assert "all-MiniLM-L6-v2" in output
+
+
 def test_brackets_in_texts_are_not_markup() -> None:
     """A title such as [bold] is shown as it is."""
     out = Console(file=io.StringIO(), width=80)

