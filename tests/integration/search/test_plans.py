@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -503,11 +504,13 @@ async def test_matching_items_are_found_once_and_not_for_each_item(
     read_one = Database.read
     touched: list[float] = []
 
-    async def explained(self: Database, tenant_id: int | None, statement: Compiled) -> list[Any]:
+    async def explained(
+        self: Database, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> list[Any]:
         explain = Compiled(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement.text}", statement.parameters)
-        [[plan]] = await read_one(self, tenant_id, explain)
+        [[plan]] = await read_one(self, tenant_id, explain, settings)
         touched.append(sum(_rows((json.loads(plan) if isinstance(plan, str) else plan)[0]["Plan"])))
-        return await read_one(self, tenant_id, statement)
+        return await read_one(self, tenant_id, statement, settings)
 
     # On a slow machine the collection would be read again in between, which a cluster does not explain.
     monkeypatch.setattr(collection_handle, "FRESH_SECONDS", math.inf)
