@@ -225,7 +225,7 @@ UNUSED = "the profile does not use what is learned"
 
 
 class _Tried(NamedTuple):
-    """The profile of a trial and its outcome."""
+    """The outcome of a trial, and what was in use and known at its time."""
 
     outcomes: Mapping[Combination, TrialOutcome]
     in_use: LearnedModel | None
