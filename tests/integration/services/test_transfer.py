@@ -385,7 +385,7 @@ async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_
 async def test_an_export_replaces_no_file_that_another_has_written_meanwhile(
     platform: Platform, tmp_path: Path
 ) -> None:
-    """Of two at once the later is refused, and leaves nothing."""
+    """The second of two exports into one file is refused, and leaves nothing behind."""
     await fill(platform)
     file = tmp_path / "docs.jsonl"
 
