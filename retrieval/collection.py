@@ -729,7 +729,7 @@ class Collection:
         return await latest_models(*await self._handle.place())
 
     async def use_model(self, version: int | None) -> None:
-        """Search only with that model; 0: without a model. None: with the latest, and with each better one later.
+        """Search only with that model; 0: without a model. None: with the newest if it passed, and so with later ones.
 
         Raises ``InvalidRequestError`` for a missing version, or one that did not pass its trial.
         """

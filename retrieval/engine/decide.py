@@ -291,7 +291,7 @@ class Models:
         key = (collection_id, version)
         if key not in self._models:
             stored = await read_definition(self.database, self.tenant_id, collection_id, version)
-            _cache(self._models, key, None if stored is None else _parse_model(version, stored))
+            _cache(self._models, key, None if stored is None else readable_model(version, stored))
         self._models.move_to_end(key)
         return self._models[key]
 
@@ -317,13 +317,13 @@ class Models:
         return None if centroids is None else int(nearest(vector[None, :], centroids)[0])
 
 
-def _parse_model(version: int, definition: Mapping[str, Any]) -> LearnedModel | None:
+def readable_model(version: int, definition: Mapping[str, Any]) -> LearnedModel | None:
+    """The model; None: another release made it, so that searches go on by relevance alone."""
     from retrieval.learning.learned_model import LearnedModel
 
     try:
         return LearnedModel.from_dict(version, definition)
     except InvalidRequestError as error:
-        # The search goes on without the model, by relevance alone.
         _log.warning("%s", error)
         return None
 

@@ -14,6 +14,7 @@ import anyio
 import numpy as np
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.arms import (
     Decay,
     items_with_feedback,
@@ -30,32 +31,28 @@ from retrieval.adapters.store.learning.clusters import (
     settle_centroids,
     vectors_to_assign,
 )
-from retrieval.adapters.store.learning.models import (
-    RewardedQueries,
-    add_model,
-    is_model_chosen,
-    read_definition,
-    withdraw_model,
-)
+from retrieval.adapters.store.learning.models import RewardedQueries, add_model
 from retrieval.adapters.store.learning.training import (
     CountedVerdict,
+    LastFit,
     RatedSearch,
-    count_learnable,
-    count_new_verdicts,
+    count_lost_verdicts,
+    count_verdicts,
     read_item_clusters,
     read_item_octets,
+    read_last_fit,
     read_rated_searches,
     read_verdicts,
-    space_fitted_in,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, sample_vectors
-from retrieval.domain.errors import EmbedderError, InvalidRequestError
+from retrieval.domain.errors import EmbedderError
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.search.fusion import leg_features_again
 from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.engine.decide import Models
 from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters
 from retrieval.learning.examples import Direction, Event, Example, Examples, Slate, faded, unit
-from retrieval.learning.learned_model import Fitted, LearnedModel, fit
+from retrieval.learning.learned_model import LearnedModel, fit
 from retrieval.learning.trial import TrialOutcome, trial
 from retrieval.services.doctor.collections import ARM_TOLERANCE
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
@@ -219,153 +216,102 @@ def _mean(verdicts: Sequence[CountedVerdict]) -> float | None:
 
 
 LEAST_VERDICTS = 50
-"""The number of new verdicts from which a new model is fitted."""
+"""The number of verdicts that came, or went, from which a new model is fitted."""
 
 UNUSED = "the profile does not use what is learned"
 
 
-class _Tried(NamedTuple):
-    """The outcome of a trial, and what was in use and known at its time."""
-
-    outcomes: Mapping[Combination, TrialOutcome]
-    in_use: LearnedModel | None
-    verdicts: int
-    until: datetime
-
-
 async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
-    """True if enough verdicts came since the last fit, or the model in use has lost its space or the trust in it."""
-    least = min(LEAST_VERDICTS, target.collection.profile.learned.trusted_from or LEAST_VERDICTS)
-    count = await count_new_verdicts(*workplace.place(target), most=least)
-    return count >= least or await _has_moved(workplace, target) or await _has_lost_trust(workplace, target)
-
-
-async def _has_moved(workplace: Workplace, target: JobTarget) -> bool:
-    """True if the last model's rewarded queries are of a space that the collection has left."""
-    collection = target.collection
-    if not collection.model_version or collection.space is None:
+    """True if enough verdicts came since the last fit, or what the model in use rests on has changed since."""
+    collection, where = target.collection, workplace.place(target)
+    least = min(LEAST_VERDICTS, collection.profile.learned.trusted_from or LEAST_VERDICTS)
+    last = await read_last_fit(*where)
+    if await count_verdicts(*where, since=last and last.statistics_at, most=least) >= least:
+        return True
+    if last is None or not collection.model_version:
         return False
-    fitted_in = await space_fitted_in(*workplace.place(target))
-    return fitted_in is not None and fitted_in != collection.space.space_id
+    return (
+        _was_fitted_otherwise(last, collection)
+        or await count_lost_verdicts(*where, since=last.statistics_at, most=least) >= least
+        or await _has_lost_trust(workplace, target, last)
+    )
+
+
+def _was_fitted_otherwise(last: LastFit, collection: StoredCollection) -> bool:
+    """True if it was fitted in a former space, or its sum was tried with a share that is not the profile's."""
+    learned = collection.profile.learned
+    is_in_space = collection.space is None or last.space_id in (None, collection.space.space_id)
+    has_share = learned.combination is not Combination.SUM or last.share in (None, learned.share)
+    return not (is_in_space and has_share)
+
+
+async def _has_lost_trust(workplace: Workplace, target: JobTarget, last: LastFit) -> bool:
+    """True if the last fit had as many verdicts as the profile trusts, and fewer are left."""
+    trusted_from = target.collection.profile.learned.trusted_from
+    if trusted_from is None or last.events < trusted_from:
+        return False
+    return await count_verdicts(*workplace.place(target), since=None, most=trusted_from) < trusted_from
 
 
 async def learn(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Fit a model on all feedback, and publish it if a trial shows it to be better than relevance alone.
 
-    With ``trusted_from`` in the profile, a model of at least that many verdicts is published whatever the trial says;
-    when fewer verdicts are left, a model that never won a trial is withdrawn: ``withdrawn`` is its version.
+    With ``trusted_from`` in the profile, a model of at least that many verdicts is published whatever the trial says.
+    A model that is not published takes the former one out of use: ``withdrawn`` is its version.
     """
     until = datetime.now(UTC)
+    collection = target.collection
     examples = await read_examples(workplace, target, until=until)
     advance(len(examples.rated))
-    in_use = await _model_in_use(workplace, target)
-    withdrawn = await _withdraw(workplace, target, in_use, len(examples.rated))
-    if not examples.rated:
-        return {"verdicts": 0, "published": False, "reason": "there is no feedback yet", **withdrawn}
-    if withdrawn:
-        in_use = None
-    learned = target.collection.profile.learned
-    outcomes = await anyio.to_thread.run_sync(lambda: trial(examples, share=learned.share))
+    if not examples.rated and not collection.model_version:
+        return {"verdicts": 0, "published": False, "reason": "there is no feedback that counts"}
+    in_use = await Models(workplace.database, target.tenant_id).model(
+        collection.collection_id, collection.model_version
+    )
+    share = collection.profile.learned.share
+    outcomes = await anyio.to_thread.run_sync(lambda: trial(examples, share=share, in_use=in_use))
     workplace.end_of_step()
     fitted = await anyio.to_thread.run_sync(fit, examples)
     passed = frozenset(combination for combination, outcome in outcomes.items() if outcome.passed)
-    is_shared = outcomes[Combination.LOGIT_STACK].is_shared
+    stack_outcome = outcomes[Combination.LOGIT_STACK]
     model = LearnedModel(
         version=0,
         reward=fitted.reward,
         by_item=fitted.by_item,
-        stack=fitted.shared if is_shared else fitted.stack,
+        stack=fitted.shared if stack_outcome.passed and stack_outcome.is_shared else fitted.stack,
         passed=passed,
-        share=learned.share,
-        space_id=target.collection.space_id,
+        share=share,
+        space_id=collection.space_id,
     )
-    tried = _Tried(outcomes, in_use, len(examples.rated), until)
-    version, is_published = await _store(workplace, target, model, fitted, tried)
-    outcome = outcomes.get(learned.combination)
-    return {
-        "verdicts": tried.verdicts,
-        "version": version,
-        "published": is_published,
-        "passed": sorted(passed),
-        "reason": _reason(outcome, model, learned),
-        **withdrawn,
-    }
-
-
-async def _has_lost_trust(workplace: Workplace, target: JobTarget) -> bool:
-    """True if fewer verdicts are left than the model in use is trusted from, and it may be withdrawn."""
-    collection = target.collection
-    trusted_from = collection.profile.learned.trusted_from
-    where = workplace.place(target)
-    if trusted_from is None or not collection.model_version:
-        return False
-    remaining = await count_learnable(*where, most=trusted_from)
-    is_untested = remaining < trusted_from and _rests_on_trust(
-        await _model_in_use(workplace, target), collection.profile.learned
-    )
-    return is_untested and not await is_model_chosen(*where)
-
-
-async def _withdraw(
-    workplace: Workplace, target: JobTarget, in_use: LearnedModel | None, verdicts: int
-) -> dict[str, int]:
-    """Withdraw a model that never won a trial, when fewer verdicts are left than it is trusted from."""
-    collection = target.collection
-    trusted_from = collection.profile.learned.trusted_from or 0
-    if in_use is None or verdicts >= trusted_from or not _rests_on_trust(in_use, collection.profile.learned):
-        return {}
-    version = in_use.version
+    is_published = bool(passed) or model.is_trusted(collection.profile.learned)
+    reason = _reason(outcomes, model, collection.profile.learned)
     async with workplace.database.transaction(target.tenant_id) as connection:
-        is_done = await withdraw_model(connection, collection.collection_id, version)
-    return {"withdrawn": version} if is_done else {}
-
-
-def _rests_on_trust(in_use: LearnedModel | None, learned: Learned) -> bool:
-    return in_use is not None and in_use.is_trusted(learned) and not in_use.has_passed(learned)
-
-
-async def _model_in_use(workplace: Workplace, target: JobTarget) -> LearnedModel | None:
-    """The model in use; None: none is, or it can no longer be read, and a new one replaces it."""
-    version = target.collection.model_version
-    stored = version and await read_definition(*workplace.place(target), version)
-    if not stored:
-        return None
-    try:
-        return LearnedModel.from_dict(version, stored)
-    except InvalidRequestError as error:
-        _log.warning("%s", error)
-        return None
-
-
-async def _store(
-    workplace: Workplace, target: JobTarget, model: LearnedModel, fitted: Fitted, tried: _Tried
-) -> tuple[int, bool]:
-    """The model's version, and whether it is in use now."""
-    learned = target.collection.profile.learned
-    # The profile's own combination must have passed: the success of another one does not justify a change.
-    has_none = tried.in_use is None or not tried.in_use.passed
-    has_won = learned.combination in model.passed or (bool(model.passed) and has_none)
-    is_published = has_won or model.is_trusted(learned)
-    outcome = tried.outcomes.get(learned.combination)
-    async with workplace.database.transaction(target.tenant_id) as connection:
-        version = await add_model(
+        added = await add_model(
             connection,
-            target.collection.collection_id,
+            collection.collection_id,
             kind=fitted.reward.kind,
-            # A refused model is never used: the reason alone is worth keeping.
-            definition=model.as_dict() if is_published else {},
-            metrics={combination.value: result.as_dict() for combination, result in tried.outcomes.items()},
-            events=tried.verdicts,
-            statistics_at=tried.until,
+            # A refused model is never used: it is enough to know for what it was fitted, and the reason.
+            definition=model.as_dict() if is_published else model.settings(),
+            metrics={combination.value: outcome.as_dict() for combination, outcome in outcomes.items()},
+            events=len(examples.rated),
+            statistics_at=until,
             is_published=is_published,
-            reason=_reason(outcome, model, learned),
+            reason=reason,
             queries=_queries(fitted.directions),
         )
-    return version, is_published
+    report = {
+        "verdicts": len(examples.rated),
+        "version": added.version,
+        "published": is_published,
+        "passed": sorted(passed),
+        "reason": reason,
+    }
+    return report | ({"withdrawn": added.former} if added.former and not added.in_use else {})
 
 
-def _reason(outcome: TrialOutcome | None, model: LearnedModel, learned: Learned) -> str:
+def _reason(outcomes: Mapping[Combination, TrialOutcome], model: LearnedModel, learned: Learned) -> str:
     """The reason why the model is used, or is not."""
+    outcome = outcomes.get(learned.combination)
     if outcome is None:
         return UNUSED
     if not outcome.passed and model.is_trusted(learned):

@@ -217,9 +217,12 @@ class LearnedModel:
             "by_item": self.by_item.as_dict(),
             "stack": self.stack.as_dict(),
             "passed": sorted(self.passed),
-            "share": self.share,
-            "space_id": self.space_id,
+            **self.settings(),
         }
+
+    def settings(self) -> dict[str, Any]:
+        """The collection's settings that it was fitted for, as plain JSON values."""
+        return {"share": self.share, "space_id": self.space_id}
 
     @classmethod
     def from_dict(cls, version: int, stored: Mapping[str, Any]) -> Self:

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from retrieval.domain.learning.arm import ItemArms
-from retrieval.domain.search.profile_parts import Combination
+from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.calibration import log_losses
 from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine
-from retrieval.learning.learned_model import LearnedReward, fit
+from retrieval.learning.learned_model import LearnedModel, LearnedReward, fit
 from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.stack import (
     AFFINITY,
@@ -36,7 +36,8 @@ ONE_SIDED_975, ONE_SIDED_995 = 1.96, 2.58
 """The standard errors of one-sided bounds, strict because every fit has a trial, and each may err.
 
 The rewards of single items need the stronger evidence: they also raise items that were never shown for such a question,
-which no trial can evaluate."""
+which no trial can evaluate. To stay in use less is enough, or models would come and go: means above 0, and for the
+rewards of single items the weaker bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +45,11 @@ class TrialOutcome:
     """The result of one combination in the trial."""
 
     passed: bool
+    """True if it may be used: it is surely better than relevance alone, or in use and better on average."""
     reason: str
     metrics: Mapping[str, float] = field(default_factory=dict)
     is_shared: bool = False
-    """True if the stack passed without the signals of single items."""
+    """True if the outcome is that of the stack without the signals of single items."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -79,14 +81,17 @@ class _Tally:
     """Discounted unexpected reward in the candidate's order minus that in the other order."""
 
 
-def trial(examples: Examples, *, share: float, seed: int = 1) -> dict[Combination, TrialOutcome]:
+def trial(
+    examples: Examples, *, share: float, in_use: LearnedModel | None = None, seed: int = 1
+) -> dict[Combination, TrialOutcome]:
     """Fit on four fifths of the questions and evaluate on the rest, five times; returns each combination's outcome.
 
     A candidate is compared with the ranking by relevance alone. The shown items are ranked again, and a verdict counts
     (1 / log2(1 + new rank) - 1 / log2(1 + old rank)) × (reward - the reward expected from relevance and old rank).
     Without that expectation as a control variate, attention and relevance would decide, not the items that are better
     than expected. A combination passes if the 97.5 % lower bounds over questions of both differences, this one and that
-    of log-loss, are above 0. ``share``: of the learned reward in the sum.
+    of log-loss, are above 0, or the means if the model in use passed in the same combination. ``share``: of the learned
+    reward in the sum.
     """
     sums, shared, stacks, additions = _Tally(), _Tally(), _Tally(), _Tally()
     for questions in _folds(examples, seed):
@@ -104,7 +109,19 @@ def trial(examples: Examples, *, share: float, seed: int = 1) -> dict[Combinatio
                 (additions, by_stack, by_shared),
             ):
                 _compare(tally, slate, alone.verdicts, candidate, other)
-    return {Combination.SUM: _outcome(sums), Combination.LOGIT_STACK: _stack_outcome(shared, stacks, additions)}
+    used = {
+        combination
+        for combination in (Combination.SUM, Combination.LOGIT_STACK)
+        if in_use is not None and in_use.has_passed(Learned(combination=combination, share=share))
+    }
+    is_whole_used = in_use is not None and in_use.stack.weighs_items and Combination.LOGIT_STACK in used
+    whole = _outcome(stacks, is_used=is_whole_used)
+    addition = _outcome(additions, ONE_SIDED_975 if is_whole_used else ONE_SIDED_995)
+    by_shared_stack = replace(_outcome(shared, is_used=Combination.LOGIT_STACK in used), is_shared=True)
+    return {
+        Combination.SUM: _outcome(sums, is_used=Combination.SUM in used),
+        Combination.LOGIT_STACK: whole if whole.passed and addition.passed else by_shared_stack,
+    }
 
 
 def relevance_alone(examples: Examples) -> LogitStack:
@@ -190,16 +207,7 @@ def _discounts(scores: Floats) -> Floats:
     return discounts
 
 
-def _stack_outcome(shared: _Tally, stacks: _Tally, additions: _Tally) -> TrialOutcome:
-    """The outcome of the whole stack if the signals of single items reliably improve it; else of the shared stack."""
-    whole = _outcome(stacks)
-    if whole.passed and _outcome(additions, ONE_SIDED_995).passed:
-        return whole
-    outcome = _outcome(shared)
-    return replace(outcome, is_shared=outcome.passed)
-
-
-def _outcome(tally: _Tally, errors: float = ONE_SIDED_975) -> TrialOutcome:
+def _outcome(tally: _Tally, errors: float = ONE_SIDED_975, *, is_used: bool = False) -> TrialOutcome:
     if len(tally.gains) < LEAST_QUESTIONS:
         reason = f"{len(tally.gains)} rated questions are too few to tell; {LEAST_QUESTIONS} are needed"
         return TrialOutcome(passed=False, reason=reason)
@@ -211,12 +219,15 @@ def _outcome(tally: _Tally, errors: float = ONE_SIDED_975) -> TrialOutcome:
         "value_more": gain,
         "value_more_at_least": gain_bound,
     }
-    worse = "held-out log-loss is" if loss_bound <= 0 else "the off-policy value is" if gain_bound <= 0 else None
-    if worse is not None:
-        reason = f"{worse} not surely better than by relevance alone"
-        return TrialOutcome(passed=False, reason=reason, metrics=metrics)
-    reason = "better than by relevance alone on held-out log-loss and off-policy value"
-    return TrialOutcome(passed=True, reason=reason, metrics=metrics)
+    if min(loss_bound, gain_bound) > 0:
+        reason = "better than by relevance alone on held-out log-loss and off-policy value"
+        return TrialOutcome(passed=True, reason=reason, metrics=metrics)
+    if is_used and min(loss, gain) > 0:
+        reason = "better than by relevance alone on average, though not surely: enough to stay in use"
+        return TrialOutcome(passed=True, reason=reason, metrics=metrics)
+    worst = "held-out log-loss" if (loss if is_used else loss_bound) <= 0 else "the off-policy value"
+    is_not = "is on average no longer better" if is_used else "is not surely better"
+    return TrialOutcome(passed=False, reason=f"{worst} {is_not} than by relevance alone", metrics=metrics)
 
 
 def _mean_and_bound(differences: Mapping[str, Sequence[float]], errors: float) -> tuple[float, float]:

@@ -31,6 +31,7 @@ from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPoli
 from retrieval.domain.records.recorded import RecordedPool
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.serialization import Serializable
+from retrieval.engine.decide import readable_model
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
 from retrieval.learning.interleaving import Preference, preference
 from retrieval.learning.learned_model import LearnedModel
@@ -161,10 +162,10 @@ class _Models:
     known: dict[int, LearnedModel | None] = field(default_factory=lambda: {0: None})
 
     async def of(self, version: int) -> LearnedModel | None:
-        """Read a version; None for 0 and for a version that is gone."""
+        """Read a version; None for 0, and for a version that is gone or cannot be read."""
         if version not in self.known:
             stored = await definition_within(self.connection, self.collection_id, version)
-            self.known[version] = None if stored is None else LearnedModel.from_dict(version, stored)
+            self.known[version] = None if stored is None else readable_model(version, stored)
         return self.known[version]
 
 

@@ -393,20 +393,26 @@ async def test_a_composed_answer_is_recorded_with_cluster_and_model(
 
 
 async def test_a_model_is_trusted_no_longer_than_its_verdicts_are_there(platform: Platform) -> None:
-    """Once their actor is quarantined, the next learning takes it out of use; one that somebody chose stays."""
+    """Once they are quarantined or withdrawn, learning takes it out of use; one that somebody chose stays."""
     own = await _own(platform, "spammed", Profile(learned=Learned(trusted_from=20)))
     spam = [Feedback(collection="spammed", item_id=IDS[number], helpful=True, actor="spam") for number in range(21)]
     await platform.feedback_each(spam)
     assert (await own.learn())["published"]
     assert not await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
     await platform.quarantine("spam")
+    assert await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
     await own.use_model(1)
-    assert not await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
     assert "withdrawn" not in await own.learn()
     assert await is_trained(handle_of(own))
+    assert not await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
     await own.use_model(None)
+    assert not await is_trained(handle_of(own)), "the newest model did not pass"
+    await platform.release("spam")
+    assert (await own.learn())["published"]
+    await platform.feedback(collection="spammed", item_id=IDS[0], weight=0, reward=0, actor="spam")
+    await platform.feedback(collection="spammed", item_id=IDS[1], weight=0, reward=0, actor="spam")
     assert await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
-    assert (await own.learn())["withdrawn"] == 1
+    assert (await own.learn())["withdrawn"] == 3
     assert not await is_trained(handle_of(own))
     assert not await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await own.refresh()))
 

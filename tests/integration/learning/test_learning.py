@@ -17,10 +17,13 @@ from retrieval.adapters.store.learning.feedback import record_feedback
 from retrieval.adapters.store.learning.models import add_model
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.round_trip import Row, run_together
+from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
+from retrieval.engine.learning import is_trained
 from retrieval.engine.target import NamedProfile
+from retrieval.jobs.learning import is_there_to_learn
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
@@ -46,13 +49,24 @@ async def _fill(platform: Platform, items: int = 24) -> Collection:
     return collection
 
 
-async def _use(platform: Platform, collection: Collection, questions: list[str]) -> None:
+async def _use(platform: Platform, collection: Collection, questions: list[str], actor: str = "") -> None:
     """Search, and rate the hits."""
     results = await collection.search_each(questions, context=Context(domain="shop", complexity=0.2))
     events = [
-        Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in GOOD)
+        Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=hit.item_id in GOOD, actor=actor)
         for result in results
         for hit in result
+    ]
+    await platform.feedback_each(events)
+
+
+async def _say_anything(platform: Platform, collection: Collection) -> None:
+    """Search, and rate the hits at random."""
+    results = await collection.search_each(QUESTIONS, limit=4)
+    events = [
+        Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=(number * 7 + place * 3) % 4 < 2)
+        for number, result in enumerate(results)
+        for place, hit in enumerate(result)
     ]
     await platform.feedback_each(events)
 
@@ -159,13 +173,7 @@ async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platfor
     """Random verdicts teach nothing: the version is stored with its reason, and searches stay the same."""
     collection = await _fill(platform)
     before = await collection.search("common word39")
-    results = await collection.search_each(QUESTIONS, limit=4)
-    events = [
-        Feedback(retrieval_id=result.retrieval_id, item_id=hit.item_id, helpful=(number * 7 + place * 3) % 4 < 2)
-        for number, result in enumerate(results)
-        for place, hit in enumerate(result)
-    ]
-    await platform.feedback_each(events)
+    await _say_anything(platform, collection)
     details = await _learn(platform, collection)
     after = await collection.search("common word39")
 
@@ -201,11 +209,58 @@ async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
         await collection.use_model(7)
 
 
+async def test_a_model_leaves_use_with_the_verdicts_that_it_was_fitted_on(platform: Platform) -> None:
+    """Once their actor is quarantined the job is needed, and no later model, chosen as the latest, brings it back."""
+    collection = await _fill(platform)
+    before = await collection.search("common word39", limit=6)
+    await _use(platform, collection, QUESTIONS, actor="bot")
+    assert (await _learn(platform, collection))["published"]
+    target = JobTarget(platform.tenant_id, await collection.refresh())
+    assert not await is_there_to_learn(platform.workplace, target)
+    await platform.quarantine("bot")
+    assert await is_there_to_learn(platform.workplace, target)
+
+    details = await _learn(platform, collection)
+    assert (details["published"], details["withdrawn"], details["verdicts"]) == (False, 1, 0)
+    await collection.use_model(None)
+    assert (await collection.info()).model_version == 0
+    after = await collection.search("common word39", limit=6)
+    assert [(hit.item_id, hit.score) for hit in after] == [(hit.item_id, hit.score) for hit in before]
+    assert await _learn(platform, collection) == {
+        "verdicts": 0, "published": False, "reason": "there is no feedback that counts",
+    }  # fmt: skip
+
+
+async def test_a_model_that_is_no_longer_better_leaves_use(platform: Platform) -> None:
+    """The verdicts that are left teach nothing: the new model is refused, and the former one is not used any more."""
+    collection = await _fill(platform)
+    await _use(platform, collection, QUESTIONS, actor="bot")
+    assert (await _learn(platform, collection))["published"]
+    await platform.quarantine("bot")
+    await _say_anything(platform, collection)
+    details = await _learn(platform, collection)
+    assert (details["published"], details["withdrawn"]) == (False, 1)
+    assert "no longer better than by relevance alone" in str(details["reason"])
+    assert (await collection.info()).model_version == 0
+
+
+async def test_a_sum_is_tried_again_once_its_share_is_another(platform: Platform) -> None:
+    """A share that no trial tested is not used until then."""
+    collection = await _fill(platform)
+    await _use(platform, collection, QUESTIONS)
+    assert (await _learn(platform, collection))["published"]
+    await collection.set_profile(replace(collection.profile, learned=Learned(share=0.3)))
+    assert not await is_trained(handle_of(collection))
+    assert await is_there_to_learn(platform.workplace, JobTarget(platform.tenant_id, await collection.refresh()))
+    assert (await _learn(platform, collection))["published"]
+    assert await is_trained(handle_of(collection))
+
+
 async def test_a_collection_without_feedback_has_nothing_to_learn(platform: Platform) -> None:
     """The job says so, and stores no model."""
     collection = await _fill(platform)
     assert await _learn(platform, collection) == {
-        "verdicts": 0, "published": False, "reason": "there is no feedback yet",
+        "verdicts": 0, "published": False, "reason": "there is no feedback that counts",
     }  # fmt: skip
 
 

@@ -471,7 +471,7 @@ async def vectors(platform: Platform, collection: Collection, space: StoredSpace
 
 
 async def test_a_model_is_fitted_again_in_the_target(moving: Platform, platform: Platform) -> None:
-    """Its rewarded queries are in the former space, and do not count until then."""
+    """Its rewarded queries are in the former space, and do not count until then; a chosen one is fitted again once."""
     collection = await fill(platform)
     stored = await collection.refresh()
     assert stored.space is not None
@@ -489,6 +489,12 @@ async def test_a_model_is_fitted_again_in_the_target(moving: Platform, platform:
     await moving.reembedding("docs", "run")
     assert not await JOBS["learn"].is_needed(moving.workplace, await target_of(moving))
     await moving.reembedding("docs", "switch")
+    assert await JOBS["learn"].is_needed(moving.workplace, await target_of(moving))
+    await collection.use_model(1)
+    assert not (await (await moving.collection("docs")).learn())["published"]
+    assert (await target_of(moving)).collection.model_version == 1
+    assert not await JOBS["learn"].is_needed(moving.workplace, await target_of(moving))
+    await moving.reembedding("docs", "rollback")
     assert await JOBS["learn"].is_needed(moving.workplace, await target_of(moving))
 
 

@@ -10,6 +10,8 @@ import pytest
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.search.profile_parts import Combination
 from retrieval.learning.examples import Event, Example, Examples, Slate, cosine, directions, without_own
+from retrieval.learning.learned_model import LearnedModel, LearnedReward
+from retrieval.learning.stack import LogitStack
 from retrieval.learning.trial import TrialOutcome, trial
 
 ITEMS = [f"i{number}" for number in range(30)]
@@ -133,6 +135,35 @@ def test_rewards_of_single_items_count_if_they_improve_the_stack() -> None:
     """It is left out if a property of all items explains the rewards."""
     assert not trial(_examples(60), share=0.6)[Combination.LOGIT_STACK].is_shared
     assert _stack_of(_long_ones_help()).is_shared
+
+
+def _in_use(passed: frozenset[Combination] = frozenset(Combination), **weights: float) -> LearnedModel:
+    return LearnedModel(
+        version=1, reward=LearnedReward(), by_item=LearnedReward(), stack=LogitStack(weights=weights), passed=passed
+    )
+
+
+def test_what_is_in_use_stays_while_it_is_better_on_average() -> None:
+    """By a bound it would come and go. It must be in use in that combination, and the sum with that share."""
+    examples = _long_ones_help(wrong=0.42, questions=80)
+    first = _stack_of(examples)
+    assert not first.passed
+    assert first.metrics["log_loss_less"] > 0 > first.metrics["log_loss_less_at_least"]
+    again = trial(examples, share=0.6, in_use=_in_use(length=1.0))[Combination.LOGIT_STACK]
+    assert again.passed
+    assert again.is_shared
+    assert again.metrics == first.metrics
+    assert again.reason.endswith("enough to stay in use")
+    # A sum is in use, not the stack.
+    other = _in_use(frozenset({Combination.SUM}), length=1.0)
+    assert not trial(examples, share=0.6, in_use=other)[Combination.LOGIT_STACK].passed
+
+
+def test_what_is_in_use_and_no_better_any_more_does_not_pass() -> None:
+    """Neither of random verdicts nor of too few."""
+    for examples in (_examples(60, is_learnable=False), _examples(10)):
+        outcomes = trial(examples, share=0.6, in_use=_in_use(learned=1.0))
+        assert not any(outcome.passed for outcome in outcomes.values())
 
 
 def test_a_model_passes_that_learned_from_what_was_looked_at() -> None:

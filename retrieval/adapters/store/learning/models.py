@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg.types.json import Jsonb
 
@@ -34,6 +34,7 @@ _LATEST = Compiled("""
 _HOLD = """
     INSERT INTO learning_states AS known (collection_id) VALUES (%(collection_id)s)
     ON CONFLICT (collection_id) DO UPDATE SET model_version = known.model_version
+    RETURNING model_version, model_is_chosen
 """
 _ADD = """
     INSERT INTO learned_models
@@ -51,18 +52,9 @@ _QUERIES = """
     ORDER BY entry.item_id
     ON CONFLICT DO NOTHING
 """
-_USE_NEW = """
-    UPDATE learning_states SET model_version = %(version)s
-    WHERE collection_id = %(collection_id)s AND NOT model_is_chosen
-"""
 _USE = """
     UPDATE learning_states SET model_version = %(version)s, model_is_chosen = %(is_chosen)s
     WHERE collection_id = %(collection_id)s
-"""
-_WITHDRAW = """
-    UPDATE learning_states SET model_version = 0
-    WHERE collection_id = %(collection_id)s AND model_version = %(version)s AND NOT model_is_chosen
-    RETURNING 1
 """
 _IS_CHOSEN = Compiled("SELECT l.model_is_chosen FROM learning_states AS l WHERE l.collection_id = %(collection_id)s")
 _USABLE = """
@@ -70,6 +62,12 @@ _USABLE = """
     WHERE m.collection_id = %(collection_id)s AND m.is_published
     ORDER BY m.version DESC
     LIMIT %(kept)s
+"""
+_NEWEST = """
+    SELECT m.version, m.is_published FROM learned_models AS m
+    WHERE m.collection_id = %(collection_id)s
+    ORDER BY m.version DESC
+    LIMIT 1
 """
 _TOLD = """
     SELECT m.is_published, m.reason FROM learned_models AS m
@@ -158,6 +156,14 @@ async def latest_models(database: Database, tenant_id: int, collection_id: int, 
     return [StoredModel(**dict(zip(StoredModel.__slots__, row, strict=True))) for row in rows]
 
 
+class Added(NamedTuple):
+    """The version of a stored model, and the versions in use before and after; 0: none."""
+
+    version: int
+    former: int
+    in_use: int
+
+
 async def add_model(
     connection: Connection,
     collection_id: int,
@@ -170,8 +176,8 @@ async def add_model(
     is_published: bool,
     reason: str,
     queries: Sequence[RewardedQueries],
-) -> int:
-    """Store a model as the next version, in use from now on if it is published; returns the version."""
+) -> Added:
+    """Store a model as the next version: in use from now on if it is published; else none is. A chosen one stays."""
     values: dict[str, Any] = {
         "collection_id": collection_id,
         "kind": kind,
@@ -182,7 +188,7 @@ async def add_model(
         "is_published": is_published,
         "reason": reason,
     }
-    await connection.execute(_HOLD, values)
+    ((former, is_chosen),) = await (await connection.execute(_HOLD, values)).fetchall()
     version = int(await connection.value(_ADD, values))
     at = {"collection_id": collection_id, "version": version}
     if is_published:
@@ -192,32 +198,31 @@ async def add_model(
             "rewards": [query.rewards for query in queries],
         }
         await connection.execute(_QUERIES, at | columns)
-        await connection.execute(_USE_NEW, at)
         await connection.execute(_FORGET, at | {"kept": KEPT})
-    return version
+    in_use = former if is_chosen else version if is_published else 0
+    await connection.execute(_USE, at | {"version": in_use, "is_chosen": is_chosen})
+    return Added(version, former, in_use)
 
 
 async def use_model(connection: Connection, collection_id: int, version: int | None) -> None:
-    """Search only with that version from now on; 0: with none; None: with the latest, and later versions.
+    """Search only with that version from now on; 0: with none; None: with the newest if it passed, and with later ones.
 
     Raises ``InvalidRequestError`` for a version that was not published, or whose rewarded queries were removed.
     """
     values = {"collection_id": collection_id, "kept": KEPT}
     await connection.execute(_HOLD, values)
+    if version is None:
+        newest = await (await connection.execute(_NEWEST, values)).fetchone()
+        chosen = newest[0] if newest is not None and newest[1] else 0
+    else:
+        chosen = version
     published = [row[0] for row in await (await connection.execute(_USABLE, values)).fetchall()]
-    chosen = max(published, default=0) if version is None else version
     if chosen not in (0, *published):
         there_are = ", ".join(map(str, (0, *published)))
         row = await (await connection.execute(_TOLD, {**values, "version": chosen})).fetchone()
         why = f"only the latest {KEPT} can be" if row and row[0] else row[1] if row else "it does not exist"
         raise InvalidRequestError(f"model {version!r:.20} cannot be used: {why}; there are {there_are} (0: none)")
     await connection.execute(_USE, {**values, "version": chosen, "is_chosen": version is not None})
-
-
-async def withdraw_model(connection: Connection, collection_id: int, version: int) -> bool:
-    """Search without that version from now on. False: a caller has chosen the version in use, which stays."""
-    values = {"collection_id": collection_id, "version": version}
-    return await (await connection.execute(_WITHDRAW, values)).fetchone() is not None
 
 
 async def is_model_chosen(database: Database, tenant_id: int, collection_id: int) -> bool:

@@ -25,19 +25,27 @@ _PAGE = 500
 
 # A model of a later time was fitted while a clock was ahead: it would hide verdicts until that time.
 _LAST = Compiled("""
-    SELECT max(m.statistics_at) FROM learned_models AS m
+    SELECT m.statistics_at, m.events, m.definition -> 'share', m.definition -> 'space_id' FROM learned_models AS m
     WHERE m.collection_id = %(collection_id)s AND m.statistics_at <= now()
-""")
-_SPACE = Compiled("""
-    SELECT m.definition -> 'space_id' FROM learned_models AS m WHERE m.collection_id = %(collection_id)s
     ORDER BY m.version DESC LIMIT 1
 """)
 # The time is a parameter, so that the planner sees how few rows follow it.
-_NEW = Compiled("""
+_COUNT = Compiled("""
     SELECT count(*) FROM (
         SELECT FROM feedback AS f
         WHERE f.collection_id = %(collection_id)s AND f.superseded_at IS NULL AND f.weight > 0
             AND f.received_at > coalesce(%(since)s::timestamptz, '-infinity'::timestamptz)
+        LIMIT %(most)s
+    ) AS counted
+""")
+_LOST = Compiled("""
+    SELECT count(*) FROM (
+        SELECT FROM feedback AS f
+        LEFT JOIN quarantines AS q ON q.actor = f.actor AND q.collection_id = f.collection_id
+        WHERE f.collection_id = %(collection_id)s AND f.received_at <= %(since)s AND (
+            f.superseded_at > %(since)s
+            OR (f.superseded_at IS NULL AND f.discounted = 'quarantined' AND q.quarantined_at > %(since)s)
+        )
         LIMIT %(most)s
     ) AS counted
 """)
@@ -99,21 +107,37 @@ class RatedSearch:
     """Item ids by rank."""
 
 
-async def count_new_verdicts(database: Database, tenant_id: int, collection_id: int, *, most: int) -> int:
-    """The number of verdicts since the last model was fitted; counting stops at ``most``."""
-    since = (await database.read(tenant_id, _LAST.bind(collection_id=collection_id)))[0][0]
-    return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, since=since, most=most)))[0][0])
+class LastFit(NamedTuple):
+    """The facts about the last model that was fitted, in use or not."""
+
+    statistics_at: datetime
+    """The time at which its verdicts were read."""
+    events: int
+    """The verdicts that it was fitted on."""
+    share: float | None
+    """The share of the learned reward in the sum of its trial; None: unknown."""
+    space_id: int | None
+    """The space of the queries that it was fitted on; None: there is none."""
 
 
-async def space_fitted_in(database: Database, tenant_id: int, collection_id: int) -> int | None:
-    """The space of the queries that the last model was fitted on, in use or not; None: there is none."""
-    rows = await database.read(tenant_id, _SPACE.bind(collection_id=collection_id))
-    return rows[0][0] if rows else None
+async def read_last_fit(database: Database, tenant_id: int, collection_id: int) -> LastFit | None:
+    """The last fit; None: there is none yet."""
+    rows = await database.read(tenant_id, _LAST.bind(collection_id=collection_id))
+    return LastFit(*rows[0]) if rows else None
 
 
-async def count_learnable(database: Database, tenant_id: int, collection_id: int, *, most: int) -> int:
-    """The number of verdicts to learn from; counting stops at ``most``."""
-    return int((await database.read(tenant_id, _NEW.bind(collection_id=collection_id, since=None, most=most)))[0][0])
+async def count_verdicts(
+    database: Database, tenant_id: int, collection_id: int, *, since: datetime | None, most: int
+) -> int:
+    """The number of verdicts that count and were received after that time (None: ever); counting stops at ``most``."""
+    return int((await database.read(tenant_id, _COUNT.bind(collection_id=collection_id, since=since, most=most)))[0][0])
+
+
+async def count_lost_verdicts(
+    database: Database, tenant_id: int, collection_id: int, *, since: datetime, most: int
+) -> int:
+    """The number of earlier verdicts that were replaced, withdrawn or quarantined since then; at most ``most``."""
+    return int((await database.read(tenant_id, _LOST.bind(collection_id=collection_id, since=since, most=most)))[0][0])
 
 
 async def read_verdicts(

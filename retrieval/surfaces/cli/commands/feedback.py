@@ -202,8 +202,8 @@ def models(
 ) -> None:
     """List the models of the learned reward, the newest first, or choose one.
 
-    The job 'learn' fits models, and uses one that is better than the
-    present one on searches it was not fitted on; the reason explains the
+    The job 'learn' fits models, and uses the newest if it is better than
+    relevance alone on searches it was not fitted on; the reason explains the
     decision. A chosen version stays until another one, or 'latest', is chosen.
     """
 

@@ -131,7 +131,7 @@ class ModelChoice(Sent, examples=[{"version": 0}]):
     """The model that searches use."""
 
     version: Annotated[int, Field(ge=0, le=MAX_VERSION)] | None
-    """The version to use; 0: none; null: the latest published version."""
+    """The version to use; 0: none; null: the newest one while it passes its trial."""
 
 
 class Learning(Sent, examples=[{"half_life_days": 30, "daily_cap": 1000}]):
@@ -223,7 +223,7 @@ async def list_models(collection: NamedCollection) -> JSONResponse:
 
 @router.put("/model", dependencies=_ADMIN, response_model=ModelsTold, summary="Choose the model to use")
 async def use_model(collection: NamedCollection, body: ModelChoice) -> JSONResponse:
-    """Use this version in searches, or none, or always the latest."""
+    """Use this version in searches, or none, or always the newest that passes its trial."""
     await collection.use_model(body.version)
     return JSONResponse(await _models(collection))
 
