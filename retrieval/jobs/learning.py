@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -91,6 +93,7 @@ class _Search(NamedTuple):
     """The parts of a rated search that a model learns from."""
 
     question: str
+    """The key of what was asked."""
     query: str
     vector: Vector | None
     shown: Sequence[str]
@@ -116,7 +119,7 @@ def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Sear
     places = {item: place for place, item in enumerate(pool) if item in needed}
     legs = leg_features_again(signals["legs"], signals["bests"])
     return _Search(
-        question=search.query or str(search.retrieval_id),
+        question=_question(search),
         query=search.query,
         # A vector of a space that the collection has left cannot be compared with those of the present space.
         vector=search.vector if search.space_id == space_id else None,
@@ -124,6 +127,13 @@ def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Sear
         relevance={item: signals["scaled"][place] for item, place in places.items()},
         legs={leg: {item: scores[place] for item, place in places.items()} for leg, scores in legs.items()},
     )
+
+
+def _question(search: RatedSearch) -> str:
+    """The words of the search without case and marks, else its vector: the same key each time that it is asked."""
+    words = " ".join(re.findall(r"\w+", search.query.casefold())) or search.query
+    vector = None if search.vector is None else blake2b(search.vector.tobytes()).hexdigest()
+    return words or vector or str(search.retrieval_id)
 
 
 async def _vectors(workplace: Workplace, target: JobTarget, searches: Mapping[UUID, _Search]) -> dict[UUID, Vector]:

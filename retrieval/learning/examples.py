@@ -108,7 +108,7 @@ class Example:
 
     event: Event
     question: str | None
-    """The question's words as one key; empty: a verdict without a search; None: the search is not stored any more."""
+    """The key of what was asked; empty: a verdict without a search; None: the search is not stored any more."""
     vector: Vector | None = None
     """The question's vector, unit length, shape (dimensions,)."""
 

@@ -188,6 +188,19 @@ async def test_a_model_that_is_not_better_is_kept_and_not_used(platform: Platfor
     assert [hit.item_id for hit in after] == [hit.item_id for hit in before]
 
 
+async def test_a_question_is_one_however_it_is_written(platform: Platform) -> None:
+    """In another case, with other marks, or as the same vector: otherwise what is remembered would pass as foretold."""
+    collection = await _fill(platform)
+    await _use(platform, collection, [f"{question}?" for question in QUESTIONS[:30]])
+    await _use(platform, collection, [f"Common  {question[7:].upper()}" for question in QUESTIONS[:30]])
+    assert "30 rated questions are too few" in str((await _learn(platform, collection))["reason"])
+    vector = (await collection.vectors_of(["text"]))[0]
+    for _ in range(2):
+        result = await collection.search(vector=vector, limit=1)
+        await platform.feedback(result.retrieval_id, result[0].item_id, helpful=True)
+    assert "31 rated questions are too few" in str((await _learn(platform, collection))["reason"])
+
+
 async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
     """Version 0 is relevance alone; a version that was never good enough cannot be chosen."""
     collection = await _fill(platform)
