@@ -47,7 +47,7 @@ from retrieval.adapters.store.learning.training import (
     read_verdicts,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, sample_vectors
-from retrieval.domain.errors import EmbedderError
+from retrieval.domain.errors import EmbedderRejectedError
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.search.fusion import leg_features_again
 from retrieval.domain.search.profile_parts import Combination, Learned
@@ -149,15 +149,18 @@ async def _vectors(workplace: Workplace, target: JobTarget, searches: Mapping[UU
 
 
 async def _embed(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str, Vector]:
+    """The vectors by text, without those of a page that is refused.
+
+    Raises ``EmbedderUnavailableError``: what a model would lose without vectors that come later must not end its use.
+    """
     vectors: dict[str, Vector] = {}
     for start in range(0, len(texts), _TEXTS):
         page = texts[start : start + _TEXTS]
         try:
             vectors |= zip(page, await embedder.embed_queries(page), strict=True)
-        except EmbedderError as error:
+        except EmbedderRejectedError as error:
             # Without these vectors the model learns less, but nothing wrong.
-            _log.warning("learning goes on without the vectors of %d queries: %s", len(texts) - len(vectors), error)
-            break
+            _log.warning("learning goes on without the vectors of %d queries: %s", len(page), error)
     return vectors
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from retrieval import Collection, Context, Feedback, Platform, SearchResult, Settings, connect
+from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.learning.feedback import record_feedback
@@ -18,7 +19,12 @@ from retrieval.adapters.store.learning.models import add_model
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.collection import handle_of
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import (
+    EmbedderError,
+    EmbedderRejectedError,
+    EmbedderUnavailableError,
+    InvalidRequestError,
+)
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
 from retrieval.engine.learning import is_trained
@@ -255,6 +261,25 @@ async def test_a_model_that_is_no_longer_better_leaves_use(platform: Platform) -
     assert (details["published"], details["withdrawn"]) == (False, 1)
     assert "no longer better than by relevance alone" in str(details["reason"])
     assert (await collection.info()).model_version == 0
+
+
+@pytest.mark.parametrize("error", [EmbedderUnavailableError("away"), EmbedderRejectedError("refused")])
+async def test_a_model_does_not_leave_use_because_the_embedder_is_away(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, error: EmbedderError
+) -> None:
+    """The job fails, and comes again; without the vectors of queries that are refused it goes on."""
+    collection = await _fill(platform)
+    await _use(platform, collection, QUESTIONS)
+    assert (await _learn(platform, collection))["published"]
+
+    async def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(CachedEmbedder, "embed_queries", fail)
+    target = JobTarget(platform.tenant_id, await collection.refresh())
+    report = await run_job(platform.workplace, job_named("learn"), target)
+    assert report.outcome == ("failed" if isinstance(error, EmbedderUnavailableError) else "done")
+    assert (await collection.info()).model_version == (1 if report.outcome == "failed" else 2)
 
 
 async def test_a_sum_is_tried_again_once_its_share_is_another(platform: Platform) -> None:
