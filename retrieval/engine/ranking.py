@@ -185,7 +185,7 @@ ONE_LEG = "none"
 
 _SEVERAL = 2
 
-_ROUNDING = 1e-12
+ROUNDING = 1e-12
 """The largest rounding error of a sum that equals the least score."""
 
 
@@ -236,7 +236,7 @@ def ranked_scores(results: LegResults, profile: Profile, limit: int) -> list[tup
     if len(results.rankings) > 1 or profile.signals:
         weights, least = profile.weights_of(results.rankings), profile.min_score
         scored = fused_scores(results.rankings, weights, profile.fusion)[:limit]
-        return scored if least is None else [candidate for candidate in scored if candidate[1] >= least - _ROUNDING]
+        return scored if least is None else [candidate for candidate in scored if candidate[1] >= least - ROUNDING]
     return [
         (candidate.item_id, candidate.score)
         for candidates in results.rankings.values()
@@ -308,7 +308,7 @@ def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list
 
 def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
     least = profile.min_score
-    return ranked if least is None else [candidate for candidate in ranked if candidate.score >= least - _ROUNDING]
+    return ranked if least is None else [candidate for candidate in ranked if candidate.score >= least - ROUNDING]
 
 
 def _alone(candidates: Sequence[Candidate]) -> list[Fused]:
@@ -421,7 +421,7 @@ def good_enough(
     places = [
         place
         for place, hit in enumerate(shown)
-        if (min_score is None or hit.score >= min_score - _ROUNDING)
+        if (min_score is None or hit.score >= min_score - ROUNDING)
         and (min_relevance is None or (relevance.get(hit.item_id) or 0.0) >= min_relevance)
     ]
     return places, () if places or not shown else _why_none(request, shown, relevance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -16,6 +17,7 @@ from retrieval.domain.search.fusion import fused_again, leg_features_again, on_u
 from retrieval.domain.search.profile import Profile, leg_of
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
 from retrieval.domain.search.reranking import reranked_scores
+from retrieval.engine.ranking import ROUNDING
 from retrieval.engine.scoring import stack_signals
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.propensity import Ranked
@@ -72,6 +74,8 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
     legs, ranks = {leg: pool.scores[leg] for leg in weights}, {leg: pool.ranks[leg] for leg in weights}
     bests = {leg: pool.bests[leg] for leg in weights}
     scores = fused_again(legs, ranks, bests, weights, profile.fusion)
+    least = -math.inf if profile.min_score is None else profile.min_score - ROUNDING
+    is_enough = [score >= least for score in scores]
     relevances = on_unit_scale(scores, bests, profile)
     if profile.rerank is not None and pool.rerank:
         scores = relevances = reranked_scores(relevances, pool.rerank, profile.rerank.weight)
@@ -86,7 +90,7 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
             _rank_unlearned(pool, place, relevances[place], profile.learned),
         )
         for place, item_id in enumerate(pool.item_ids)
-        if any(column[place] is not None for column in legs.values())
+        if is_enough[place] and any(column[place] is not None for column in legs.values())
     ]
 
 
@@ -209,6 +213,7 @@ class Unanswerable(StrEnum):
     COMPOSED = "an application composed it"
     NO_POOL = "no candidates were recorded with it"
     GROUPED = "it showed the best of each group"
+    LEAST = "it showed no hit below a least score or relevance"
     DIVERSE = "near-duplicates are left out by vectors, which are not recorded"
     REFINED = "the likeness of its candidates is recorded only for the weights that answered"
     RERANKED = "some candidates have no score of the reranker that it asks for"
@@ -238,22 +243,28 @@ def target_slate(
     if pool.origin:
         return Unanswerable.COMPOSED
     if target.version is not None and target.version == pool.profile_version:
-        return _recorded_signals(pool)
-    if not pool.item_ids:
-        return Unanswerable.NO_POOL
-    if pool.is_grouped:
-        return Unanswerable.GROUPED
-    if not target.profile.diversity.is_off:
-        return Unanswerable.DIVERSE
-    if not knows_likeness(pool, target.profile):
-        return Unanswerable.REFINED
-    if not knows_reranking(pool, target.profile):
-        return Unanswerable.RERANKED
+        # Some of the hits that were drawn with these probabilities were not shown.
+        return Unanswerable.LEAST if pool.has_least and pool.propensity else _recorded_signals(pool)
+    if (obstacle := _obstacle(pool, target.profile)) is not None:
+        return obstacle
     candidates = by_relevance(pool, target.profile)
     if candidates is None:
         return Unanswerable.NO_LEG
     rescored = with_learned(candidates, pool, target.profile.learned, model)
     return Unanswerable.LEARNED if rescored is None else _slate(in_order(rescored), pool, target.profile)
+
+
+def _obstacle(pool: RecordedPool, profile: Profile) -> Unanswerable | None:
+    """The first reason why the candidates cannot be ranked again; None: they can."""
+    reasons = {
+        Unanswerable.NO_POOL: not pool.item_ids,
+        Unanswerable.GROUPED: pool.is_grouped,
+        Unanswerable.LEAST: pool.has_least,
+        Unanswerable.DIVERSE: not profile.diversity.is_off,
+        Unanswerable.REFINED: not knows_likeness(pool, profile),
+        Unanswerable.RERANKED: not knows_reranking(pool, profile),
+    }
+    return next((reason for reason, is_so in reasons.items() if is_so), None)
 
 
 def _recorded_signals(pool: RecordedPool) -> Mapping[str, float]:

@@ -80,6 +80,8 @@ class Weighing(SerializableFigures):
 
     def objections(self) -> tuple[str, ...]:
         """The reasons why nothing can be concluded about the target, a sentence each; none: it can be judged."""
+        if not self.retrievals:
+            return ("no recorded search can be ranked again: record searches, or see why those were left out",)
         if not self.rated:
             return ("no impression of it has a reward: give feedback, or count what is unrated with a default reward",)
         objections = []

@@ -35,6 +35,8 @@ class RecordedPool:
     """0: the call's own."""
     is_grouped: bool
     """True if only the best of each group was shown."""
+    has_least: bool = False
+    """True if no hit below a least score or relevance of the request was shown."""
     policy: str
     """Name and version of the exploration policy that ran."""
     origin: str = ""

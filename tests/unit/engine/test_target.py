@@ -15,6 +15,7 @@ from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.fusion import Candidate, fuse
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName
+from retrieval.domain.search.signals import Recency
 from retrieval.engine.target import NamedProfile, Unanswerable, by_relevance, in_order, target_slate, with_learned
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
@@ -55,6 +56,27 @@ def test_the_version_that_answered_showed_what_it_showed() -> None:
     assert target_slate(pool, named_profile(Profile(), version=3)) == {"a": 1.0, "b": 0.3, "c": 0.3, "d": 0.4}
 
 
+def test_under_a_least_score_only_what_was_certain_is_known() -> None:
+    """Hits below it were drawn and not shown, so the recorded chances are not those of being shown."""
+    own = named_profile(Profile(), version=3)
+    pool = pool_of(LEGS, shown={"a": 1.0}, profile_version=3, has_least=True)
+    assert target_slate(pool, own) == {"a": 1.0}
+    drawn = pool_of(LEGS, **DRAWN, shown={"a": 1.0}, profile_version=3, has_least=True)
+    assert target_slate(drawn, own) is Unanswerable.LEAST
+
+
+def test_a_profile_with_a_least_score_shows_no_candidate_below_it() -> None:
+    """As in a search by it."""
+    profile = Profile(
+        legs={"dense": 1.0}, signals=(Recency(weight=1.0),), fusion=Fusion(kind=FusionKind.UNION), min_score=0.5
+    )
+    pool = pool_of({"dense": LEGS["dense"], "recency": {"a": 0.1, "b": 0.2, "c": 0.9, "d": 0.5}}, limit=4)
+    every = in_order(by_relevance(pool, replace(profile, min_score=None)) or [])
+    enough = by_relevance(pool, profile) or []
+    assert 0 < len(enough) < len(every)
+    assert [hit.item_id for hit in in_order(enough)] == [hit.item_id for hit in every if hit.score >= 0.5]
+
+
 def test_a_calls_own_profile_is_nobodys_version() -> None:
     """Version 0 is not a version: such a search is ranked again like any other."""
     pool = pool_of(LEGS, profile_version=0, shown={"x": 1.0})
@@ -66,6 +88,7 @@ def test_a_calls_own_profile_is_nobodys_version() -> None:
     [
         ({"item_ids": [], "scores": {}}, Profile(), Unanswerable.NO_POOL),
         ({"is_grouped": True}, Profile(), Unanswerable.GROUPED),
+        ({"has_least": True}, Profile(), Unanswerable.LEAST),
         ({}, Profile(diversity=Diversity(collapse_above=0.9)), Unanswerable.DIVERSE),
         ({}, REFINED, Unanswerable.REFINED),
         ({"weights": {"dense": 1.0, "lexical": 1.0}}, REFINED, Unanswerable.REFINED),

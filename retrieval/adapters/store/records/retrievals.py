@@ -158,6 +158,7 @@ _POOLS: LiteralString = f"""
            coalesce(r.request->'profile'->'exploration', p.definition->'exploration'),
            coalesce(r.request->>'origin', ''), coalesce(r.request->'profile'->'legs', p.definition->'legs'),
            coalesce(r.request->>'reranker', ''),
+           coalesce(r.request->>'min_score', r.request->>'min_relevance') IS NOT NULL,
            {POOL_COLUMNS}
     FROM retrievals r
     LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
@@ -188,14 +189,15 @@ async def read_pools(
 
 def _pool(row: Row) -> RecordedPool:
     retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, shown, propensities, rewards = row[:10]
-    model_version, learned, exploration, origin, weights, reranker = row[10:16]
-    items, signals = signals_from(row[16:], None)
+    model_version, learned, exploration, origin, weights, reranker, has_least = row[10:17]
+    items, signals = signals_from(row[17:], None)
     return RecordedPool(
         retrieval_id=retrieval_id,
         retrieved_at=retrieved_at,
         limit=limit,
         profile_version=version,
         is_grouped=is_grouped,
+        has_least=has_least,
         policy=policy,
         origin=origin,
         seed=seed,

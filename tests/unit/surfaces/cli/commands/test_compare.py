@@ -87,7 +87,7 @@ def test_without_traffic_the_figures_are_dashes(capsys: pytest.CaptureFixture[st
     output = printed(comparison_lines(found), capsys)
     assert "hits that nobody rated are counted as 0.25" in output
     assert "profile 3 0 0 640 – (–) – –" in output
-    assert "no conclusion: profile 3: no impression of it has a reward" in output
+    assert "no conclusion: profile 3: no recorded search can be ranked again" in output
 
 
 def test_interleaved_searches_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
