@@ -87,6 +87,8 @@ async def count_verdicts(handle: CollectionHandle, *, domain: str | None = None,
 
 async def use_model(handle: CollectionHandle, version: int | None) -> None:
     """See ``Collection.use_model``."""
+    if version is not None and not is_whole(version):
+        raise InvalidRequestError(f"version is {version!r:.40}; give a model's number, 0 for none, None for the newest")
     collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
         await stored_models.use_model(connection, collection_id, version)

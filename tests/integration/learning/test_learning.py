@@ -226,6 +226,9 @@ async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
         InvalidRequestError, match=r"model 7 cannot be used: it does not exist; there are 0, 2, 1 \(0: none\)"
     ):
         await collection.use_model(7)
+    for wrong in ("latest", True, 1.5):
+        with pytest.raises(InvalidRequestError, match=r"version is .*; give a model's number, 0 for none, None for"):
+            await collection.use_model(wrong)  # type: ignore[arg-type]
 
 
 async def test_a_model_leaves_use_with_the_verdicts_that_it_was_fitted_on(platform: Platform) -> None:
