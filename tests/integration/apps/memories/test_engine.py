@@ -444,6 +444,16 @@ async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform:
             await engine.retrieve_relevant_memories("p", strategy=strategy)
 
 
+@pytest.mark.parametrize("query", [5, ["tea"], b"tea", {"query": "tea"}])
+async def test_a_query_that_is_no_text_is_refused(open_platform: Platform, query: Any) -> None:
+    """In one line."""
+    engine = RetrievalEngine(open_platform)
+    with pytest.raises(InvalidRequestError, match="the query must be text"):
+        await engine.retrieve_relevant_memories("p", query)
+    with pytest.raises(InvalidRequestError, match="the query must be text"):
+        await engine.retrieve_context_for_task("p", "chat", query=query)
+
+
 @pytest.mark.parametrize("query", [None, "tea"])
 async def test_expired_memories_take_no_place_in_a_page_as_of_an_earlier_time(
     open_platform: Platform, query: str | None
