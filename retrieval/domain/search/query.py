@@ -36,6 +36,16 @@ UNSPACED = (
 )
 """The scripts without spaces between words, inside a regular expression's brackets; as in ``sql/search/terms.sql``."""
 
+RUN = re.compile(f"[{UNSPACED}]+")
+"""A run of characters of such scripts."""
+
+
+def pairs(text: str) -> set[str]:
+    """Each character of such a script with the next, of each run in the text; a single one by itself."""
+    runs = RUN.findall(text)
+    return {run[place : place + 2] for run in runs for place in range(max(len(run) - 1, 1))}
+
+
 _TOKEN = re.compile(
     rf"""
     (?<!\S) (?P<minus>-?) "(?P<straight>[^"]*)" (?!\w)

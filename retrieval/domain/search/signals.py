@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -23,6 +24,7 @@ from retrieval.domain.checks import (
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_share, check_weight, check_whole
+from retrieval.domain.search.query import RUN, pairs
 from retrieval.domain.serialization import plain
 
 Entity = tuple[str, str]
@@ -205,6 +207,7 @@ class KeywordOverlap(Signal):
     """Words of the question that stand in the item / words of the question; 0 where it has none.
 
     Whole words, each counted once, whatever their case, without the stop words, and as they are written: no stems.
+    Instead of words, scripts without spaces, such as Chinese, have pairs of characters, as in lexical search.
     """
 
     name: ClassVar[str] = "keyword"
@@ -219,16 +222,32 @@ class KeywordOverlap(Signal):
         words = tokens(question.words)
         if not words:
             return 0.0
-        text = f"{facts.title}\n{facts.body}".casefold()
+        text = _lower(f"{facts.title}\n{facts.body}")
+        spaced, runs = _apart(text)
         if len(words) > _FEW:
-            return len(words.intersection(_WORD.findall(text))) / len(words)
-        return len(set(_any_of(words).findall(text))) / len(words)
+            known = {*_WORD.findall(spaced), *pairs(runs), *runs}
+        else:
+            known = {*_any_of(words).findall(spaced), *(pair for pair in words if pair in runs)}
+        return len(words & known) / len(words)
 
 
 @lru_cache(maxsize=256)
 def tokens(text: str) -> frozenset[str]:
-    """The words of a text, in lower case, without stop words."""
-    return frozenset(_WORD.findall(text.casefold())) - STOP_WORDS
+    """The words of a text, in lower case, without stop words; of scripts without spaces the pairs of characters."""
+    spaced, runs = _apart(_lower(text))
+    return frozenset({*_WORD.findall(spaced), *pairs(runs)}) - STOP_WORDS
+
+
+def _lower(text: str) -> str:
+    """The text in lower case, with one spelling of each letter: composed, and of the usual width."""
+    return (text if text.isascii() else unicodedata.normalize("NFKC", text)).casefold()
+
+
+def _apart(text: str) -> tuple[str, str]:
+    """The text without the scripts that have no spaces between words, and the runs of these."""
+    if text.isascii() or RUN.search(text) is None:
+        return text, ""
+    return RUN.sub(" ", text), " ".join(RUN.findall(text))
 
 
 @lru_cache(maxsize=256)

@@ -336,6 +336,19 @@ async def test_an_old_memory_of_all_entities_ranks_before_later_ones_of_one(
     assert memories[3].computed_relevance_score == 0.5
 
 
+async def test_words_of_scripts_without_spaces_count(open_platform: Platform) -> None:
+    """The memory with the question's words comes first, although it is the oldest."""
+    store = MemoryStore(open_platform)
+    contents = ["会議は金曜日に移動した。", "昨日は雨だった。", "予算は承認された。"]
+    for days, content in enumerate(reversed(contents)):
+        await store.store_memory("p", "chat", content, occurred_at=NOW - timedelta(days=days))
+
+    memories = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", "会議の金曜日")
+
+    assert memories[0].text == contents[0]
+    assert memories[0].signals["keyword"] == pytest.approx(3 / 5)
+
+
 async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platform) -> None:
     """Missing fields have the values of a new memory; it can be rated, superseded and listed."""
     store, engine = MemoryStore(open_platform), RetrievalEngine(open_platform)
