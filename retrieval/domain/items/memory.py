@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
@@ -24,6 +23,7 @@ from retrieval.domain.checks import (
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
 from retrieval.domain.serialization import Serializable
+from retrieval.domain.words import words
 
 Links = Mapping[str, Sequence[str]]
 """Such as ``{"questions": ["q1", "q2"], "hypotheses": ["h1"]}``."""
@@ -101,7 +101,6 @@ def _check_key(name: str, value: object) -> None:
         raise InvalidRequestError(f"{name}: {value!r:.80} holds {fault}, which cannot be stored; take it out")
 
 
-_WORD = re.compile(r"\w+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -141,11 +140,6 @@ def readable(key: str) -> str:
 def normalised(text: str) -> str:
     """The text's words in their order, in lower case, whatever stands between them and however they are encoded."""
     return " ".join(words(text))
-
-
-def words(text: str) -> list[str]:
-    """The words of a text in their order, in lower case."""
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def fingerprint(project_id: str, text: str) -> str:

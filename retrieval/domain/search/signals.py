@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -24,8 +23,8 @@ from retrieval.domain.checks import (
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_share, check_weight, check_whole
-from retrieval.domain.search.query import RUN, pairs
 from retrieval.domain.serialization import plain
+from retrieval.domain.words import apart, lowered, terms
 
 Entity = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
@@ -198,7 +197,6 @@ STOP_WORDS = frozenset(
 
 _FEW = 30
 """Up to this many words, searching for them is faster than splitting the whole text."""
-_WORD = re.compile(r"\w+")
 
 
 @checks_argument_names
@@ -222,32 +220,19 @@ class KeywordOverlap(Signal):
         words = tokens(question.words)
         if not words:
             return 0.0
-        text = _lower(f"{facts.title}\n{facts.body}")
-        spaced, runs = _apart(text)
+        text = f"{facts.title}\n{facts.body}"
+        spaced, runs = apart(lowered(text))
         if len(words) > _FEW:
-            known = {*_WORD.findall(spaced), *pairs(runs), *runs}
+            found = words & {*terms(text), *runs}
         else:
-            known = {*_any_of(words).findall(spaced), *(pair for pair in words if pair in runs)}
-        return len(words & known) / len(words)
+            found = {*_any_of(words).findall(spaced), *(pair for pair in words if pair in runs)}
+        return len(found) / len(words)
 
 
 @lru_cache(maxsize=256)
 def tokens(text: str) -> frozenset[str]:
     """The words of a text, in lower case, without stop words; of scripts without spaces the pairs of characters."""
-    spaced, runs = _apart(_lower(text))
-    return frozenset({*_WORD.findall(spaced), *pairs(runs)}) - STOP_WORDS
-
-
-def _lower(text: str) -> str:
-    """The text in lower case, with one spelling of each letter: composed, and of the usual width."""
-    return (text if text.isascii() else unicodedata.normalize("NFKC", text)).casefold()
-
-
-def _apart(text: str) -> tuple[str, str]:
-    """The text without the scripts that have no spaces between words, and the runs of these."""
-    if text.isascii() or RUN.search(text) is None:
-        return text, ""
-    return RUN.sub(" ", text), " ".join(RUN.findall(text))
+    return terms(text) - STOP_WORDS
 
 
 @lru_cache(maxsize=256)

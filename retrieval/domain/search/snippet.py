@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from retrieval.domain.checks import checked_whole
-from retrieval.domain.search.query import pairs
 from retrieval.domain.serialization import Serializable
+from retrieval.domain.words import pairs
 
 SMALLEST, LARGEST = 20, 2000
 """Characters of a snippet."""

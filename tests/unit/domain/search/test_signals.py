@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import unicodedata
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,7 +11,6 @@ from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
-from retrieval.domain.search.query import RUN
 from retrieval.domain.search.signals import (
     SIGNALS,
     STOP_WORDS,
@@ -35,6 +33,7 @@ from retrieval.domain.search.signals import (
     signals_from_dict,
     tokens,
 )
+from retrieval.domain.words import apart, lowered
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ASKED = Question(now=NOW)
@@ -100,7 +99,7 @@ def test_keyword_overlap_is_the_share_of_the_words_that_stand_in_the_text(words:
 def test_keyword_overlap_is_that_of_the_two_sets_of_words(words: str, text: str) -> None:
     """Looking for the words gives what taking the text apart would; a single character is found within its run."""
     query_words = tokens(words)
-    item_words = tokens(f"\n{text}") | set("".join(RUN.findall(unicodedata.normalize("NFKC", text).casefold())))
+    item_words = tokens(f"\n{text}") | set(apart(lowered(text))[1])
     share = KeywordOverlap(weight=1).value(Facts(body=text), Question(now=NOW, words=words))
     assert share == (len(query_words & item_words) / len(query_words) if query_words else 0.0)
     assert not query_words & STOP_WORDS
