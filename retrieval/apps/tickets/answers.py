@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,7 +30,7 @@ from retrieval.apps.tickets.models import (
     WeightingPreview,
 )
 from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of
-from retrieval.domain.checks import checked_list
+from retrieval.domain.checks import checked_list, is_finite
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.signals import Facts, Priority, Question, ResolutionTime, VectorSimilarity
@@ -246,8 +245,9 @@ def _rescore(ticket: Mapping[str, Any], profile: Profile, place: int) -> dict[st
 
 def _cosine(ticket: Mapping[str, Any], place: int) -> float:
     cosine = ticket.get("vector_similarity") if isinstance(ticket, Mapping) else None
-    # A whole number may be beyond all floats.
-    if isinstance(cosine, bool) or not isinstance(cosine, Real) or not abs(cosine) <= sys.float_info.max:
+    if isinstance(cosine, Real) and not isinstance(cosine, int):
+        cosine = float(cosine)  # of NumPy too
+    if not is_finite(cosine):
         name = ticket.get("ticket_id", place) if isinstance(ticket, Mapping) else place
         raise ProcessingError(f"ticket {name!r:.80}: {VECTOR} is {cosine!r:.40}; it must be a number such as 0.8")
     return float(cosine)

@@ -223,7 +223,7 @@ class KeywordOverlap(Signal):
         text = f"{facts.title}\n{facts.body}"
         spaced, runs = apart(lowered(text))
         if len(words) > _FEW:
-            found = words & {*terms(text), *runs}
+            found = {*terms(text), *runs} & words
         else:
             found = {*_any_of(words).findall(spaced), *(pair for pair in words if pair in runs)}
         return len(found) / len(words)
