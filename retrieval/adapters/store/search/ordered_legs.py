@@ -221,8 +221,8 @@ def _latest(request: CandidateRequest, most: sa.ColumnElement[int] | None) -> Pa
 def _shared(request: CandidateRequest) -> Part:
     """The matching items that are linked to most of the entities, at least two, the latest first among equals."""
     entity = _entities()
-    walked = sa.func.cardinality(parameter("entity_ids", _TEXTS)) > sa.literal_column("1")
-    links = _links_of(request, entity, "happened_at").where(walked).limit(sa.literal_column(_MET)).lateral("met")
+    are_several = sa.func.cardinality(parameter("entity_ids", _TEXTS)) > sa.literal_column("1")
+    links = _links_of(request, entity, "happened_at").where(are_several).limit(sa.literal_column(_MET)).lateral("met")
     several = (
         sa.select(links.c.item_id)
         .join_from(entity, links, sa.true())
@@ -230,7 +230,7 @@ def _shared(request: CandidateRequest) -> Part:
         .having(sa.func.count() > sa.literal_column("1"))
         .order_by(sa.func.count().desc(), sa.func.max(links.c.happened_at).desc(), links.c.item_id)
     )
-    # Materialized, so that the filter is asked about the first of them until there are enough.
+    # Materialized, so that the filter is applied to the first of them, until there are enough.
     shared = materialized(several, "linked_shared")
     passing = sa.select(shared.c.item_id).where(passes_filter(request, shared.c.item_id, is_active=True))
     return sa.select(passing.limit(parameter("depth", sa.BigInteger)).subquery("shared").c.item_id)
