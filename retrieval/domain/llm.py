@@ -37,6 +37,35 @@ def is_llm(value: object) -> bool:
     return hasattr(value, "name") and callable(getattr(value, "complete_json", None))
 
 
+NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
+"""The most characters of a model's name, of an error's text, and of a note."""
+
+
+def plain(text: str, most: int = NOTE_LENGTH) -> str:
+    """The text on one line, without unprintable characters, and shortened."""
+    # Check only the part that can be kept.
+    printable = "".join(character if character.isprintable() else " " for character in text[: 4 * most])
+    return " ".join(printable.split())[:most].rstrip()
+
+
+def plain_error(error: BaseException, most: int = NOTE_LENGTH) -> str:
+    """The error's message, or the name of its type if the message is empty or cannot be made."""
+    try:
+        message = plain(str(error), most)
+    except Exception:  # noqa: BLE001 - another library's __str__
+        message = ""
+    return message or type(error).__name__
+
+
+def model_name(model: object) -> str:
+    """A model's name, or its class's name if the model has no printable name."""
+    try:
+        name = plain(str(model.name), NAME_LENGTH)  # type: ignore[attr-defined]
+    except Exception:  # noqa: BLE001 - another library's property
+        name = ""
+    return name or plain(type(model).__name__, NAME_LENGTH)
+
+
 def prompt_data(value: object) -> str:
     """The value as JSON for a prompt, without a character that could end the tags around it."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")

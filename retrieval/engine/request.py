@@ -536,7 +536,7 @@ def _flat(vector: object) -> Vector:
         return vector
     try:
         exact = np.asarray(vector, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidVectorError("the query vector must be a list or an array of numbers") from None
     if exact.ndim != 1:
         raise InvalidVectorError(f"the query vector must have one dimension, not shape {exact.shape}")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
-from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL, Guard, Guards
+from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL, Guards
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
 from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseError, LLMError, LLMUnavailableError
-from retrieval.domain.llm import LLM
+from retrieval.domain.llm import ERROR_LENGTH, LLM, model_name, plain, plain_error
 from retrieval.engine.stages import Clock
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 MOST_CALLS = 256
 """The most calls at the same time; further calls are refused."""
@@ -44,31 +47,44 @@ class SharedCalls:
         """The lock of that key, for work that must not run for several answers at the same time."""
         return self._locks.setdefault(key, asyncio.Lock())
 
-    def guard(self, llm: LLM, name: str) -> Guard:
-        """The guard that calls a language model through its breaker."""
-        return self._guards.of(llm, name)
-
     async def json(
         self, llm: LLM, prompt: str, schema: Mapping[str, Any], *, system: str = "", seconds: float | None = None
     ) -> Any:
         """A language model's answer, checked against the schema, called through its breaker.
 
-        ``seconds``: the time limit; None: no limit. Raises ``LLMUnavailableError`` and ``LLMRejectedError``: other
-        errors of a model are converted to these.
+        ``seconds``: as of ``answer``, which names the errors.
         """
         from retrieval.adapters.llms.json_shape import JSONShape  # searches do not need its libraries
 
         async def ask() -> Any:
+            return JSONShape(schema).checked(await llm.complete_json(prompt, schema, system=system))
+
+        return await self.answer(llm, ask, seconds)
+
+    async def answer(self, llm: LLM, ask: Callable[[], Awaitable[T]], seconds: float | None = None) -> T:
+        """The answer of ``ask``, which asks the language model once, called through its breaker.
+
+        After ``seconds`` the breaker counts a spent budget; None: never. Raises ``LLMUnavailableError`` and
+        ``LLMRejectedError``: other errors of a model, its own cancellation too, are converted to these.
+        """
+        name = model_name(llm)
+
+        async def asked() -> T:
             try:
-                return JSONShape(schema).checked(await llm.complete_json(prompt, schema, system=system))
+                return await ask()
             except LLMError:
                 raise
+            except asyncio.CancelledError as error:
+                if (task := asyncio.current_task()) is not None and task.cancelling():
+                    raise  # the caller is cancelled
+                raise LLMUnavailableError(f"{name} failed: it was cancelled from within") from error
             except Exception as error:
-                _log.warning("%s failed", llm.name, exc_info=error)
-                message = " ".join(f"{type(error).__name__} {error}".split())
-                raise LLMUnavailableError(f"{llm.name} failed: {message:.200}") from error
+                _log.warning("%s failed\n%s", name, _traceback(error))
+                kind, message = type(error).__name__, plain_error(error)
+                description = kind if message == kind else plain(f"{kind} {message}", ERROR_LENGTH)
+                raise LLMUnavailableError(f"{name} failed: {description}") from error
 
-        return await self.guard(llm, llm.name).call(ask, seconds)
+        return await self._guards.of(llm, name).call(asked, seconds)
 
     async def result(
         self, key: Hashable, make: Callable[[], Coroutine[Any, Any, Any]], seconds: float | None = None
@@ -116,6 +132,11 @@ class SharedCalls:
         # The call may have no waiting caller left, so its error is logged here.
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.debug("a call of a language model failed: %s", error)
+
+
+def _traceback(error: BaseException) -> str:
+    """The error's traceback, encodable as UTF-8 for a log."""
+    return "".join(traceback.format_exception(error)).encode(errors="replace").decode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ from retrieval.domain.learning.context import Context
 from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.signals import EntityOverlap, Facts, KeywordOverlap, Popularity, Question, Recency, tokens
+from retrieval.engine.request import checked_words
 from retrieval.platform import Platform
 
 CONTENT_CHARACTERS = 500
@@ -399,7 +400,8 @@ class RetrievalEngine:
         context: Context = Context(),
     ) -> SearchResult:
         """Search for candidates by the indexes, and return the best ``limit`` by the profile's signals."""
-        if profile.needs_question and not (query or "").strip():
+        question = _question(query, entity_ids, as_of or self._db.now)
+        if profile.needs_question and not question.words:
             raise EmptyQueryError("this strategy needs a query with words, and there is none; give one")
         filters = entity_ids if checked_match(match_entities) else None
         where = conditions(project_id, checked_types(interaction_types), filters, checked_moment(as_of))
@@ -409,7 +411,7 @@ class RetrievalEngine:
             query,
             where=where,
             limit=limit,
-            profile=profile.taking_part(_question(query, entity_ids, as_of or self._db.now)),
+            profile=profile.taking_part(question),
             entities=entity_ids,
             as_of=as_of,
             min_relevance=min_relevance,
@@ -486,5 +488,5 @@ class RetrievalEngine:
 
 def _question(query: str | None, entities: Links | None, now: datetime) -> Question:
     """The question of a call: words, which also have a vector, and entities."""
-    words = (query or "").strip()
+    words = checked_words(query)
     return Question(now=now, words=words, entities=entity_set(entities), has_vector=bool(words))

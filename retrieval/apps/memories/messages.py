@@ -16,10 +16,11 @@ from typing import Any, NamedTuple
 
 from retrieval.domain.checks import checked_whole, clean_text, text_fault
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.items.memory import FactOutcome, checked_ids, checked_name, words
+from retrieval.domain.items.memory import FactOutcome, checked_ids, checked_name
 from retrieval.domain.llm import prompt_data
 from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.domain.serialization import Serializable
+from retrieval.domain.words import apart, lowered, words
 from retrieval.services.memories import Near
 
 FACT = "fact"
@@ -280,12 +281,9 @@ def grounded_share(text: str, turns: Iterable[Turn]) -> float:
 
 
 def _stems(text: str) -> set[str]:
-    stems = set[str]()
-    for word in words(text):
-        # In scripts without case, such as Chinese or Thai, a word may be as long as a sentence.
-        is_spaced = word.isascii() or word != word.upper()
-        stems |= {word[:_STEM] if word not in STOP_WORDS else word} if is_spaced else set(word)
-    return stems
+    spaced, runs = apart(lowered(text))
+    stems = {word if word in STOP_WORDS else word[:_STEM] for word in words(spaced)}
+    return stems | set("".join(runs.split()))
 
 
 class FactQuestion(NamedTuple):

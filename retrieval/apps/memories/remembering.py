@@ -39,12 +39,12 @@ from retrieval.domain.items.memory import (
     NewMemory,
     has_expired,
     normalised,
-    words,
 )
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.diversity import jaccard, similarity
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import Profile
+from retrieval.domain.words import terms
 from retrieval.services.memories import DecidedFact, MemoryRecords, MemoryWriter, Near
 
 MOST = 20
@@ -96,7 +96,7 @@ def topical(text: str, other: str, cosine: float | None = None) -> float:
 
     Unlike ``similarity``, it is high for texts about the same subject even if they contradict each other.
     """
-    return max(jaccard(frozenset(words(text)), frozenset(words(other))), min(1.0, cosine or 0.0))
+    return max(jaccard(terms(text), terms(other)), min(1.0, cosine or 0.0))
 
 
 def _cosine(hit: Hit, item: Item) -> float | None:

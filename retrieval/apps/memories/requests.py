@@ -202,14 +202,16 @@ _OTHER_NAMES = MappingProxyType({name: names[0] for names in (_PROTOCOLS, _PLANS
 
 
 def related_types(task_type: str) -> tuple[str, ...]:
-    """The interaction types of memories that help with a task, its own first; for an unknown type, only that type.
+    """The interaction types of memories that help with a task; for an unknown type, only that type.
 
-    Case and the spaces around the name do not matter. Raises ``InvalidRequestError`` for an empty name.
+    Case and the spaces around the name do not matter. The name as it is given is one of them, because types of memories
+    are compared literally. Raises ``InvalidRequestError`` for an empty name.
     """
     if not isinstance(task_type, str) or not task_type.strip():
         raise InvalidRequestError(f"task_type is {task_type!r:.80}; name a kind of task such as 'insights'")
-    name = task_type.strip().casefold()
-    return RELATED_TYPES.get(_OTHER_NAMES.get(name, name), (task_type.strip(),))
+    given = task_type.strip()
+    name = given.casefold()
+    return tuple(dict.fromkeys((*RELATED_TYPES.get(_OTHER_NAMES.get(name, name), ()), given)))
 
 
 def checked_project(project_id: object) -> str:

@@ -98,6 +98,9 @@ def _place(after: str) -> tuple[datetime, str]:
     return happened_at, memory_id
 
 
+_FIELDS = tuple(field.name for field in fields(NewMemory) if field.name not in {"status", "text"})
+"""The arguments of ``store_memory`` that a record of a memory may have, besides ``linked_<stem>_ids``."""
+
 UNCHANGED: Any = object()
 """The default of an argument: the update leaves the field unchanged."""
 
@@ -164,7 +167,7 @@ class MemoryStore:
             interaction_type=interaction_type,
             content=content,
             user_id=user_id,
-            links=links_of(links, {**question_links, **linked_ids}),
+            links=links_of(links, {**question_links, **linked_ids}, (*_FIELDS, "duplicates")),
             summary=summary,
             relevance_score=relevance_score,
             occurred_at=self._platform.now if occurred_at is None else occurred_at,
@@ -424,15 +427,16 @@ class MemoryStore:
         """The memory that ``store_memory`` would store for these arguments."""
         if not isinstance(record, Mapping):
             raise InvalidRequestError(f"a memory is a mapping of store_memory's arguments, not {record!r:.80}")
-        own = {field_.name for field_ in fields(NewMemory)} - {"status", "links", "text"}
-        values = {name: value for name, value in record.items() if name in own and value is not None}
-        linked = {name: value for name, value in record.items() if name not in own and name != "links"}
+        values = {
+            name: value for name, value in record.items() if name in _FIELDS and name != "links" and value is not None
+        }
+        linked = {name: value for name, value in record.items() if name not in _FIELDS}
         for name in ("project_id", "interaction_type", "content"):
             if name not in values:
                 raise InvalidRequestError(f"a memory needs {name}; it has {', '.join(map(str, record)) or 'nothing'}")
         values.setdefault("memory_id", self._new_id())
         values.setdefault("occurred_at", self._platform.now)
-        return NewMemory(**values, links=links_of(record.get("links"), linked))
+        return NewMemory(**values, links=links_of(record.get("links"), linked, _FIELDS))
 
     def _new_id(self) -> str:
         return str(uuid7(int(self._platform.now.timestamp() * 1000), self._chance))

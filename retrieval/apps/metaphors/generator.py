@@ -9,9 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import logging
 import re
-import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -23,42 +21,8 @@ from retrieval.apps.metaphors.metaphor import ACTIVE, CANDIDATE, KIND, REJECTED,
 from retrieval.apps.metaphors.problem import Problem, validate_metaphor
 from retrieval.collection import handle_of
 from retrieval.domain.checks import is_number
-from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError, RetrievalError
-from retrieval.domain.llm import LLM, is_usable_text, prompt_data
-
-NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
-"""The most characters of a model's name, of an error's text, and of a note."""
-
-
-def plain(text: str, most: int = NOTE_LENGTH) -> str:
-    """The text on one line, without unprintable characters, and shortened."""
-    # Check only the part that can be kept.
-    printable = "".join(character if character.isprintable() else " " for character in text[: 4 * most])
-    return " ".join(printable.split())[:most].rstrip()
-
-
-def plain_error(error: BaseException) -> str:
-    """The error's message, or the name of its type if the message is empty or cannot be made."""
-    try:
-        message = plain(str(error), NOTE_LENGTH)
-    except Exception:  # noqa: BLE001 - another library's __str__
-        message = ""
-    return message or type(error).__name__
-
-
-def plain_name(model: object) -> str:
-    """A model's name, or its class's name if the model has no printable name."""
-    try:
-        name = plain(str(model.name), NAME_LENGTH)  # type: ignore[attr-defined]
-    except Exception:  # noqa: BLE001 - another library's property
-        name = ""
-    return name or plain(type(model).__name__, NAME_LENGTH)
-
-
-def plain_traceback(error: BaseException) -> str:
-    """The error's traceback, encodable as UTF-8 for a log."""
-    return "".join(traceback.format_exception(error)).encode(errors="replace").decode()
-
+from retrieval.domain.errors import LLMRejectedError, LLMUnavailableError, RetrievalError
+from retrieval.domain.llm import LLM, is_usable_text, model_name, plain, plain_error, prompt_data
 
 SUGGESTIONS = 3
 """The number of metaphors that are requested, and the most that are used."""
@@ -229,8 +193,6 @@ AGAIN_AFTER = timedelta(minutes=10)
 REFUSED_MAX = 1000
 """The most such requests that a retriever remembers."""
 
-_log = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuggestionRequest:
@@ -271,7 +233,7 @@ class Generator:
     @property
     def name(self) -> str:
         """The model's printable name."""
-        return plain_name(self.llm)
+        return model_name(self.llm)
 
     async def suggestions(self, request: SuggestionRequest) -> Suggestions:
         """At most three suggestions, stored as candidates.
@@ -331,22 +293,13 @@ class Generator:
 
     async def _ask(self, request: SuggestionRequest) -> list[Metaphor]:
         """The suggestions of the model's answer. Raises an ``LLMError`` for any error of the model or its answer."""
-        try:
-            guard = handle_of(self.corpus.collection).parts.llm_calls.guard(self.llm, self.name)
-            answer = await guard.call(
-                lambda: self.llm.complete_json(prompt_of(request), SCHEMA, system=SYSTEM), self.budget_seconds
-            )
+
+        async def ask() -> list[Metaphor]:
+            answer = await self.llm.complete_json(prompt_of(request), SCHEMA, system=SYSTEM)
             return suggested_metaphors(answer, request.problem)
-        except LLMError:
-            raise
-        except asyncio.CancelledError as error:
-            if (task := asyncio.current_task()) is not None and task.cancelling():
-                raise
-            raise LLMUnavailableError(f"{self.name} failed: it was cancelled from within") from error
-        except Exception as error:
-            _log.warning("%s failed\n%s", self.name, plain_traceback(error))
-            description = plain(f"{type(error).__name__} {plain_error(error)}", ERROR_LENGTH)
-            raise LLMUnavailableError(f"{self.name} failed: {description}") from error
+
+        calls = handle_of(self.corpus.collection).parts.llm_calls
+        return await calls.answer(self.llm, ask, self.budget_seconds)
 
     async def _keep(self, metaphor: Metaphor, request: SuggestionRequest) -> str | None:
         """Store the metaphor, unless it exists; returns the reason why it cannot be used, or None."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from retrieval.apps.metaphors.metaphor import Metaphor
-from retrieval.domain.checks import is_number
+from retrieval.domain.checks import checked_list, is_finite, is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.hit import Contribution, Explanation
@@ -36,7 +36,7 @@ def combine_scores(
 
     A metaphor that is missing from a ranking has the score 0 in it. With scores from 0 to 1 and weights that add up to
     1, the sum is from 0 to 1. ``retrieve`` computes the same sum by the collection's profile. Raises
-    ``InvalidRequestError`` unless there are two finite weights of at least 0.
+    ``InvalidRequestError`` for other rankings, and unless there are two finite weights of at least 0.
     """
     if (
         not isinstance(weights, list | tuple)
@@ -44,15 +44,22 @@ def combine_scores(
         or not all(is_number(weight, 0, sys.float_info.max) for weight in weights)
     ):
         raise InvalidRequestError(f"weights are {weights!r:.80}; give two numbers of at least 0, such as (0.4, 0.6)")
-    if not isinstance(first, Iterable) or not isinstance(second, Iterable):
-        raise InvalidRequestError("give two rankings as lists of (metaphor, score), such as answers of retrieve")
     metaphors: dict[str, Metaphor] = {}
     totals: dict[str, float] = {}
     for ranking, weight in zip((first, second), weights, strict=True):
-        for metaphor, score in ranking:
+        for metaphor, score in _checked_ranking(ranking):
             metaphors.setdefault(metaphor.id, metaphor)
             totals[metaphor.id] = totals.get(metaphor.id, 0.0) + weight * score
     return ranked((metaphors[key], total) for key, total in totals.items())
+
+
+def _checked_ranking(ranking: object) -> list[Scored]:
+    pairs = checked_list("rankings", ranking, "the answer of retrieve")
+    for pair in pairs:
+        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+        if not (is_pair and isinstance(pair[0], Metaphor) and is_finite(pair[1])):
+            raise InvalidRequestError(f"a ranking holds {pair!r:.80}; give pairs of (metaphor, score), as of retrieve")
+    return pairs
 
 
 def ranked(scored: Iterable[Scored]) -> list[Scored]:

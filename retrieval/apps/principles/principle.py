@@ -73,9 +73,19 @@ def _in_one_line(text: str) -> str:
 
 
 def principle_item(
-    principle_id: str, title: str, body: str, tags: tuple[str, ...], status: str, *, actor: str, created_at: datetime
+    principle_id: str | None,
+    title: str,
+    body: str,
+    tags: tuple[str, ...],
+    status: str,
+    *,
+    actor: str,
+    created_at: datetime,
 ) -> Item:
-    """The item. Raises ``InvalidRequestError`` for an empty title, and for a status other than ``IN_USE``."""
+    """The item; without a ``principle_id`` its id is made from the text.
+
+    Raises ``InvalidRequestError`` for an empty title, and for a status other than ``IN_USE``.
+    """
     for name, text in (("title", title), ("body", body)):
         if not isinstance(text, str):
             raise InvalidRequestError(f"{name} is {text!r:.80}; it must be a text")
@@ -84,7 +94,7 @@ def principle_item(
     if status not in IN_USE:
         raise InvalidRequestError(f"status is {status!r:.80}; it must be {' or '.join(IN_USE)}")
     return Item(
-        item_id=principle_id,
+        item_id=principle_id_for(title, body) if principle_id is None else principle_id,
         kind=KIND,
         title=title.strip(),
         body=body.strip(),

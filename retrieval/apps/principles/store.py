@@ -24,7 +24,6 @@ from retrieval.apps.principles.principle import (
     IN_USE,
     KIND,
     Principle,
-    principle_id_for,
     principle_item,
 )
 from retrieval.apps.principles.search import (
@@ -160,16 +159,15 @@ class PrincipleStore:
         made from the text, and a known text returns the stored principle unchanged, even if it failed. ``actor`` is its
         author. Raises ``InvalidRequestError``.
         """
-        key = principle_id_for(title, body) if principle_id is None else principle_id
         item = principle_item(
-            key, title, body, normalised_tags(tags), status, actor=actor, created_at=self._platform.now
+            principle_id, title, body, normalised_tags(tags), status, actor=actor, created_at=self._platform.now
         )
+        key = item.item_id
         stored = (await self.get([key])).get(key) or await self._add_or_get(item)
         if stored is not None:
             if principle_id is None:
                 return stored
-            item = principle_item(key, title, body, item.tags, status, actor=actor, created_at=stored.created_at)
-            await (await self._collection()).add([item])
+            await (await self._collection()).add([item.changed(occurred_at=stored.created_at)])
         return (await self.get([key]))[key]
 
     async def get(self, principle_ids: Sequence[str]) -> dict[str, Principle]:

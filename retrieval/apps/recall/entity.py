@@ -11,6 +11,7 @@ from uuid import UUID
 
 from retrieval.domain.checks import (
     STORED_NOTE,
+    checked_list,
     checked_whole,
     checks_argument_names,
     named,
@@ -244,14 +245,19 @@ def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
 
 
 def _by_id(entities: Sequence[Entity]) -> dict[str, Entity]:
-    if isinstance(entities, str) or not isinstance(entities, Sequence):
-        raise InvalidRequestError("merge_rrf merges lists of entities, such as merge_rrf(first, second)")
     by_id: dict[str, Entity] = {}
-    for entity in entities:
-        if not isinstance(entity, Entity):
-            raise InvalidRequestError(f"merge_rrf merges lists of entities, and one holds a {type(entity).__name__}")
+    for entity in checked_entities(entities):
         by_id.setdefault(entity.id, entity)
     return by_id
+
+
+def checked_entities(entities: object) -> list[Entity]:
+    """The list. Raises ``InvalidRequestError`` for anything but entities."""
+    each = checked_list("entities", entities, "the answer of search")
+    for entity in each:
+        if not isinstance(entity, Entity):
+            raise InvalidRequestError(f"a list of entities holds {entity!r:.80}; give entities, such as search returns")
+    return each
 
 
 def _with_fused_score(entity: Entity, fused: Fused, rank: int) -> Entity:

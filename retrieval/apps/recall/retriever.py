@@ -13,6 +13,7 @@ from retrieval.apps.recall.entity import (
     Recalled,
     TimeExpressions,
     TimeRange,
+    checked_entities,
     checked_time_range,
     context_text,
     merged_by_rrf,
@@ -187,9 +188,9 @@ class DualRetriever:
     async def context_for(self, found: Sequence[Entity]) -> str:
         """Entities that ``search`` returned, as Markdown for a prompt: quoted, with their contributors and records.
 
-        Raises the errors of ``Collection.standings``.
+        Raises ``InvalidRequestError`` for other values, and the errors of ``Collection.standings``.
         """
-        entities = list(found)
+        entities = checked_entities(found)
         standings = await self._storage.standings([entity.id for entity in entities]) if entities else {}
         return context_text(entities, standings)
 

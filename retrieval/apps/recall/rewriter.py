@@ -16,7 +16,7 @@ from typing import Any
 
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
-from retrieval.domain.llm import LLM, is_usable_text, prompt_data
+from retrieval.domain.llm import LLM, is_usable_text, model_name, prompt_data
 from retrieval.engine.collection_handle import CollectionParts
 
 LONGEST_QUERY = 2000
@@ -200,7 +200,7 @@ class Rewriter:
         try:
             return Rewrites(tuple(await self._shared(query, seconds)))
         except TimeoutError:
-            return Rewrites(why_none=f"{self.llm.name} gave no rewrites within {seconds:g} s")
+            return Rewrites(why_none=f"{self._name} gave no rewrites within {seconds:g} s")
         except LLMError as error:
             return Rewrites(why_none=f"no rewrites: {error}")
 
@@ -216,7 +216,7 @@ class Rewriter:
                 cached = await self._load(query)
                 wordings = cached or await self._ask(query)
         except TimeoutError:
-            raise LLMUnavailableError(f"{self.llm.name} gave no rewrites within {LONGEST_SECONDS:g} s") from None
+            raise LLMUnavailableError(f"{self._name} gave no rewrites within {LONGEST_SECONDS:g} s") from None
         if not cached:
             await self._keep(query, wordings)
         return wordings
@@ -228,15 +228,19 @@ class Rewriter:
         )
         wordings = usable_rewrites(answer, query)
         if not wordings:
-            raise LLMRejectedError(f"{self.llm.name} gave no rewrite that can be searched for")
+            raise LLMRejectedError(f"{self._name} gave no rewrite that can be searched for")
         return wordings
 
     async def _load(self, query: str) -> list[str]:
-        cached = await self._parts.rewrites.read(self.llm.name, query, instructions=self._instructions)
+        cached = await self._parts.rewrites.read(self._name, query, instructions=self._instructions)
         return usable_rewrites(cached, query)
 
     async def _keep(self, query: str, rewrites: Sequence[str]) -> None:
-        await self._parts.rewrites.keep(self.llm.name, query, rewrites, instructions=self._instructions)
+        await self._parts.rewrites.keep(self._name, query, rewrites, instructions=self._instructions)
+
+    @property
+    def _name(self) -> str:
+        return model_name(self.llm)
 
     @property
     def _parts(self) -> CollectionParts:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,6 +30,7 @@ from retrieval.apps.tickets.models import (
     WeightingPreview,
 )
 from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of
+from retrieval.domain.checks import checked_list, is_finite
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.signals import Facts, Priority, Question, ResolutionTime, VectorSimilarity
@@ -219,17 +219,17 @@ def rescored(
     vector_weight: float | None = None,
     metadata_weight: float | None = None,
     time_normalization_hours: float = NORMALIZATION_HOURS,
-    priority_weights: PriorityWeights | None = None,
+    priority_weights: PriorityWeights | Mapping[str, float] | None = None,
 ) -> list[dict[str, Any]]:
     """The tickets with ``similarity_score`` and ``metadata_score``, the highest score first, equal ones by id.
 
     The score and the default weights are those of ``tickets_profile``. A ticket has a ``vector_similarity`` (negative
     counts as 0), and may have a ``priority`` and ``resolution_time_hours``. The mappings are not changed. Raises
-    ``ProcessingError`` for a ticket without a similarity and for invalid weights, and ``InvalidProfileError`` for
-    hours that are not above 0.
+    ``ProcessingError`` for a ticket without a similarity, and what ``tickets_profile`` raises.
     """
     profile = tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
-    scored = [_rescore(ticket, profile, place) for place, ticket in enumerate(tickets, 1)]
+    each = checked_list("tickets", tickets, '[{"vector_similarity": 0.8}]')
+    scored = [_rescore(ticket, profile, place) for place, ticket in enumerate(each, 1)]
     return sorted(scored, key=lambda entry: (-entry["similarity_score"], str(entry.get("ticket_id", ""))))
 
 
@@ -245,7 +245,9 @@ def _rescore(ticket: Mapping[str, Any], profile: Profile, place: int) -> dict[st
 
 def _cosine(ticket: Mapping[str, Any], place: int) -> float:
     cosine = ticket.get("vector_similarity") if isinstance(ticket, Mapping) else None
-    if isinstance(cosine, bool) or not isinstance(cosine, Real) or not math.isfinite(cosine):
+    if isinstance(cosine, Real) and not isinstance(cosine, int):
+        cosine = float(cosine)  # of NumPy too
+    if not is_finite(cosine):
         name = ticket.get("ticket_id", place) if isinstance(ticket, Mapping) else place
         raise ProcessingError(f"ticket {name!r:.80}: {VECTOR} is {cosine!r:.40}; it must be a number such as 0.8")
     return float(cosine)

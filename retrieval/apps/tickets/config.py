@@ -181,7 +181,7 @@ class PriorityWeights(BaseModel):
 def tickets_profile(
     vector_weight: float | None = None,
     metadata_weight: float | None = None,
-    priority_weights: PriorityWeights | None = None,
+    priority_weights: PriorityWeights | Mapping[str, float] | None = None,
     time_normalization_hours: float = NORMALIZATION_HOURS,
     *,
     candidates: int = TOP_K,
@@ -192,8 +192,8 @@ def tickets_profile(
     are 0.7 and 0.3; if only one is given, the other is 1 minus it. The nearest ``candidates`` tickets are scored, 1 to
     1000. The learned reward does not count.
 
-    Raises ``ProcessingError`` for weights that are not numbers from 0 to 1 or that are both 0, and
-    ``InvalidProfileError`` for hours that are not above 0.
+    Raises ``ProcessingError`` for weights that are not numbers from 0 to 1 or that are both 0, pydantic's
+    ``ValidationError`` for invalid weights of priorities, and ``InvalidProfileError`` for hours that are not above 0.
     """
     weights = weights_of(vector_weight, metadata_weight)
     return Profile(
@@ -205,7 +205,7 @@ def tickets_profile(
             Priority(
                 weight=weights.metadata * PRIORITY_SHARE,
                 attribute=PRIORITY,
-                values=(priority_weights or PriorityWeights()).by_name(),
+                values=PriorityWeights.model_validate({} if priority_weights is None else priority_weights).by_name(),
                 unknown=UNKNOWN,
             ),
             ResolutionTime(

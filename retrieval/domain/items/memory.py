@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from enum import StrEnum
@@ -15,6 +14,7 @@ from typing import Any
 from retrieval.domain.checks import (
     checked_choice,
     checked_number,
+    choices_hint,
     clean_text,
     clean_value,
     is_storable,
@@ -24,6 +24,7 @@ from retrieval.domain.checks import (
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
 from retrieval.domain.serialization import Serializable
+from retrieval.domain.words import words
 
 Links = Mapping[str, Sequence[str]]
 """Such as ``{"questions": ["q1", "q2"], "hypotheses": ["h1"]}``."""
@@ -46,18 +47,20 @@ def entity_type(stem: str) -> str:
     return f"{stem}s"
 
 
-def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]]) -> Links:
+def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]], others: Iterable[str] = ()) -> Links:
     """``links`` and the keywords ``linked_<stem>_ids`` together.
 
-    Raises ``InvalidRequestError`` for a keyword of another form, and for ids that are not a list of texts.
+    Raises ``InvalidRequestError`` for a keyword of another form, naming the ``others`` that there are, and for ids that
+    are not a list of texts.
     """
     given = checked_links({} if links is None else links)
     ids_by_type: dict[str, list[str]] = {name: list(ids) for name, ids in given.items()}
     for keyword, ids in keywords.items():
-        match = _KEYWORD.fullmatch(keyword)
+        match = _KEYWORD.fullmatch(str(keyword))
         if match is None:
             raise InvalidRequestError(
-                f"there is no argument {keyword!r}; links are given as linked_paper_ids=[...], or in links={{...}}"
+                f"there is no argument {keyword!r:.80}; {choices_hint(keyword, others)}; links are given as "
+                "linked_paper_ids=[...], or in links={...}"
             )
         if ids is not None:
             ids_by_type.setdefault(entity_type(match[1]), []).extend(checked_ids(keyword, ids))
@@ -101,7 +104,6 @@ def _check_key(name: str, value: object) -> None:
         raise InvalidRequestError(f"{name}: {value!r:.80} holds {fault}, which cannot be stored; take it out")
 
 
-_WORD = re.compile(r"\w+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -141,11 +143,6 @@ def readable(key: str) -> str:
 def normalised(text: str) -> str:
     """The text's words in their order, in lower case, whatever stands between them and however they are encoded."""
     return " ".join(words(text))
-
-
-def words(text: str) -> list[str]:
-    """The words of a text in their order, in lower case."""
-    return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 
 def fingerprint(project_id: str, text: str) -> str:

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from retrieval.domain.checks import checks_argument_names, is_number
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.items.embedding import Vector
-from retrieval.domain.items.memory import normalised, words
+from retrieval.domain.items.memory import normalised
 from retrieval.domain.search.profile_parts import check_share
 from retrieval.domain.search.signals import STOP_WORDS
+from retrieval.domain.words import terms
 
 REFINING = "refining"
 """The ranking of the candidates by their likeness, beside those of the legs."""
@@ -199,7 +200,7 @@ def similarity(first: str, second: str, cosine: float | None = None) -> float:
     """
     if normalised(first) == normalised(second) and (normalised(first) or first.strip() == second.strip()):
         return 1.0
-    mine, theirs = frozenset(words(first)), frozenset(words(second))
+    mine, theirs = terms(first), terms(second)
     if _facts(mine) != _facts(theirs):
         return 0.0
     return max(jaccard(mine, theirs), min(1.0, cosine or 0.0))

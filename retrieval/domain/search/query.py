@@ -23,18 +23,13 @@ from functools import lru_cache
 
 from retrieval.domain.checks import is_storable
 from retrieval.domain.errors import EmptyQueryError, InvalidProfileError, InvalidRequestError
+from retrieval.domain.words import UNSPACED
 
 MOST_CONDITIONS = 32
 """Phrases and exclusions of a query; a query with more is a pasted text, and all of it is words."""
 
 LONGEST_PHRASE = 2000
 """Characters of a phrase; a longer one is a pasted text too."""
-
-UNSPACED = (
-    "\u0e00-\u0e7f\u1100-\u11ff\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
-    "\U00020000-\U0003ffff"
-)
-"""The scripts without spaces between words, inside a regular expression's brackets; as in ``sql/search/terms.sql``."""
 
 _TOKEN = re.compile(
     rf"""

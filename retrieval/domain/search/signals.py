@@ -24,6 +24,7 @@ from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_share, check_weight, check_whole
 from retrieval.domain.serialization import plain
+from retrieval.domain.words import apart, lowered, terms
 
 Entity = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
@@ -196,7 +197,6 @@ STOP_WORDS = frozenset(
 
 _FEW = 30
 """Up to this many words, searching for them is faster than splitting the whole text."""
-_WORD = re.compile(r"\w+")
 
 
 @checks_argument_names
@@ -205,6 +205,7 @@ class KeywordOverlap(Signal):
     """Words of the question that stand in the item / words of the question; 0 where it has none.
 
     Whole words, each counted once, whatever their case, without the stop words, and as they are written: no stems.
+    Instead of words, scripts without spaces, such as Chinese, have pairs of characters, as in lexical search.
     """
 
     name: ClassVar[str] = "keyword"
@@ -219,16 +220,19 @@ class KeywordOverlap(Signal):
         words = tokens(question.words)
         if not words:
             return 0.0
-        text = f"{facts.title}\n{facts.body}".casefold()
+        text = f"{facts.title}\n{facts.body}"
+        spaced, runs = apart(lowered(text))
         if len(words) > _FEW:
-            return len(words.intersection(_WORD.findall(text))) / len(words)
-        return len(set(_any_of(words).findall(text))) / len(words)
+            found = {*terms(text), *runs} & words
+        else:
+            found = {*_any_of(words).findall(spaced), *(pair for pair in words if pair in runs)}
+        return len(found) / len(words)
 
 
 @lru_cache(maxsize=256)
 def tokens(text: str) -> frozenset[str]:
-    """The words of a text, in lower case, without stop words."""
-    return frozenset(_WORD.findall(text.casefold())) - STOP_WORDS
+    """The words of a text, in lower case, without stop words; of scripts without spaces the pairs of characters."""
+    return terms(text) - STOP_WORDS
 
 
 @lru_cache(maxsize=256)

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from retrieval.domain.checks import checked_whole
-from retrieval.domain.search.query import UNSPACED
 from retrieval.domain.serialization import Serializable
+from retrieval.domain.words import pairs
 
 SMALLEST, LARGEST = 20, 2000
 """Characters of a snippet."""
@@ -92,8 +92,7 @@ def _prefix_spans(text: str, prefixes: Iterable[str]) -> Iterator[Span]:
 
 
 def _pair_spans(text: str, words: str) -> Iterator[Span]:
-    runs = re.findall(f"[{UNSPACED}]+", words)
-    for pair in {run[place : place + 2] for run in runs for place in range(max(len(run) - 1, 1))}:
+    for pair in pairs(words):
         yield from (match.span() for match in re.finditer(re.escape(pair), text))
 
 

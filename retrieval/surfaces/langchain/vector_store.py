@@ -18,8 +18,8 @@ from pydantic import ConfigDict, Field
 
 from retrieval.adapters.readers.records import EXPLANATION_KEY, document_item
 from retrieval.collection import Collection
-from retrieval.domain.checks import checked_list, clean_text, clean_value, kind_of
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.checks import checked_list, checked_whole, clean_text, clean_value, kind_of
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.filters import And, Filter, Where, parse_where
@@ -98,8 +98,16 @@ async def by_difference(
     fetch_k, share = options.pop("fetch_k", 20), options.pop("lambda_mult", 0.5)
     base: Profile = options.pop("profile", None) or collection.profile
     diversity = replace(base.diversity, relevance_share=share)
-    profile = replace(base, depth=min(MAX_DEPTH, max(k, fetch_k)), diversity=diversity)
+    most = max(
+        checked_whole(name, number, 0, error=InvalidLimitError) for name, number in (("k", k), ("fetch_k", fetch_k))
+    )
+    profile = replace(base, depth=min(MAX_DEPTH, max(most, 1)), diversity=diversity)
     return await by_profile(collection, question, k, condition, **options | {"profile": profile})
+
+
+def _numbers(embedding: object) -> list[float]:
+    """The vector. Raises ``InvalidRequestError`` for anything but a list or an array."""
+    return checked_list("the numbers of an embedding", embedding, "[0.25, -0.5]")
 
 
 def every_of(*conditions: Condition) -> Condition:
@@ -225,13 +233,13 @@ class RetrievalVectorStore(VectorStore):
         self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
     ) -> list[Document]:  # fmt: skip
         """The best documents for a vector of shape (dimensions,)."""
-        return self._bridge.run(self._found, by_profile, list(embedding), k, filter, **kwargs)
+        return self._bridge.run(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
 
     async def asimilarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
     ) -> list[Document]:  # fmt: skip
         """The async form of ``similarity_search_by_vector``."""
-        return await self._bridge.arun(self._found, by_profile, list(embedding), k, filter, **kwargs)
+        return await self._bridge.arun(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
 
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -255,14 +263,14 @@ class RetrievalVectorStore(VectorStore):
     ) -> list[Document]:
         """The same as ``max_marginal_relevance_search``, for a vector of shape (dimensions,)."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return self._bridge.run(self._found, by_difference, list(embedding), k, **options)
+        return self._bridge.run(self._found, by_difference, _numbers(embedding), k, **options)
 
     async def amax_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """The async form of ``max_marginal_relevance_search_by_vector``."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return await self._bridge.arun(self._found, by_difference, list(embedding), k, **options)
+        return await self._bridge.arun(self._found, by_difference, _numbers(embedding), k, **options)
 
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **kwargs: Any

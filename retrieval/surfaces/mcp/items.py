@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from retrieval.domain.api_key import Scope
 from retrieval.domain.checks import STORED_NOTE, named, quoted, quoted_block, shown_block, shown_line, shown_value
-from retrieval.domain.errors import UnknownItemError
+from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 from retrieval.domain.learning.context import Context as Situation
 from retrieval.domain.learning.feedback import Feedback
@@ -344,6 +344,11 @@ class ItemTools:
         An item with an existing id is replaced as a whole. Give each item a text: an item without title and text is
         found only by filters.
         """
+        offer = self._served.offer
+        if tool := {offer.principles: "add_principle", offer.memories: "store_memory"}.get(collection):
+            raise InvalidRequestError(
+                f"add_items does not change collection {collection!r:.80}: its items have a record; use {tool}"
+            )
         report = await (await self._collection(collection)).add([item.model_dump(exclude_unset=True) for item in items])
         result = AddedItemsAnswer(
             added=report.added,

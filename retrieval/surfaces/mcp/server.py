@@ -572,7 +572,11 @@ class RetrievalServer(MCPServer[Any]):
         known = tools[name].input_schema["properties"]
         if unknown := [argument for argument in arguments if argument not in known]:
             return _error_result(f"{name}: {unknown_arguments(unknown, known)}")
-        given = {argument: as_declared(value, known[argument]) for argument, value in arguments.items()}
+        given = {
+            argument: as_declared(value, known[argument])
+            for argument, value in arguments.items()
+            if value is not None or "default" not in known[argument]  # models send null for what they leave out
+        }
         try:
             return await answered_within(self.seconds, held(super().call_tool(name, given, context)))
         except DatabaseUnreachableError as error:

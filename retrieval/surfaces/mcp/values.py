@@ -112,12 +112,21 @@ def scoped(
 
 
 def as_declared(value: Any, schema: Mapping[str, Any]) -> Any:
-    """The value of an argument as its schema has it: models send JSON as a text, and one value in place of a list."""
-    types = {part.get("type") for part in schema.get("anyOf", (schema,))}
+    """The value of an argument as its schema has it.
+
+    Models send JSON as a text, one value in place of a list, also within an object, and 3.0 for 3.
+    """
+    parts = schema.get("anyOf", (schema,))
+    types = {part.get("type") for part in parts}
     given = value
     if isinstance(value, str) and "string" not in types:
         with suppress(ValueError, RecursionError):
             given = json.loads(value)
+    if isinstance(given, float) and "integer" in types and given.is_integer():
+        return int(given)
+    inner = next((part["additionalProperties"] for part in parts if "additionalProperties" in part), None)
+    if isinstance(given, dict) and isinstance(inner, dict):
+        return {name: as_declared(member, inner) for name, member in given.items()}
     if "array" not in types or given is None or isinstance(given, list):
         return given
     return [given if isinstance(given, dict) else value]

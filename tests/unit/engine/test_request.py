@@ -51,7 +51,7 @@ def test_a_query_that_postgresql_cannot_take_is_refused(query: Any, message: str
         checked_request(query)
 
 
-@pytest.mark.parametrize("vector", ["text", [[1.0, 2.0]], [], 3, ["a"]])
+@pytest.mark.parametrize("vector", ["text", [[1.0, 2.0]], [], 3, ["a"], [10**400]])
 def test_an_invalid_vector_is_refused(vector: Any) -> None:
     """One dimension of numbers is a vector; its length is checked against the space later."""
     if vector == []:

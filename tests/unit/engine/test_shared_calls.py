@@ -30,6 +30,41 @@ async def test_closing_ends_what_is_under_way_and_begins_nothing() -> None:
         await calls.result("a", hang)
 
 
+class Model:
+    """A language model whose name cannot be printed as it is."""
+
+    name = "odd\ud800\nmodel"
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (asyncio.CancelledError(), "odd model failed: it was cancelled from within"),
+        (ValueError("\ud800 b\nc"), "odd model failed: ValueError b c"),
+        (MemoryError(), "odd model failed: MemoryError"),
+    ],
+)
+async def test_any_error_of_a_model_is_one_readable_line(error: BaseException, message: str) -> None:
+    """A call that the model itself cancels does not cancel its caller."""
+
+    async def fail() -> None:
+        raise error
+
+    with pytest.raises(LLMUnavailableError) as raised:
+        await SharedCalls().answer(Model(), fail)  # type: ignore[arg-type]
+    assert str(raised.value) == message
+
+
+async def test_a_cancelled_caller_is_cancelled() -> None:
+    """Its call is not taken for the model's failure."""
+    calls = SharedCalls()
+    calling = asyncio.create_task(calls.answer(Model(), hang))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+
+
 async def test_calls_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is refused; one more that waits for the same is not."""
     monkeypatch.setattr(shared_calls, "MOST_CALLS", 1)

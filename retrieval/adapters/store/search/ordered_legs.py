@@ -4,9 +4,10 @@ If few items pass the filter, they are looked up and sorted. If many pass, the i
 item is looked up, until there are enough; a walk that reaches its limit with too few returns a marker row, and the
 search looks up every matching item.
 
-The linked leg takes the latest memories of each entity, up to the leg's depth. Memories linked to more of the entities
-rank higher, and among equals the later ones. Under a filter, the walk of an entity's memories is limited to the number
-of matches if they are few, else to the limit of any walk. If it meets too few, every match is looked up.
+The linked leg takes the latest memories of each entity, up to the leg's depth, and those that are linked to several of
+the entities, among the latest ten thousand of each. Memories linked to more of the entities rank higher, and among
+equals the later ones. Under a filter, the walk of an entity's memories is limited to the number of matches if they are
+few, else to the limit of any walk. If it meets too few, every match is looked up.
 """
 
 from __future__ import annotations
@@ -185,13 +186,16 @@ def _relevance(table: sa.FromClause) -> sa.ColumnElement[Any]:
 
 
 _TEXTS = ARRAY(sa.Text)
+_MET = "10000"
+"""The most of an entity's links that are compared with those of the other entities."""
 
 
 def linked_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
     """Rows of ('linked', item_id, number of entities plus a fraction that rises with time)."""
+    shared = _shared(request)
     if matches is None:
         latest = materialized(_latest(request, None), "linked_latest")
-        return [_ranked(request, sa.select(latest.c.item_id).distinct())]
+        return [_ranked(request, sa.union(sa.select(latest.c.item_id), shared))]
     most = sa.case((matches.are_few, matches.count), else_=parameter("reach", sa.BigInteger))
     latest = materialized(_latest(request, most), "linked_latest")
     walked = sa.select(latest.c.item_id)
@@ -199,7 +203,7 @@ def linked_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]
     is_short = sa.select(short.c.is_short).scalar_subquery()
     every_match = sa.select(matches.keys.c.item_id).where(matches.are_few, is_short)
     return [
-        _ranked(request, sa.union(walked, every_match)),
+        _ranked(request, sa.union(walked, shared, every_match)),
         count_row("too_few_found", sa.literal_column("1"), sa.not_(matches.are_few), is_short),
     ]
 
@@ -212,6 +216,24 @@ def _latest(request: CandidateRequest, most: sa.ColumnElement[int] | None) -> Pa
     passing = sa.select(near.c.item_id).where(passes_filter(request, near.c.item_id, is_active=True))
     latest = passing.limit(parameter("depth", sa.BigInteger)).lateral("latest")
     return sa.select(latest.c.item_id, entity.c.place).join_from(entity, latest, sa.true())
+
+
+def _shared(request: CandidateRequest) -> Part:
+    """The matching items that are linked to most of the entities, at least two, the latest first among equals."""
+    entity = _entities()
+    are_several = sa.func.cardinality(parameter("entity_ids", _TEXTS)) > sa.literal_column("1")
+    links = _links_of(request, entity, "happened_at").where(are_several).limit(sa.literal_column(_MET)).lateral("met")
+    several = (
+        sa.select(links.c.item_id)
+        .join_from(entity, links, sa.true())
+        .group_by(links.c.item_id)
+        .having(sa.func.count() > sa.literal_column("1"))
+        .order_by(sa.func.count().desc(), sa.func.max(links.c.happened_at).desc(), links.c.item_id)
+    )
+    # Materialized, so that the filter is applied to the first of them, until there are enough.
+    shared = materialized(several, "linked_shared")
+    passing = sa.select(shared.c.item_id).where(passes_filter(request, shared.c.item_id, is_active=True))
+    return sa.select(passing.limit(parameter("depth", sa.BigInteger)).subquery("shared").c.item_id)
 
 
 def _is_short(request: CandidateRequest, latest: sa.CTE, most: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
@@ -256,11 +278,11 @@ def _entities() -> sa.TableValuedAlias:
     return names.render_derived()
 
 
-def _links_of(request: CandidateRequest, entity: sa.TableValuedAlias) -> Part:
-    """The entity's links, the latest first."""
+def _links_of(request: CandidateRequest, entity: sa.TableValuedAlias, *more: str) -> Part:
+    """The items of the entity's links, the latest first, with the columns ``more``."""
     links = memory_links.alias("link")
     return (
-        sa.select(links.c.item_id)
+        sa.select(links.c.item_id, *(links.c[name] for name in more))
         .where(
             links.c.collection_id == literal(request.collection_id),
             links.c.entity_type == entity.c.entity_type,

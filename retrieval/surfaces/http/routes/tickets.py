@@ -202,7 +202,7 @@ async def tickets_stats(tickets: CurrentTickets) -> JSONResponse:
 )
 async def preview_tickets(tickets: CurrentTickets, body: TicketPreviewRequest) -> Response:
     """Rank one search under each weighting, and explain the moves of tickets. Nothing is recorded."""
-    with _placed({"query": "description"}):
+    with _placed({"query": _longer(body.title, body.description)}):
         preview = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))
     return Response(preview.model_dump_json(), media_type=_JSON)
 
@@ -210,12 +210,17 @@ async def preview_tickets(tickets: CurrentTickets, body: TicketPreviewRequest) -
 def _members_of(request: RetrievalRequest) -> dict[str, str]:
     """The places in the request of the arguments of the search."""
     return {
-        "query": "description" if request.query_text is None else "query_text",
+        "query": "query_text" if request.query_text else _longer(request.title, request.description),
         "domain": "domain_filter",
         "occurred_at": "as_of",
         "item_id": "exclude_ids" if request.exclude_ids else "exclude_self",
         "vector": "query_embedding",
     }
+
+
+def _longer(title: str | None, description: str | None) -> str:
+    """The member that a limit on the length of both is exceeded by."""
+    return "title" if len(title or "") > len(description or "") else "description"
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from retrieval import Item, Platform, Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.apps.memories import SEED_PROFILE, MemoryStore, RetrievalEngine
-from retrieval.apps.memories.engine import NOTHING, compute_hybrid_score
+from retrieval.apps.memories.engine import NOTHING, MatchEntities, compute_hybrid_score
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.relevance import Calibration
@@ -309,6 +309,46 @@ async def test_each_strategy_ranks_by_its_signal_alone(
     assert len(memories[0].signals) == 1
 
 
+@pytest.mark.parametrize("match_entities", ["filter", "prefer"])
+async def test_an_old_memory_of_all_entities_ranks_before_later_ones_of_one(
+    open_platform: Platform, match_entities: MatchEntities
+) -> None:
+    """However many later memories each of the entities has."""
+    store = MemoryStore(open_platform)
+    both, fact = ["q1", "q2"], {"project_id": "p", "interaction_type": "chat", "content": "x"}
+    old = [
+        {**fact, "memory_id": f"old{n}", "linked_question_ids": both, "occurred_at": NOW - timedelta(days=90 + n)}
+        for n in range(3)
+    ]
+    late = [
+        {**fact, "memory_id": f"late{n}", "linked_question_ids": [both[n % 2]], "occurred_at": NOW - timedelta(hours=n)}
+        for n in range(300)
+    ]
+    await store.store_memories([*old, *late])
+
+    memories = await RetrievalEngine(open_platform).retrieve_relevant_memories(
+        "p", strategy="entity", entity_ids={"questions": both}, limit=4, match_entities=match_entities
+    )
+
+    assert {memory.memory_id: memory.computed_relevance_score for memory in memories[:3]} == {
+        "old0": 1.0, "old1": 1.0, "old2": 1.0,
+    }  # fmt: skip
+    assert memories[3].computed_relevance_score == 0.5
+
+
+async def test_words_of_scripts_without_spaces_count(open_platform: Platform) -> None:
+    """The memory with the question's words comes first, although it is the oldest."""
+    store = MemoryStore(open_platform)
+    contents = ["会議は金曜日に移動した。", "昨日は雨だった。", "予算は承認された。"]
+    for days, content in enumerate(reversed(contents)):
+        await store.store_memory("p", "chat", content, occurred_at=NOW - timedelta(days=days))
+
+    memories = await RetrievalEngine(open_platform).retrieve_relevant_memories("p", "会議の金曜日")
+
+    assert memories[0].text == contents[0]
+    assert memories[0].signals["keyword"] == pytest.approx(3 / 5)
+
+
 async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platform) -> None:
     """Missing fields have the values of a new memory; it can be rated, superseded and listed."""
     store, engine = MemoryStore(open_platform), RetrievalEngine(open_platform)
@@ -415,6 +455,16 @@ async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform:
     for strategy, message in (("keyword", "needs a query with words"), ("entity", "entity_ids")):
         with pytest.raises(InvalidRequestError, match=message):
             await engine.retrieve_relevant_memories("p", strategy=strategy)
+
+
+@pytest.mark.parametrize("query", [5, ["tea"], b"tea", {"query": "tea"}])
+async def test_a_query_that_is_no_text_is_refused(open_platform: Platform, query: Any) -> None:
+    """In one line."""
+    engine = RetrievalEngine(open_platform)
+    with pytest.raises(InvalidRequestError, match="the query must be text"):
+        await engine.retrieve_relevant_memories("p", query)
+    with pytest.raises(InvalidRequestError, match="the query must be text"):
+        await engine.retrieve_context_for_task("p", "chat", query=query)
 
 
 @pytest.mark.parametrize("query", [None, "tea"])

@@ -178,6 +178,12 @@ async def test_one_invalid_memory_refuses_the_whole_list(store: MemoryStore) -> 
         await store.store_memory(**good, duplicates="drop")
     with pytest.raises(InvalidRequestError, match="no argument 'questions'"):
         await store.store_memory(**good, questions=["q1"])
+    with pytest.raises(InvalidRequestError, match="no argument 'userid'; did you mean 'user_id'"):
+        await store.store_memory(**good, userid=["ann"])
+    with pytest.raises(InvalidRequestError, match=r"no argument 'sumary'; did you mean 'summary'.* linked_paper_ids="):
+        await store.store_memories([good | {"sumary": "x"}])
+    with pytest.raises(InvalidRequestError, match="no argument 5"):
+        await store.store_memories([good | {5: "x"}])  # type: ignore[list-item]
     with pytest.raises(InvalidItemError, match="NaN or infinite"):
         await store.store_memory(**{**good, "content": {"x": float("inf")}})
     with pytest.raises(InvalidRequestError, match="needs project_id"):

@@ -338,7 +338,7 @@ class Nameless(ScriptedLLM):
         (ScriptedLLM(error=LLMUnavailableError("\x00 gone \ud800")), "nothing was generated: gone"),
         (ScriptedLLM(error=MuteError()), "failed: MuteError"),
         (ScriptedLLM([Trap()]), "MuteError"),
-        (Nameless(), "Nameless failed"),
+        (Nameless(), "failed: RuntimeError no"),
         (ScriptedLLM(error=asyncio.CancelledError()), "cancelled from within"),
     ],
     ids=[

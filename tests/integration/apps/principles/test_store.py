@@ -418,6 +418,9 @@ async def test_invalid_arguments_are_refused(store: PrincipleStore) -> None:
         await store.search_principles(tags="sql")
     with pytest.raises(InvalidRequestError, match="a principle needs a title"):
         await store.add_principle(" ")
+    for texts, name in (({"title": 5}, "title is 5"), ({"title": "x", "body": None}, "body is None")):
+        with pytest.raises(InvalidRequestError, match=name):
+            await store.add_principle(**texts)
     with pytest.raises(InvalidRequestError, match="status is 'archived'"):
         await store.add_principle("x", status="archived")
     with pytest.raises(InvalidRequestError, match="days is 0"):

@@ -98,7 +98,7 @@ async def test_any_error_of_a_model_costs_only_its_rewrites(
     entities = await retriever.search(QUESTION, where=MINE)
     assert entities[0].id == "ann"
     assert entities.degraded == "no rewrites: theirs failed: " + " ".join(f"{type(error).__name__} {error}".split())
-    assert caplog.records[-1].exc_info is not None
+    assert "Traceback" in caplog.records[-1].message
     assert await retriever.rewrite_query(QUESTION) == [QUESTION]
 
 

@@ -32,6 +32,9 @@ async def test_stored_memories_are_recalled(house: Platform) -> None:
     assert [entity.id for entity in fast] == [ann.id]
     assert fast.queries == ()
     assert "> Ann works at Acme." in await memory.context_for(fast)
+    for found in ("ab", [None], 5):
+        with pytest.raises(InvalidRequestError, match="entities"):
+            await memory.context_for(found)  # type: ignore[arg-type]
 
 
 async def test_the_same_memory_stored_twice_is_there_once(house: Platform) -> None:

@@ -78,6 +78,8 @@ async def test_a_search_answers_as_the_service_does(
         ({"title": "a", "domain_filter": "M\x00"}, ["/domain_filter"]),
         ({}, []),
         ({"query_embedding": [1.0]}, ["/query_embedding"]),
+        ({"title": "a" * 40_000, "description": "b"}, ["/title"]),
+        ({"title": "a", "description": "b" * 40_000}, ["/description"]),
     ],
 )
 async def test_a_request_that_cannot_be_is_refused(

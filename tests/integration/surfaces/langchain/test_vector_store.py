@@ -216,6 +216,10 @@ def test_one_invalid_document_refuses_the_call(store: RetrievalVectorStore) -> N
             "a document is a text; it must be a Document; add_texts takes texts",
         ),
         (lambda store: store.get_by_ids("12"), "ids come in a list"),
+        (lambda store: store.similarity_search_by_vector(5), "the numbers of an embedding come in a list"),
+        (lambda store: store.similarity_search_by_vector("abc"), "the numbers of an embedding come in a list"),
+        (lambda store: store.max_marginal_relevance_search("login", k=None), "k is None"),
+        (lambda store: store.max_marginal_relevance_search("login", fetch_k="20"), "fetch_k is '20'"),
     ],
 )
 def test_a_single_value_in_place_of_a_list_is_refused(

@@ -52,10 +52,12 @@ def test_a_fact_is_grounded_in_the_words_of_its_turns(fact: str, share: float) -
         ("我住在柏林", "我上个月搬到柏林", True),
         ("他喜欢音乐", "我上个月搬到柏林", False),
         ("Анна живёт в Риме", "Анна: живу в Риме", True),
+        ("تعمل سارة في القاهرة", "تعمل سارة في القاهرة منذ شهر", True),
+        ("تعمل سارة في القاهرة", "سارة تحب القهوة", False),
     ],
 )
 def test_other_scripts_are_compared_too(fact: str, source: str, is_enough: bool) -> None:  # noqa: FBT001
-    """In scripts without spaces, characters are compared."""
+    """In scripts without spaces, characters are compared; in others, also without case, words."""
     assert (grounded_share(fact, [Turn(1, "user", source)]) >= 0.5) is is_enough
 
 

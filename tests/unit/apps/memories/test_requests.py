@@ -80,12 +80,13 @@ def test_a_profile_takes_the_strategys_place() -> None:
 
 
 def test_each_service_has_related_types_with_its_own_first() -> None:
-    """In the singular and the plural; an unknown task has its own type alone."""
+    """In the singular and the plural, and as it is given; an unknown task has its own type alone."""
     assert set(RELATED_TYPES) == {"insights", "summary", "triage", "protocols", "plans", "experiments"}
     assert all(types[0] == task and len(types) > 1 for task, types in RELATED_TYPES.items())
-    assert related_types("Protocol") == related_types("protocols")
+    assert related_types("Protocol") == (*related_types("protocols"), "Protocol")
+    assert related_types("protocol") == related_types("protocols")
     assert {"protocol", "protocols"} <= set(related_types("plan"))
-    assert related_types(" Experiment ") == related_types("experiments")
+    assert related_types(" Experiment ") == (*related_types("experiments"), "Experiment")
     assert {"experiment", "experiments", "plan", "plans", "protocol", "insights"} <= set(related_types("experiment"))
     assert {"experiment", "experiments"} <= set(related_types("plan"))
     assert related_types(" chat ") == ("chat",)

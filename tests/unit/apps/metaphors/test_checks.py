@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from retrieval.apps.metaphors import Metaphor, Problem, validate_metaphor
-from retrieval.apps.metaphors.generator import NAME_LENGTH, plain_name
 from retrieval.apps.metaphors.problem import checked_ids, checked_llm, checked_seconds
 from retrieval.domain.checks import check_flags, checked_number
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
+from retrieval.domain.llm import NAME_LENGTH, model_name
 from retrieval.domain.search.profile_parts import Learned
 
 HUGE = 10**400
@@ -76,6 +76,6 @@ def test_a_domain_is_recognised_in_any_case_and_with_blanks() -> None:
 def test_a_models_name_is_short_and_printable() -> None:
     """A model without a name gets that of its class."""
     odd = type("Odd", (), {"name": "a\x00b\ud800" + "x" * 1_000_000})()
-    assert plain_name(odd).startswith("a b xxx")
-    assert len(plain_name(odd)) == NAME_LENGTH
-    assert plain_name(Unnamed()) == "Unnamed"
+    assert model_name(odd).startswith("a b xxx")
+    assert len(model_name(odd)) == NAME_LENGTH
+    assert model_name(Unnamed()) == "Unnamed"

@@ -63,10 +63,13 @@ def test_weights_that_cannot_be_are_refused(weights: Any) -> None:
         combine_scores([(A, 1.0)], [], weights)
 
 
-def test_invalid_rankings_are_refused() -> None:
-    """In one line."""
-    with pytest.raises(InvalidRequestError, match="two rankings"):
-        combine_scores(None, [])  # type: ignore[arg-type]
+@pytest.mark.parametrize("ranking", [None, "ab", [None], [("a", 1.0)], [(A, "1")], [(A, float("nan"))], {A: 1.0}])
+def test_invalid_rankings_are_refused(ranking: Any) -> None:
+    """In one line, on either side."""
+    with pytest.raises(InvalidRequestError, match="ranking"):
+        combine_scores(ranking, [])
+    with pytest.raises(InvalidRequestError, match="ranking"):
+        combine_scores([], ranking)
 
 
 def test_an_untried_candidate_counts_nine_tenths_of_its_similarity() -> None:

@@ -71,7 +71,7 @@ def test_k_must_be_a_whole_number_above_0(k: Any) -> None:
 @pytest.mark.parametrize("lists", [("ab",), ([1],), (None,)])
 def test_only_lists_of_entities_are_merged(lists: Any) -> None:
     """Anything else is refused."""
-    with pytest.raises(InvalidRequestError, match="lists of entities"):
+    with pytest.raises(InvalidRequestError, match="entities"):
         RETRIEVER.merge_rrf(*lists)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from retrieval.apps.tickets import PriorityWeights, ProcessingError, rescored
-from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 
 
 def test_the_score_is_the_formulas() -> None:
@@ -33,11 +34,11 @@ def test_weights_of_priorities_and_hours_can_be_given() -> None:
     """As in a request."""
     ticket = {"vector_similarity": 0.5, "priority": "Urgent", "resolution_time_hours": 5}
 
-    [scored] = rescored(
-        [ticket], time_normalization_hours=10, priority_weights=PriorityWeights.model_validate({"Urgent": 0.9})
-    )
-
-    assert scored["metadata_score"] == pytest.approx(0.6 * 0.9 + 0.4 * 0.5)
+    for weights in (PriorityWeights.model_validate({"Urgent": 0.9}), {"Urgent": 0.9}):
+        [scored] = rescored([ticket], time_normalization_hours=10, priority_weights=weights)
+        assert scored["metadata_score"] == pytest.approx(0.6 * 0.9 + 0.4 * 0.5)
+    with pytest.raises(ValidationError, match="Urgent"):
+        rescored([ticket], priority_weights={"Urgent": 9})
 
 
 def test_equal_scores_are_ordered_by_id_and_nothing_is_nothing() -> None:
@@ -48,7 +49,7 @@ def test_equal_scores_are_ordered_by_id_and_nothing_is_nothing() -> None:
     assert rescored([]) == []
 
 
-@pytest.mark.parametrize("value", [None, "0.5", True, float("nan")])
+@pytest.mark.parametrize("value", [None, "0.5", True, float("nan"), 10**400])
 def test_a_ticket_needs_its_similarity(value: Any) -> None:
     """The error names the ticket."""
     with pytest.raises(ProcessingError, match=r"'T-1': vector_similarity"):
@@ -65,6 +66,13 @@ def test_one_weight_is_completed_and_two_hold() -> None:
     ]
     scores = [ticket["similarity_score"] for [ticket] in rescored_tickets]
     assert scores == pytest.approx([0.8 * 0.5 + 0.2 * 0.48] * 2 + [0.9 * 0.5 + 0.9 * 0.48])
+
+
+@pytest.mark.parametrize("tickets", [None, "ab", 5, {"vector_similarity": 0.5}])
+def test_tickets_come_in_a_list(tickets: Any) -> None:
+    """Anything else is refused in one line."""
+    with pytest.raises(InvalidRequestError, match="tickets come in a list"):
+        rescored(tickets)
 
 
 def test_weights_that_make_no_score_are_refused() -> None:

@@ -267,6 +267,8 @@ def test_normalisation_keeps_only_words() -> None:
         ("?", "!", None, 0, 0),
         ("?", "?", None, 1, 1),
         ("red car", "blue bus", -0.3, 0, 0),
+        ("会議は金曜日の3時に移動した", "会議は金曜日の3時です", None, 0.4, 0.8),
+        ("会議は金曜日の3時に移動した", "会議は金曜日の4時に移動した", 0.99, 0, 0),
     ],
 )
 def test_similarity_is_of_words_or_vectors_and_of_facts(

@@ -33,6 +33,7 @@ from retrieval.domain.search.signals import (
     signals_from_dict,
     tokens,
 )
+from retrieval.domain.words import apart, lowered
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ASKED = Question(now=NOW)
@@ -79,6 +80,14 @@ def test_popularity_is_logarithmic_and_full_at_a_hundred(accesses: int, value: f
         ("", "anything", 0.0),
         (" ".join(f"word{number}" for number in range(40)), "Word7 word39, word40; word7 and word", 2 / 40),
         ("Größe c++ 3.5", "die GRÖSSE von c und 3", 3 / 4),
+        ("Größe", "Gro\u0308ße", 1.0),
+        ("\uff49\uff30\uff48\uff4f\uff4e\uff45", "an iPhone", 1.0),
+        ("日本語の原則", "これは日本語です", 2 / 5),
+        ("猫", "私の猫です", 1.0),
+        ("iPhone日本", "日本のiPhoneと", 1.0),
+        ("ข้อความ", "ไม่มี", 0.0),
+        ("日本語を" * 15, "日本語", 2 / 4),
+        (" ".join(f"word{number}" for number in range(39)) + " 猫", "word7 私の猫です", 2 / 40),
     ],
 )
 def test_keyword_overlap_is_the_share_of_the_words_that_stand_in_the_text(words: str, body: str, value: float) -> None:
@@ -88,8 +97,9 @@ def test_keyword_overlap_is_the_share_of_the_words_that_stand_in_the_text(words:
 
 @given(st.text(max_size=40), st.text(max_size=80))
 def test_keyword_overlap_is_that_of_the_two_sets_of_words(words: str, text: str) -> None:
-    """Looking for the words gives what taking the text apart would."""
-    query_words, item_words = tokens(words), tokens(f"\n{text}")
+    """Looking for the words gives what taking the text apart would; a single character is found within its run."""
+    query_words = tokens(words)
+    item_words = tokens(f"\n{text}") | set(apart(lowered(text))[1])
     share = KeywordOverlap(weight=1).value(Facts(body=text), Question(now=NOW, words=words))
     assert share == (len(query_words & item_words) / len(query_words) if query_words else 0.0)
     assert not query_words & STOP_WORDS

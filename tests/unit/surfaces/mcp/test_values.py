@@ -35,6 +35,17 @@ NEW = Principle(id="p2", title="Ask why", status="candidate")
     [
         ({"type": "integer"}, "3", 3),
         ({"type": "integer"}, "many", "many"),
+        ({"type": "integer"}, 3.0, 3),
+        ({"type": "integer"}, "3.0", 3),
+        ({"type": "integer"}, 3.5, 3.5),
+        ({"type": "integer"}, float("inf"), float("inf")),
+        ({"type": "number"}, 3.0, 3.0),
+        (
+            {"type": "object", "additionalProperties": {"type": "array"}},
+            {"q": "1", "p": ["2"]},
+            {"q": ["1"], "p": ["2"]},
+        ),
+        ({"type": "object", "additionalProperties": True}, {"q": "1"}, {"q": "1"}),
         ({"type": "boolean"}, "true", True),
         ({"anyOf": [{"type": "number"}, {"type": "null"}]}, "0.5", 0.5),
         ({"type": "string"}, "3", "3"),
@@ -49,7 +60,7 @@ NEW = Principle(id="p2", title="Ask why", status="candidate")
     ],
 )
 def test_an_argument_is_taken_as_its_schema_has_it(schema: dict[str, object], sent: object, meant: object) -> None:
-    """JSON in a text, and one value in place of a list; where a text is asked for it stays one."""
+    """JSON in a text, one value in place of a list, 3.0 for 3; where a text is asked for it stays one."""
     assert as_declared(sent, schema) == meant
     assert type(as_declared(sent, schema)) is type(meant)
 
