@@ -170,6 +170,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         if self._wire is not None and self._wire.on_lost == self._hang_up:
             self._wire.on_lost = None
         reset_deadline(self._token)
+        self._flows = False  # a refusal that follows has no time limit to restart
         await self._timeout.__aexit__(kind, error, trace)
 
     async def receive(self) -> Message:
