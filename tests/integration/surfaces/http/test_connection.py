@@ -78,6 +78,34 @@ async def test_a_body_may_follow_in_the_same_part(service: Served) -> None:
     writer.close()
 
 
+@pytest.mark.parametrize("together", [True, False])
+async def test_an_offer_to_switch_the_protocol_is_ignored(service: Served, *, together: bool) -> None:
+    """The body stays the request's, and is not read as another request; Java's client makes such offers."""
+    body = GET + b"\r\n"
+    head = (
+        b"POST /v1/collections/docs/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(body)
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    for part in [head + body] if together else [head, body]:
+        writer.write(part)
+        await asyncio.sleep(0.05)
+    answer = await reader.readuntil(b"}")
+    assert answer.startswith(b"HTTP/1.1 415 ")  # the answer to a body of plain text, which was read
+    writer.write(GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + GET + b"\r\n")
+    for _ in range(2):
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+
+
+async def test_the_service_is_no_tunnel(service: Served) -> None:
+    """Whatever the form of the target."""
+    for target in (b"localhost:80", b"/livez"):
+        head = b"CONNECT " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        assert (await answers(service, head + GET + b"\r\n", ends=False)).startswith(b"HTTP/1.1 400 ")
+
+
 async def test_bytes_that_are_not_http_are_refused(service: Served) -> None:
     """With a problem document, and the connection is closed."""
     answer = await answers(service, b"\x16\x03\x01 hello\r\n\r\n", ends=False)
