@@ -62,7 +62,7 @@ _PROBLEM_SCHEMA: Json = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string", "description": "What happened, and what to do next."},
-        "instance": {"type": "string", "description": "The path of the request."},
+        "instance": {"type": "string", "description": "The path of the request, percent-encoded."},
         "request_id": {"type": "string", "description": "The id of the request in the service's log."},
         "errors": {
             "type": "array",

@@ -45,6 +45,10 @@ _ADVICE = {
     Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}",
     Advice.LIST_PROFILES: "see: GET /v1/collections/{name}/profiles",
     Advice.DECLARE_ANEW: "the service's operator can change it with: retrieval collections filterable",
+    Advice.BEGIN_REEMBEDDING: "begin one with: POST /v1/collections/{name}/reembedding",
+    Advice.END_REEMBEDDING: (
+        "let it end, or end it with: POST /v1/collections/{name}/reembedding/abort, after the switch .../finish"
+    ),
     Advice.MAP_ID: "map the column of the ids: ?map=id=NAME",
     Advice.MAP_OR_MAKE_ID: "map the entry of the ids: ?map=id=NAME, or make ids of the texts: ?id_from=text",
     Advice.MAP_TEXT: "map the column or entry of the texts: ?map=text=NAME",
@@ -301,7 +305,7 @@ INVALID = "/problems/invalid-request"
 Problem = dict[str, Any]
 """``type``, ``title``, ``status``, ``detail``, ``instance``, ``request_id``, and further members of the type."""
 
-_SEARCHES = re.compile(r"/v1/collections/[^/]+/(?:search(/batch)?|preview)")
+_SEARCHES = re.compile(r"/v1/collections/[^/]+/(?:search(/batch)?|passages|preview)")
 
 _PLACES: dict[type[errors.InvalidRequestError], str] = {
     errors.InvalidFilterError: "/where",
@@ -315,7 +319,7 @@ _OF_EACH = {"/vector": "/vectors", "/query": "/queries"}
 
 
 def problem_of(error: BaseException, *, instance: str = "", request_id: str = "") -> Problem:
-    """The problem document of the error; ``instance`` is the path of the request."""
+    """The problem document of the error; ``instance`` is the path of the request, percent-encoded."""
     kind = problem_type(type(error))
     problem: Problem = {
         "type": kind.type,
