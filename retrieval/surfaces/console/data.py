@@ -189,12 +189,18 @@ async def upload(visit: Visit) -> h.Node:
 
 
 def _save_file(folder: Path, file: UploadFile) -> Path:
-    """Save the file under its own path in the folder, never outside of it."""
+    """Save the file under its own path in the folder, never outside of it.
+
+    Raises ``InvalidRequestError`` for a name that this machine's file system cannot have.
+    """
     parts = [part for part in PurePosixPath((file.filename or "").replace("\\", "/")).parts if part not in ("/", "..")]
     path = folder.joinpath("files", *([part.replace("\0", "") for part in parts] or ["file"]))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as target:
-        shutil.copyfileobj(file.file, target)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as target:
+            shutil.copyfileobj(file.file, target)
+    except OSError as error:
+        raise InvalidRequestError(f"file {file.filename!r:.80} cannot be saved: {error.strerror}; rename it") from error
     return path
 
 

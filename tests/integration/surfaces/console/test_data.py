@@ -62,6 +62,13 @@ async def test_uploads_that_are_never_stored_do_not_pile_up(
     assert (answer.status_code, "send the files again" in answer.text) == (422, True)
 
 
+async def test_a_file_whose_name_is_too_long_is_refused(client: AsyncClient) -> None:
+    """Other systems allow 255 characters of three bytes each."""
+    files = {"files": ("表" * 100 + ".md", b"# disk full")}
+    answer = await client.post("/console/data/upload", data={"collection": "docs"}, files=files)
+    assert (answer.status_code, "cannot be saved: File name too long; rename it" in answer.text) == (422, True)
+
+
 @pytest.mark.parametrize(
     ("error", "shown"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -23,7 +24,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def service() -> AsyncIterator[Served]:
     """A service whose database is away: none is needed here."""
-    settings = Settings(embedder="none", database_url=SecretStr("postgresql://127.0.0.1:1/none"))
+    settings = Settings(
+        embedder="none",
+        database_url=SecretStr("postgresql://127.0.0.1:1/none"),
+        http_cors_origins=("https://app.example",),
+    )
     async with served(create_app(settings, insecure_local=True)) as running:
         yield running
 
@@ -78,6 +83,17 @@ async def test_a_body_may_follow_in_the_same_part(service: Served) -> None:
     writer.close()
 
 
+async def test_head_is_answered_like_get_without_the_body(service: Served) -> None:
+    """Monitors ask so; the next answer on the connection follows at once."""
+    head = b"HEAD /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    answer = await answers(service, head + GET + b"\r\n")
+    asked, empty, answered = answer.partition(b"\r\n\r\nHTTP/1.1 200 OK\r\n")
+    assert asked.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"content-length: 18\r\n" in asked
+    assert empty
+    assert answered.endswith(b'\r\n\r\n{"status":"alive"}')
+
+
 @pytest.mark.parametrize("together", [True, False])
 async def test_an_offer_to_switch_the_protocol_is_ignored(service: Served, *, together: bool) -> None:
     """The body stays the request's, and is not read as another request; Java's client makes such offers."""
@@ -104,6 +120,17 @@ async def test_the_service_is_no_tunnel(service: Served) -> None:
     for target in (b"localhost:80", b"/livez"):
         head = b"CONNECT " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
         assert (await answers(service, head + GET + b"\r\n", ends=False)).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_a_page_of_an_allowed_origin_reads_every_header(service: Served) -> None:
+    """Those that a client acts on; a page of another origin reads nothing."""
+    head = b"GET /v1/collections HTTP/1.1\r\nHost: localhost\r\nOrigin: https://%s.example\r\n\r\n"
+    allowed, other = [await answers(service, head % name) for name in (b"app", b"other")]
+    assert b"access-control-allow-origin: https://app.example\r\n" in allowed
+    exposed = re.search(rb"access-control-expose-headers: (.*)\r\n", allowed)
+    assert exposed is not None
+    assert {b"ETag", b"Retry-After", b"Retrieval-Write-Token"} < set(exposed[1].split(b", "))
+    assert b"access-control-allow-origin" not in other
 
 
 async def test_bytes_that_are_not_http_are_refused(service: Served) -> None:
