@@ -167,7 +167,11 @@ async def upload(visit: Visit) -> h.Node:
             raise InvalidRequestError("send one CSV or JSON file at a time")
     is_table = files == tables
     folder = tempfile.TemporaryDirectory(prefix="retrieval-console-")
-    paths = [await asyncio.to_thread(_save_file, Path(folder.name), file) for file in files]
+    try:
+        paths = [await asyncio.to_thread(_save_file, Path(folder.name), file) for file in files]
+    except BaseException:
+        folder.cleanup()
+        raise
     top = {
         PurePosixPath(file.filename or "").parts[0]
         for file in files

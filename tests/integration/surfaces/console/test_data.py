@@ -31,7 +31,7 @@ async def app(database_url: str) -> AsyncIterator[FastAPI]:
     app = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
     async with app.router.lifespan_context(app):
         yield app
-        for upload in app.state.console_uploads.values():
+        for upload in getattr(app.state, "console_uploads", {}).values():
             upload.folder.cleanup()
 
 
