@@ -297,8 +297,13 @@ def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"],
             expose_headers=[
-                "ETag", "Retry-After", "X-Request-ID", "Idempotency-Replayed", "Retrieval-Write-Token", *RATE_HEADERS
-            ],  # fmt: skip
+                "ETag",
+                "Retry-After",
+                "X-Request-ID",
+                "Idempotency-Replayed",
+                "Retrieval-Write-Token",
+                *RATE_HEADERS,
+            ],
             max_age=600,
         )
     if is_shown:
