@@ -368,6 +368,7 @@ async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> N
     stopping, failing = asyncio.create_task(stop.wait()), asyncio.create_task(_failure(service))
     try:
         await asyncio.wait([serving, stopping, failing], return_when=asyncio.FIRST_COMPLETED)
+        service.stopping.set()
         server.should_exit = True
         await serving
         if failing.done():

@@ -34,6 +34,7 @@ from retrieval.surfaces.http.problems import (
     BodyTimeoutError,
     BrokenStreamError,
     MediaTypeError,
+    StoppingError,
     UnreadAnswerError,
     detail_of,
     problem_of,
@@ -357,18 +358,21 @@ class BulkAnswer(Response):
     nothing until it has sent everything.
     """
 
-    def __init__(self, collection: Collection, reader: LineReader) -> None:
+    def __init__(self, collection: Collection, reader: LineReader, stopping: asyncio.Event) -> None:
         super().__init__(media_type=MEDIA_TYPE)
         del self.headers["content-length"]
         self._collection = collection
         self._reader = reader
+        self._stopping = stopping
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request."""
         intake = Intake(receive, self._reader.cutter)
         still_allowed: _Check = scope.get("state", {}).get(STILL_ALLOWED, _nothing)
         with Spool() as spool:
-            tasks = [asyncio.create_task(intake.run())]
+            reading, stopping = asyncio.create_task(intake.run()), asyncio.create_task(self._stopping.wait())
+            stopping.add_done_callback(lambda _: reading.cancel())
+            tasks = [reading, stopping]
             try:
                 # Reading the body sends the "100 Continue" that a client may wait for.
                 first = await self._read(self._reader.begin(await intake.batch()))
@@ -411,7 +415,7 @@ class BulkAnswer(Response):
                 lines = await self._read(await intake.batch())
             if intake.is_cut_off:
                 # A job updates the indexes later.
-                raise BrokenStreamError
+                raise StoppingError if self._stopping.is_set() else BrokenStreamError
             done += await finished(handle_of(self._collection), done)
         except RetrievalError as broken:
             error = broken

@@ -14,6 +14,7 @@ or the settings it gets only advice; addresses and messages of servers are in th
     ├── IdempotencyConflictError    409: that request is in progress, or its response was not stored
     ├── MalformedBodyError          400: the body does not have the format of its content type
     ├── BrokenStreamError           400: a stream of items ended early
+    ├── StoppingError               503: a stream of items ended early, because the service is shutting down
     ├── BodyTimeoutError            408: the body did not arrive in time
     ├── UnreadAnswerError           408: the client keeps sending but does not read the response
     ├── BodyTooLargeError           413: the body exceeds the size limit
@@ -164,6 +165,19 @@ class BrokenStreamError(RefusalError):
 
     def __init__(self) -> None:
         super().__init__("the stream ended early, or exceeds the size limit; send the lines without a result again")
+
+
+class StoppingError(RefusalError):
+    """The stream ended early, because the service is shutting down."""
+
+    status = 503
+    retry_after = 1
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the service is shutting down; send the lines without a result again in a moment",
+            headers={"Retry-After": str(self.retry_after)},
+        )
 
 
 class BodyTooLargeError(RefusalError):
