@@ -636,7 +636,8 @@ async def add_each(
     without any item, is refused as a whole.
     """
     reader = LineReader(request.headers.get("content-type", ""), mapping, id_from)
-    return BulkAnswer(collection, reader, request.app.state.service.stopping)
+    is_proxied = "x-forwarded-for" in request.headers
+    return BulkAnswer(collection, reader, request.app.state.service.stopping, is_proxied=is_proxied)
 
 
 @router.post("/delete", dependencies=_WRITE, response_model=DeletedTold, summary="Remove items")
