@@ -357,7 +357,7 @@ class BulkAnswer(Response):
     the client disconnected. Neither the body nor the response is ever in memory as a whole, even if the client reads
     nothing until it has sent everything.
 
-    With ``is_proxied`` the response begins after the body: nginx may stop passing a body on once the response has begun.
+    With ``is_proxied`` the response begins after the body: nginx may stop passing a body on once a response has begun.
     """
 
     def __init__(
