@@ -294,7 +294,7 @@ async def test_a_reembedding_is_paused_resumed_and_aborted(
         ReembeddingState.REMOVING,
         True,
     )
-    with pytest.raises(InvalidRequestError, match=r"is removing still: .* retrieval reembed docs run"):
+    with pytest.raises(InvalidRequestError, match=r"is removing still; .* retrieval reembed docs run"):
         await moving.reembed("docs")
     over = await moving.reembedding("docs", "run")
     assert (over.state, over.note) == (ReembeddingState.ABORTED, "")
