@@ -48,7 +48,8 @@ _ADVICE = {
     Advice.DECLARE_ANEW: "the service's operator can change it with: retrieval collections filterable",
     Advice.BEGIN_REEMBEDDING: "begin one with: POST /v1/collections/{name}/reembedding",
     Advice.END_REEMBEDDING: (
-        "let it end, or end it with: POST /v1/collections/{name}/reembedding/abort, after the switch .../finish"
+        "let a worker end it; until it is removing, POST /v1/collections/{name}/reembedding/abort, or .../finish after "
+        "the switch, ends it"
     ),
     Advice.MAP_ID: "map the column of the ids: ?map=id=NAME",
     Advice.MAP_OR_MAKE_ID: "map the entry of the ids: ?map=id=NAME, or make ids of the texts: ?id_from=text",
