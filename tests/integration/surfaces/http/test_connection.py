@@ -115,6 +115,24 @@ async def test_an_offer_to_switch_the_protocol_is_ignored(service: Served, *, to
     writer.close()
 
 
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Content-Length: 2\r\nContent-Length: 5",
+        b"Content-Length: 2\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding : chunked",
+        b"Transfer-Encoding: chunked, identity",
+        b"Content-Length: +2",
+    ],
+)
+async def test_a_body_of_doubtful_length_is_refused(service: Served, lengths: bytes) -> None:
+    """A proxy may see another end of it, so that nothing after the head is read as a request."""
+    head = b"POST /v1/collections/docs/search HTTP/1.1\r\nHost: localhost\r\n" + lengths + b"\r\n\r\n"
+    answer = await answers(service, head + b"0\r\n\r\n" + GET + b"\r\n", ends=False)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
 async def test_the_service_is_no_tunnel(service: Served) -> None:
     """Whatever the form of the target."""
     for target in (b"localhost:80", b"/livez"):
