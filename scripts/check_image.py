@@ -271,9 +271,13 @@ def use(url: str, mcp_url: str, key: str, mcp_token: str) -> None:
     expect("the best hit", json.loads(answer)["hits"][0]["id"], "login")
     feedback = {"retrieval_id": json.loads(answer)["retrieval_id"], "item_id": "login", "helpful": True}
     expect("feedback is stored", request(f"{url}/v1/feedback", feedback, **access)[0], 200)
-    lines = b'{"id": "s-1", "text": "One of a stream."}\n' * 2
+    # 10 MB: more than the buffers of the proxy and of the sockets hold.
+    lines = b'{"title": "%s"}\n' % (b"x" * 10_000) * 1000 + b'{"id": "s-1", "text": "The last of a stream."}\n'
     stream = {"Content_Type": "application/x-ndjson"} | access
-    expect("a stream is stored", request(f"{url}/v1/collections/notes/items/bulk", lines, **stream)[0], 200)
+    status, text = request(f"{url}/v1/collections/notes/items/bulk", lines, **stream)
+    last = json.loads(text.splitlines()[-1])
+    summary = {name: last["summary"][name] for name in ("added", "rejected")}
+    expect("a stream is stored whole", (status, summary, "error" in last), (200, {"added": 1, "rejected": 1000}, False))
     hello = {
         "jsonrpc": "2.0",
         "id": 1,

@@ -63,6 +63,8 @@ class Advice(Enum):
     MAKE_COLLECTION = "make it with: retrieval ingest {name} {file}"
     LIST_PROFILES = "see: retrieval profiles list {name}"
     DECLARE_ANEW = "to change it: retrieval collections filterable {name} --drop {attribute} {attribute}:{kind}"
+    BEGIN_REEMBEDDING = "begin one with: retrieval reembed {name} --to SPACE"
+    END_REEMBEDDING = "let it end, or end it with: retrieval reembed {name} {action}"
     MAP_ID = "map the column of the ids: --map id=NAME (in Python: columns=)"
     MAP_OR_MAKE_ID = (
         "map the entry of the ids: --map id=NAME (in Python: columns=), or make ids of the texts: --id-from text "

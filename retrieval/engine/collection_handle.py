@@ -221,7 +221,7 @@ class CollectionHandle:
     async def _read_again(self) -> StoredCollection:
         stored = await find_collection(self.database, self.tenant_id, self.name, self.stored)
         if stored is None:
-            raise UnknownCollectionError(f"collection {self.name!r} is gone; make it again with platform.collection()")
+            raise UnknownCollectionError(f"collection {self.name!r} was removed; make it again to use it")
         if stored.space != self.stored.space:
             self.embedder = self.parts.embedders(stored.space)
         self.stored = stored

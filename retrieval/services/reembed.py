@@ -48,7 +48,14 @@ from retrieval.adapters.store.search.reembeddings import (
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
 from retrieval.domain.checks import checked_number, checked_whole, choices_hint, is_finite
 from retrieval.domain.diagnosis import several
-from retrieval.domain.errors import ConflictError, DatabaseError, EmbedderError, InvalidRequestError, RetrievalError
+from retrieval.domain.errors import (
+    Advice,
+    ConflictError,
+    DatabaseError,
+    EmbedderError,
+    InvalidRequestError,
+    RetrievalError,
+)
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
 from retrieval.domain.items.item import Item, text_hash
@@ -267,10 +274,8 @@ async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace
     place.needed_embedder(space)
     row = await find_reembedding(*place.where)
     if row is not None and row.state in _ENDED_BY:
-        call = f"retrieval reembed {shlex.quote(collection.name)} {_ENDED_BY[row.state]}"
-        raise InvalidRequestError(
-            f"a re-embedding of {collection.name!r} is {row.state.value} still: let it end, or end it with: {call}"
-        )
+        error = InvalidRequestError(f"a re-embedding of {collection.name!r} is {row.state.value} still")
+        raise error.advising(Advice.END_REEMBEDDING, name=shlex.quote(collection.name), action=_ENDED_BY[row.state])
     return place, collection.space
 
 
@@ -339,9 +344,8 @@ async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
 
 def no_reembedding(name: str) -> InvalidRequestError:
     """The error for a collection without a re-embedding."""
-    return InvalidRequestError(
-        f"collection {name!r} has no re-embedding; begin one with: retrieval reembed {shlex.quote(name)} --to SPACE"
-    )
+    error = InvalidRequestError(f"collection {name!r} has no re-embedding")
+    return error.advising(Advice.BEGIN_REEMBEDDING, name=shlex.quote(name))
 
 
 _REMOVING = {

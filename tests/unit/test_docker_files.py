@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -286,6 +287,24 @@ def test_the_proxy_bounds_what_the_service_leaves_to_it() -> None:
     assert re.search(r"limit_conn connections \d+;", PROXY)
     assert re.search(r"limit_req zone=requests burst=\d+", PROXY)
     assert PROXY.count("proxy_request_buffering off;") == 1, "only a stream of items is passed on before it is whole"
+
+
+def test_the_proxy_s_own_refusals_can_be_read() -> None:
+    """Each is a problem document in single quotes, which hold no quote: nginx does not start otherwise."""
+    refusals = re.findall(r"^ *return (\d+) (.*);$", PROXY, re.MULTILINE)
+    bodies = [(int(status), body) for status, body in refusals if body]
+    assert len(bodies) == PROXY.count("default_type application/problem+json;") > 0
+    for status, body in bodies:
+        assert re.fullmatch("'[^']*'", body), body
+        assert json.loads(body[1:-1])["status"] == status
+
+
+def test_the_proxy_passes_the_address_on_and_every_stream() -> None:
+    """The port too, which the console compares with a form's origin; and streams to collections of any name."""
+    assert "proxy_set_header Host $http_host;" in PROXY
+    [pattern] = re.findall(r"location ~ (\S+) \{", PROXY)
+    assert re.search(pattern, "/v1/collections/team/tickets/items/bulk")
+    assert not re.search(pattern, "/v1/collections/tickets/items/T-1")
 
 
 def test_the_replica_follows_the_database_and_serves_what_searches(services: dict[str, Any]) -> None:

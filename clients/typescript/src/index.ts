@@ -129,7 +129,8 @@ export async function* addEach(
 
 const STREAM = "application/x-ndjson";
 
-const WAITING = new Set([429, 503]);
+/** With `Retry-After`; 409 where the same write, which was sent before, is still in progress. */
+const WAITING = new Set([409, 429, 503]);
 
 /** A write bears an idempotency key, so that it is done once however often it is sent. */
 async function sendRepeated(request: Request, options: Options): Promise<Response> {
@@ -169,12 +170,18 @@ function problemOf(error: unknown, response: Response): Problem {
 }
 
 async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<Line> {
+  // Not every browser iterates over a stream.
+  const reader = stream.getReader();
   const decoder = new TextDecoder();
   let rest = "";
-  for await (const part of stream as unknown as AsyncIterable<Uint8Array>) {
-    const lines = (rest + decoder.decode(part, { stream: true })).split("\n");
-    rest = lines.pop() ?? "";
-    for (const line of lines) if (line) yield JSON.parse(line) as Line;
+  try {
+    for (let part = await reader.read(); !part.done; part = await reader.read()) {
+      const lines = (rest + decoder.decode(part.value, { stream: true })).split("\n");
+      rest = lines.pop() ?? "";
+      for (const line of lines) if (line) yield JSON.parse(line) as Line;
+    }
+    if (rest) yield JSON.parse(rest) as Line;
+  } finally {
+    await reader.cancel();
   }
-  if (rest) yield JSON.parse(rest) as Line;
 }

@@ -49,6 +49,10 @@ test("a stream of items tells what became of each", async () => {
   assert.deepEqual(lines[0], { line: 1, item_id: "c", result: "added" });
   assert.equal(lines[1]?.error?.type, "/problems/invalid-item");
   assert.deepEqual([lines[2]?.summary?.added, lines[2]?.summary?.rejected], [1, 1]);
+  for await (const line of addEach(client, params.path.name, items)) {
+    assert.equal(line.result, "unchanged");
+    break; // the rest of the answer is given up
+  }
 });
 
 test("an error is told with its type", async () => {
@@ -87,12 +91,14 @@ test("a write whose answer was lost is sent again, and done once", async () => {
 });
 
 test("who is asked to wait comes again", async () => {
-  let asked = 0;
-  const busy = async (request: Request): Promise<Response> =>
-    asked++ === 0 ? new Response("busy", { status: 503, headers: { "Retry-After": "0" } }) : fetch(request);
-  const collections = await ok(connect({ ...access, fetch: busy }).GET("/v1/collections"));
-  assert.ok(Array.isArray(collections.collections));
-  assert.equal(asked, 2);
+  for (const status of [409, 429, 503]) {
+    let asked = 0;
+    const busy = async (request: Request): Promise<Response> =>
+      asked++ === 0 ? new Response("busy", { status, headers: { "Retry-After": "0" } }) : fetch(request);
+    const collections = await ok(connect({ ...access, fetch: busy }).GET("/v1/collections"));
+    assert.ok(Array.isArray(collections.collections));
+    assert.equal(asked, 2);
+  }
 });
 
 test("an answer of a proxy is an error too", async () => {

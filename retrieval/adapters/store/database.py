@@ -135,10 +135,10 @@ class PoolState:
     """The idle connections."""
     waiting: int
     """The calls that wait for a connection."""
-    timeouts: int
-    """Calls that waited in vain, or were turned away because too many waited."""
     wait_seconds: float
     """The time that all calls together waited."""
+    timeouts: int = 0
+    """Calls that waited in vain, or were turned away because too many waited."""
 
     @property
     def is_exhausted(self) -> bool:
@@ -153,7 +153,6 @@ class PoolState:
             open=counts.get("pool_size", 0),
             idle=counts.get("pool_available", 0),
             waiting=counts.get("requests_waiting", 0),
-            timeouts=counts.get("requests_errors", 0),
             wait_seconds=counts.get("requests_wait_ms", 0) / 1e3,
         )
 
@@ -206,6 +205,7 @@ class Database:
         """The connection that was used last, kept outside the pool so that the next call finds its caches warm."""
         self._requests = 0
         """The calls that ask the pool for a connection, including those that are not in its queue yet."""
+        self._timeouts = 0
         self._known_settings: dict[tuple[int | None, tuple[tuple[str, str], ...]], tuple[_Values, _Values]] = {}
         """Results of ``_settings_of``, kept because the same tenants and searches recur."""
         self._in_use = 0
@@ -272,7 +272,8 @@ class Database:
     @property
     def pool(self) -> PoolState:
         """The state of the pool of connections."""
-        state = PoolState.of(self._pool.get_stats())
+        # The pool counts calls that were given up as errors too.
+        state = replace(PoolState.of(self._pool.get_stats()), timeouts=self._timeouts)
         return state if self._spare is None else replace(state, idle=state.idle + 1)
 
     @property
@@ -425,6 +426,7 @@ class Database:
                 await self._check_reachable()
                 connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
         except (PoolTimeout, TooManyRequests):
+            self._timeouts += 1
             await self._check_reachable_lately()
             raise
         finally:

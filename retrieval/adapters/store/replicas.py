@@ -82,9 +82,7 @@ class reading_after:  # noqa: N801 - used as a function, in a with
 def checked_token(token: object) -> int:
     """The position in a token. Raises ``InvalidRequestError``."""
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-        raise InvalidRequestError(
-            f"{token!r:.60} is not a token of a write; take the report's token, or write_token() of the platform"
-        )
+        raise InvalidRequestError(f"{token!r:.60} is not a token of a write; give the token as the write returned it")
     high, low = token.split("/")
     return (int(high, 16) << 32) + int(low, 16)
 

@@ -53,7 +53,7 @@ async def existing_store(platform: Platform, name: str = COLLECTION) -> MemorySt
     """
     collection = await platform.collection(name, create=False)
     if not set(FILTERABLE) <= set((await collection.info()).filterable):
-        raise InvalidRequestError(f"collection {name!r} holds no memories; name one that a MemoryStore stores into")
+        raise InvalidRequestError(f"collection {name!r} holds no memories; name a collection of memories")
     return MemoryStore(platform, name)
 
 

@@ -36,12 +36,14 @@ from retrieval.domain.items.item import Item, StoredItem
 from retrieval.services.documents import DocumentsReport
 from retrieval.services.ingest import IngestReport
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, shown_value, table, view
+from retrieval.surfaces.http.answers import report
+from retrieval.surfaces.http.problems import problem_type
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.tenants import begin_holding, give_back
 
 _PAGE = 50
 _SHOWN, _MOST_REFUSED, _MOST_UPLOADS = 5, 50, 50
-"""The most items of a preview, listed refused lines, and stored uploads."""
+"""The most items of a preview, listed refused lines, and uploads that are kept."""
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _CELL = 160
 _ALONE = "not imported: import a CSV or JSON file by itself"
@@ -66,9 +68,9 @@ class Upload:
     task: asyncio.Task[None] | None = None
 
     @property
-    def is_done(self) -> bool:
-        """Whether the upload has ended."""
-        return self.task is not None and self.task.done()
+    def is_running(self) -> bool:
+        """Whether the upload is being stored."""
+        return self.task is not None and not self.task.done()
 
 
 def _uploads(visit: Visit) -> OrderedDict[str, Upload]:
@@ -165,7 +167,11 @@ async def upload(visit: Visit) -> h.Node:
             raise InvalidRequestError("send one CSV or JSON file at a time")
     is_table = files == tables
     folder = tempfile.TemporaryDirectory(prefix="retrieval-console-")
-    paths = [await asyncio.to_thread(_save_file, Path(folder.name), file) for file in files]
+    try:
+        paths = [await asyncio.to_thread(_save_file, Path(folder.name), file) for file in files]
+    except BaseException:
+        folder.cleanup()
+        raise
     top = {
         PurePosixPath(file.filename or "").parts[0]
         for file in files
@@ -179,7 +185,7 @@ async def upload(visit: Visit) -> h.Node:
     uploads, token = _uploads(visit), secrets.token_urlsafe(16)
     uploads[token] = batch
     while len(uploads) > _MOST_UPLOADS and (
-        oldest := next((key for key, former in uploads.items() if former.is_done), None)
+        oldest := next((key for key, former in uploads.items() if not former.is_running), None)
     ):
         uploads.pop(oldest).folder.cleanup()
     content = _mapping(visit, batch, token) if batch.table is not None else _documents(visit, batch, token, len(paths))
@@ -187,12 +193,18 @@ async def upload(visit: Visit) -> h.Node:
 
 
 def _save_file(folder: Path, file: UploadFile) -> Path:
-    """Save the file under its own path in the folder, never outside of it."""
+    """Save the file under its own path in the folder, never outside of it.
+
+    Raises ``InvalidRequestError`` for a name that this machine's file system cannot have.
+    """
     parts = [part for part in PurePosixPath((file.filename or "").replace("\\", "/")).parts if part not in ("/", "..")]
     path = folder.joinpath("files", *([part.replace("\0", "") for part in parts] or ["file"]))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as target:
-        shutil.copyfileobj(file.file, target)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as target:
+            shutil.copyfileobj(file.file, target)
+    except OSError as error:
+        raise InvalidRequestError(f"file {file.filename!r:.80} cannot be saved: {error.strerror}; rename it") from error
     return path
 
 
@@ -318,7 +330,11 @@ async def _store_upload(service: Service, batch: Upload, columns: Mapping[str, s
         collection = await platform.collection(batch.collection, create=False)
         await (_store_documents if batch.table is None else _store_table)(collection, batch, columns)
     except RetrievalError as error:
-        batch.error = _message(batch, error)
+        report(error)
+        batch.error = problem_type(type(error)).detail or _message(batch, error)
+    except Exception as error:  # noqa: BLE001 - the page shows that it failed
+        report(error)
+        batch.error = "an unexpected error; the service's log has the reason"
     finally:
         give_back(holder)
         batch.folder.cleanup()
@@ -361,7 +377,7 @@ async def progress(visit: Visit) -> h.Node:
 
 def _progress(visit: Visit, batch: Upload) -> h.Node:
     refresh: dict[str, str] = {}
-    if not batch.is_done:
+    if batch.is_running:
         address = visit.url("/data/progress", upload=visit.text("upload"))
         refresh = {"hx_get": address, "hx_trigger": "every 500ms", "hx_target": "#upload", "hx_swap": "innerHTML"}
     outcome: h.Node = problem_box("Nothing was stored", "The upload contains nothing that can be stored.")
@@ -369,7 +385,7 @@ def _progress(visit: Visit, batch: Upload) -> h.Node:
         outcome = notice("Stored. ", h.a(href=visit.url("/search", collection=batch.collection))["Search it"], ".")
     return h.div(**refresh)[
         h.progress(value=str(batch.done), max=str(max(batch.total, 1)), aria_label="Progress") if refresh else None,
-        problem_box("Storing ended early", batch.error) if batch.error else (outcome if batch.is_done else None),
+        problem_box("Storing ended early", batch.error) if batch.error else (None if batch.is_running else outcome),
         _counts(batch.report),
         table(("where", "why"), batch.refused, caption="Refused") if batch.refused else None,
     ]

@@ -462,7 +462,7 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
 
     app.router.routes.extend(
         [
-            Page(CONSOLE, first_page),
+            *(Page(path, first_page) for path in (CONSOLE, f"{CONSOLE}/")),
             Page(SIGN_IN, sign_in, methods=["GET", "POST"]),
             Page(f"{CONSOLE}/sign-out", sign_out, methods=["POST"]),
             *(Page(path, _file(_ROOT / path.rpartition("/")[2])) for path in sorted(CONSOLE_FILES)),

@@ -28,6 +28,7 @@ from retrieval.surfaces.console.plots import (
     timings,
 )
 from retrieval.surfaces.console.profiles import comparing
+from retrieval.surfaces.http.problems import problem_of
 
 _BARS, _LINES = 12, 4
 _ROWS, _EVENTS, _SEARCHES = 1000, 10_000, 25
@@ -271,7 +272,7 @@ async def search(visit: Visit) -> h.Node:
     try:
         replay: h.Node = _replay(await visit.platform.replay(visit.text("id"), name))
     except RetrievalError as error:
-        replay = problem_box("This search cannot be replayed", str(error))
+        replay = problem_box("This search cannot be replayed", problem_of(error)["detail"])
     return await page(
         visit, recorded.query or "A search by a vector", [_recorded(visit, recorded), replay], chooses=False
     )

@@ -16,10 +16,10 @@ from retrieval.domain.diagnosis import Diagnosis, Finding
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.analytics import AnalyticsTable
 from retrieval.services.collections import CollectionStatus
-from retrieval.services.doctor.diagnose import diagnose
 from retrieval.services.reembed import ACTIONS, Reembedding, possible_actions, told_without_text
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
 from retrieval.surfaces.console.plots import Series, figure, lines, sql_of
+from retrieval.surfaces.http.routes.installation import examined
 
 CONTRACT = 0.99
 """The target for recall."""
@@ -251,12 +251,7 @@ def _doctor_card(visit: Visit) -> h.Node:
 
 async def doctor(visit: Visit) -> h.Node:
     """The findings, the worst first, with remedies; with a key, only those about its tenant's collections."""
-    name = visit.text("collection") or None
-    if visit.request.app.state.insecure_local:
-        diagnosis = await visit.platform.doctor(name)
-    else:
-        diagnosis = await diagnose(visit.platform.workplace, visit.platform.tenant_id, name, is_own=True)
-    return _findings(diagnosis)
+    return _findings(await examined(visit.request, visit.platform, visit.text("collection") or None))
 
 
 def _findings(diagnosis: Diagnosis) -> h.Node:

@@ -223,7 +223,7 @@ def _facet(visit: Visit, name: str, counts: Mapping[str, int]) -> h.Node:
             h.label(".tick")[
                 h.input(id=f"tick-{_digest(name, value)}", type="checkbox", name=f"f.{name}", value=value,
                         checked=value in chosen),
-                h.span[value or "(empty)"],
+                h.span[value],
                 h.span(".count")[f"{counts[value]:,}" if value in counts else ""],
             ]
             for value in values

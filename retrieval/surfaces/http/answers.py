@@ -20,7 +20,6 @@ from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http.json_bodies import members_at
 from retrieval.surfaces.http.problems import (
     MEDIA_TYPE,
-    OverloadedError,
     Problem,
     RefusalError,
     encoded,
@@ -41,8 +40,13 @@ _EXPECTED = {404: "there is no such resource; /docs and /openapi.json list the r
 def answer_to(error: Exception, scope: Scope) -> Response:
     """The response to an error; an error that the client cannot fix is logged too."""
     report(error)
-    occurrence = {"instance": scope["path"], "request_id": current_request_id()}
-    return problem_response(problem_of(error, **occurrence), headers_of(error))
+    return problem_response(problem_of(error, **_occurrence(scope)), headers_of(error))
+
+
+def _occurrence(scope: Scope) -> dict[str, str]:
+    """The members of a problem document that name the request: its path as it was sent, and its id."""
+    path: bytes = scope.get("raw_path") or scope["path"].encode()
+    return {"instance": path.decode("ascii", "replace"), "request_id": current_request_id()}
 
 
 def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
@@ -60,7 +64,7 @@ async def on_invalid(request: Request, error: Exception) -> Response:
     errors = error.errors() if isinstance(error, RequestValidationError) else []
     body = error.body if isinstance(error, RequestValidationError) else None
     errors = [_with_members(detail, request.scope.get("route")) for detail in errors]
-    return problem_response(invalid(errors, body=body, instance=request.url.path, request_id=current_request_id()))
+    return problem_response(invalid(errors, body=body, **_occurrence(request.scope)))
 
 
 async def on_status(request: Request, error: Exception) -> Response:
@@ -71,8 +75,7 @@ async def on_status(request: Request, error: Exception) -> Response:
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = allowed = ", ".join(_methods(request))
         detail = f"{request.method} is not allowed here; allowed: {allowed}"
-    occurrence = {"instance": request.url.path, "request_id": current_request_id()}
-    return problem_response(problem_of_status(error.status_code, detail, **occurrence), headers)
+    return problem_response(problem_of_status(error.status_code, detail, **_occurrence(request.scope)), headers)
 
 
 def _methods(request: Request) -> Iterator[str]:
@@ -96,8 +99,6 @@ def report(error: Exception) -> None:
     """Log an error that the client cannot fix, but no refusals, of which a busy service has thousands."""
     if isinstance(error, RefusalError):
         return
-    if isinstance(error, OverloadedError):
-        return  # there are many of them, and a metric counts them
     if not isinstance(error, RetrievalError):
         _log.error("an unexpected error: %s", type(error).__name__, exc_info=error)
     elif problem_type(type(error)).status >= 500:

@@ -141,8 +141,11 @@ class Frame:
             await self._access.serve(self._route, scope, exchange, room)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path = path_of_names(scope)
-        inner = scope if path is None else {**scope, "path": path}
+        inner = scope
+        if (path := path_of_names(scope)) is not None:
+            inner = {**inner, "path": path}
+        if scope["method"] == "HEAD":  # the server sends no body
+            inner = {**inner, "method": "GET"}
         try:
             await self._app(inner, receive, send)
         finally:
@@ -293,7 +296,14 @@ def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
             allow_origins=service.settings.http_cors_origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"],
-            expose_headers=["ETag", "Retry-After", "X-Request-ID", "Idempotency-Replayed", *RATE_HEADERS],
+            expose_headers=[
+                "ETag",
+                "Retry-After",
+                "X-Request-ID",
+                "Idempotency-Replayed",
+                "Retrieval-Write-Token",
+                *RATE_HEADERS,
+            ],
             max_age=600,
         )
     if is_shown:
@@ -358,6 +368,7 @@ async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> N
     stopping, failing = asyncio.create_task(stop.wait()), asyncio.create_task(_failure(service))
     try:
         await asyncio.wait([serving, stopping, failing], return_when=asyncio.FIRST_COMPLETED)
+        service.stopping.set()
         server.should_exit = True
         await serving
         if failing.done():

@@ -34,6 +34,7 @@ from retrieval.surfaces.http.problems import (
     BodyTimeoutError,
     BrokenStreamError,
     MediaTypeError,
+    StoppingError,
     UnreadAnswerError,
     detail_of,
     problem_of,
@@ -355,33 +356,45 @@ class BulkAnswer(Response):
     An item whose result line was sent is stored, whatever happens to the rest. The summary reports the outcome, unless
     the client disconnected. Neither the body nor the response is ever in memory as a whole, even if the client reads
     nothing until it has sent everything.
+
+    With ``is_proxied`` the response begins after the body: nginx may stop passing a body on once a response has begun.
     """
 
-    def __init__(self, collection: Collection, reader: LineReader) -> None:
+    def __init__(
+        self, collection: Collection, reader: LineReader, stopping: asyncio.Event, *, is_proxied: bool
+    ) -> None:
         super().__init__(media_type=MEDIA_TYPE)
         del self.headers["content-length"]
         self._collection = collection
         self._reader = reader
+        self._stopping = stopping
+        self._is_proxied = is_proxied
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request."""
         intake = Intake(receive, self._reader.cutter)
         still_allowed: _Check = scope.get("state", {}).get(STILL_ALLOWED, _nothing)
         with Spool() as spool:
-            tasks = [asyncio.create_task(intake.run())]
+            reading, stopping = asyncio.create_task(intake.run()), asyncio.create_task(self._stopping.wait())
+            stopping.add_done_callback(lambda _: reading.cancel())
+            tasks = [reading, stopping]
             try:
                 # Reading the body sends the "100 Continue" that a client may wait for.
                 first = await self._read(self._reader.begin(await intake.batch()))
                 _check_some(first, is_all=intake.is_complete)
-                tasks.append(asyncio.create_task(self._send(spool, send)))
+                sending = asyncio.create_task(self._send(spool, send, reading))
+                tasks.append(sending)
                 await spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
-                await tasks[-1]
+                reading.cancel()  # an error may have ended the stream early
+                await sending
             finally:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _send(self, spool: Spool, send: Send) -> None:
+    async def _send(self, spool: Spool, send: Send, reading: asyncio.Task[None]) -> None:
+        if self._is_proxied:
+            await asyncio.wait([reading])
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         async for part in spool.parts():
             await send({"type": "http.response.body", "body": part, "more_body": True})
@@ -411,7 +424,7 @@ class BulkAnswer(Response):
                 lines = await self._read(await intake.batch())
             if intake.is_cut_off:
                 # A job updates the indexes later.
-                raise BrokenStreamError
+                raise StoppingError if self._stopping.is_set() else BrokenStreamError
             done += await finished(handle_of(self._collection), done)
         except RetrievalError as broken:
             error = broken

@@ -1,8 +1,8 @@
 """Connections of the server and their requests: deadlines, disconnects, and limits on the received bytes.
 
 uvicorn reads a header block of any size, in quadratic time, before any key is checked: ``Connection`` limits its size.
-It also notifies the request in progress when its client disconnects. The reverse proxy limits clients that send slowly
-or not at all (docs/how-to/deploy.md).
+It also notifies the request in progress when its client disconnects, and ignores offers to switch the protocol, for
+which httptools drops the body. The reverse proxy limits clients that send slowly or not at all (docs/how-to/deploy.md).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+import httptools
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -49,7 +50,7 @@ def extensions(wire: Wire) -> dict[str, Any]:
 
 
 class Connection(HttpToolsProtocol):
-    """Limits the number of bytes received outside of bodies."""
+    """Limits the number of bytes received outside of bodies, and ignores offers to switch the protocol."""
 
     is_lost = False
     on_lost: Callable[[], None] | None = None
@@ -78,7 +79,32 @@ class Connection(HttpToolsProtocol):
             if self._unsettled > HEAD_BYTES:
                 self._refuse(431, _TOO_LARGE)
             else:
-                super().data_received(piece)
+                self._parse(piece)
+
+    def _parse(self, data: bytes) -> None:
+        self._unset_keepalive_if_required()
+        try:
+            while data:
+                data = self._feed(data)
+        except httptools.HttpParserError:
+            self._refuse(400, _UNREADABLE)
+
+    def _feed(self, data: bytes) -> bytes:
+        """Parse the data; returns the bytes that have to be parsed next, none at the end."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            return self._head_without_offer() + data[offer.args[0] :]
+        return b""
+
+    def _head_without_offer(self) -> bytes:
+        """The head of the request without ``Upgrade``, after which the parser expects another protocol."""
+        method = self.parser.get_method()
+        if method == b"CONNECT":
+            raise httptools.HttpParserInvalidMethodError("this service is no tunnel")
+        lines = [b"%s %s HTTP/%s" % (method, self.url, self.parser.get_http_version().encode())]
+        lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
+        return b"\r\n".join([*lines, b"", b""])
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -88,7 +114,8 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """The headers of the request are complete."""
         self._unsettled = 0
-        super().on_headers_complete()
+        if not self.parser.should_upgrade():
+            super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """A part of the request's body arrived."""
@@ -98,12 +125,8 @@ class Connection(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The request is complete."""
         self._unsettled = 0
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        """Refuse a request that cannot be parsed."""
-        del msg
-        self._refuse(400, _UNREADABLE)
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
 
     def _refuse(self, status: int, body: bytes) -> None:
         if self.transport.is_closing():
@@ -170,6 +193,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         if self._wire is not None and self._wire.on_lost == self._hang_up:
             self._wire.on_lost = None
         reset_deadline(self._token)
+        self._flows = False  # a refusal that follows has no time limit to restart
         await self._timeout.__aexit__(kind, error, trace)
 
     async def receive(self) -> Message:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from importlib.resources import files
 from pathlib import Path
@@ -62,7 +63,7 @@ _PROBLEM_SCHEMA: Json = {
         "title": {"type": "string"},
         "status": {"type": "integer"},
         "detail": {"type": "string", "description": "What happened, and what to do next."},
-        "instance": {"type": "string", "description": "The path of the request."},
+        "instance": {"type": "string", "description": "The path of the request, percent-encoded."},
         "request_id": {"type": "string", "description": "The id of the request in the service's log."},
         "errors": {
             "type": "array",
@@ -147,7 +148,8 @@ def describe(app: FastAPI) -> None:
 
     async def answer(_request: Request) -> Response:
         if not body_cache:
-            body_cache.append(to_json(app.openapi()))
+            # Making it takes up to a second, in which the event loop would answer nothing else.
+            body_cache.append(await asyncio.to_thread(lambda: to_json(app.openapi())))
         return Response(body_cache[0], media_type="application/json")
 
     # FastAPI's own route, which this one hides, encodes the description for every request.

@@ -14,6 +14,7 @@ or the settings it gets only advice; addresses and messages of servers are in th
     ├── IdempotencyConflictError    409: that request is in progress, or its response was not stored
     ├── MalformedBodyError          400: the body does not have the format of its content type
     ├── BrokenStreamError           400: a stream of items ended early
+    ├── StoppingError               503: a stream of items ended early, because the service is shutting down
     ├── BodyTimeoutError            408: the body did not arrive in time
     ├── UnreadAnswerError           408: the client keeps sending but does not read the response
     ├── BodyTooLargeError           413: the body exceeds the size limit
@@ -45,6 +46,11 @@ _ADVICE = {
     Advice.MAKE_COLLECTION: "make it with: PUT /v1/collections/{name}",
     Advice.LIST_PROFILES: "see: GET /v1/collections/{name}/profiles",
     Advice.DECLARE_ANEW: "the service's operator can change it with: retrieval collections filterable",
+    Advice.BEGIN_REEMBEDDING: "begin one with: POST /v1/collections/{name}/reembedding",
+    Advice.END_REEMBEDDING: (
+        "let a worker end it; until it is removing, POST /v1/collections/{name}/reembedding/abort, or .../finish after "
+        "the switch, ends it"
+    ),
     Advice.MAP_ID: "map the column of the ids: ?map=id=NAME",
     Advice.MAP_OR_MAKE_ID: "map the entry of the ids: ?map=id=NAME, or make ids of the texts: ?id_from=text",
     Advice.MAP_TEXT: "map the column or entry of the texts: ?map=text=NAME",
@@ -160,6 +166,19 @@ class BrokenStreamError(RefusalError):
 
     def __init__(self) -> None:
         super().__init__("the stream ended early, or exceeds the size limit; send the lines without a result again")
+
+
+class StoppingError(RefusalError):
+    """The stream ended early, because the service is shutting down."""
+
+    status = 503
+    retry_after = 1
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the service is shutting down; send the lines without a result again in a moment",
+            headers={"Retry-After": str(self.retry_after)},
+        )
 
 
 class BodyTooLargeError(RefusalError):
@@ -301,7 +320,7 @@ INVALID = "/problems/invalid-request"
 Problem = dict[str, Any]
 """``type``, ``title``, ``status``, ``detail``, ``instance``, ``request_id``, and further members of the type."""
 
-_SEARCHES = re.compile(r"/v1/collections/[^/]+/(?:search(/batch)?|preview)")
+_SEARCHES = re.compile(r"/v1/collections/[^/]+/(?:search(/batch)?|passages|preview)")
 
 _PLACES: dict[type[errors.InvalidRequestError], str] = {
     errors.InvalidFilterError: "/where",
@@ -315,7 +334,7 @@ _OF_EACH = {"/vector": "/vectors", "/query": "/queries"}
 
 
 def problem_of(error: BaseException, *, instance: str = "", request_id: str = "") -> Problem:
-    """The problem document of the error; ``instance`` is the path of the request."""
+    """The problem document of the error; ``instance`` is the path of the request, percent-encoded."""
     kind = problem_type(type(error))
     problem: Problem = {
         "type": kind.type,

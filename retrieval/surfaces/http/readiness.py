@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from retrieval.adapters.endpoints.breaker import EMBEDDER, LANGUAGE_MODEL, RERANKER, Role
-from retrieval.adapters.store.deadline import Deadline, deadline
+from retrieval.adapters.store.deadline import LateError, within
 from retrieval.adapters.store.installation.opening import check_revision
 from retrieval.domain.errors import (
     DeadlineError,
@@ -126,14 +126,12 @@ class _CachedState:
 
 async def _database_state(service: Service) -> _State:
     try:
-        with deadline(Deadline(time.monotonic() + DATABASE_SECONDS)):
-            async with asyncio.timeout(DATABASE_SECONDS):
-                await check_revision((await service.host()).database)
+        await within(_check_database(service), DATABASE_SECONDS)
     except SchemaRevisionError as error:
         return "schema", _fault(error)
     except PoolExhaustedError as error:
         return "pool", _fault(error)
-    except (TimeoutError, DeadlineError):
+    except (LateError, DeadlineError):
         # The time limit of a probe ends before the wait for a connection does.
         if any(platform.database.pool.is_exhausted for platform in service.opened[:1]):
             return "pool", _fault(PoolExhaustedError(""))
@@ -141,6 +139,10 @@ async def _database_state(service: Service) -> _State:
     except RetrievalError as error:
         return "database", _fault(error)
     return "database", OK
+
+
+async def _check_database(service: Service) -> None:
+    await check_revision((await service.host()).database)
 
 
 async def _embedder_state(service: Service) -> _State:
@@ -159,9 +161,8 @@ async def _replicas_state(host: Platform) -> str:
     replicas = host.database.replicas
     if replicas is None:
         return NO_MODEL
-    with suppress(TimeoutError):
-        async with asyncio.timeout(DATABASE_SECONDS):
-            await replicas.look()
+    with suppress(LateError):
+        await within(replicas.look(), DATABASE_SECONDS)
     away = sum(bool(replica.passed_over) for replica in replicas.states)
     return f"{away} of {len(replicas.states)} passed over" if away else OK
 

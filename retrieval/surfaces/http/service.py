@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.platform import Platform, connect
@@ -17,6 +19,8 @@ class Service(ServedPlatforms):
     def __init__(self, settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None) -> None:
         opening = PlatformOpening(lambda: self._observe(connect(settings=settings, embedder=embedder, llm=llm)))
         super().__init__(settings, opening)
+        self.stopping = asyncio.Event()
+        """Set when the service begins to shut down: streams, which have no deadline, end then."""
         self.load = Load(settings.http_max_requests)
         self.metrics = Metrics()
         self.figures = Figures()

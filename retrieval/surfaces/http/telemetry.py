@@ -27,6 +27,7 @@ from prometheus_client.registry import Collector
 from pydantic import SecretStr
 
 from retrieval.adapters.store.database import PoolState
+from retrieval.adapters.store.deadline import LateError, within
 from retrieval.adapters.store.installation.queue import QueueState, read_queue_state
 from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.adapters.store.search.recall import CollectionRecall, lowest_recalls
@@ -81,13 +82,12 @@ class Figures:
                 return
             self._read_at = now
             try:
-                async with asyncio.timeout(WITHIN_SECONDS):
-                    await self._read(platforms)
+                await within(self._read(platforms), WITHIN_SECONDS)
                 self.is_up = True
-            except (RetrievalError, TimeoutError) as error:
+            except (RetrievalError, LateError) as error:
                 self.is_up = False
                 self._read_at = None  # the database may be back at the next refresh
-                reason = "it took too long" if isinstance(error, TimeoutError) else error
+                reason = "it took too long" if isinstance(error, LateError) else error
                 _log.info("the figures of the metrics were not read: %s", reason)
 
     def forget(self) -> None:

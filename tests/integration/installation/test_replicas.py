@@ -386,7 +386,7 @@ async def test_an_invalid_token_is_refused(servers: Servers, token: Any) -> None
     """The error says where to take one from."""
     async with connect(settings=servers.settings("tokens")) as platform:
         docs = await platform.collection("docs")
-        with pytest.raises(InvalidRequestError, match="is not a token of a write; take the report's token"):
+        with pytest.raises(InvalidRequestError, match="is not a token of a write; give the token as"):
             await docs.search("hello", after_write=token)
 
 

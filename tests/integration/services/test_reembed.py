@@ -111,7 +111,7 @@ async def test_the_whole_way(platform: Platform, moving: Platform, counting: Cou
     switched = await moving.reembedding("docs", "switch")
     assert (switched.state, switched.pending) == (ReembeddingState.SWITCHED, 0)
     assert switched.removes_at is not None
-    with pytest.raises(InvalidRequestError, match=r"is switched still: .* retrieval reembed docs finish"):
+    with pytest.raises(InvalidRequestError, match=r"is switched still; .* retrieval reembed docs finish"):
         await moving.reembed("docs", to=HashingEmbedder().space)
     # The first platform read the collection less than a second ago, and has no embedder for the target.
     assert (await new.info()).space == target
@@ -282,7 +282,7 @@ async def test_a_reembedding_is_paused_resumed_and_aborted(
     assert (await moving.reembedding("docs")).note == "paused"
     await moving.reembedding("docs", "resume")
     for refused in (moving.reembed, moving.reembed_cost):
-        with pytest.raises(InvalidRequestError, match=r"is filling still: .* retrieval reembed docs abort"):
+        with pytest.raises(InvalidRequestError, match=r"is filling still; .* retrieval reembed docs abort"):
             await refused("docs")
     with pytest.raises(
         InvalidRequestError, match="cannot do 'rollback' now: it is filling; possible now: pause, switch, abort"
@@ -294,7 +294,7 @@ async def test_a_reembedding_is_paused_resumed_and_aborted(
         ReembeddingState.REMOVING,
         True,
     )
-    with pytest.raises(InvalidRequestError, match=r"is removing still: .* retrieval reembed docs run"):
+    with pytest.raises(InvalidRequestError, match=r"is removing still; .* retrieval reembed docs run"):
         await moving.reembed("docs")
     over = await moving.reembedding("docs", "run")
     assert (over.state, over.note) == (ReembeddingState.ABORTED, "")

@@ -223,7 +223,7 @@ async def add_profile(connection: Connection, collection_id: int, profile: Profi
     # A separate statement, because only a statement that begins after the lock sees the last caller's version.
     cursor = await connection.execute("SELECT 1 FROM collections WHERE collection_id = %s FOR UPDATE", (collection_id,))
     if await cursor.fetchone() is None:
-        raise UnknownCollectionError("the collection is gone; make it again with platform.collection()")
+        raise UnknownCollectionError("the collection was removed; make it again to use it")
     version = await connection.value(
         """
         INSERT INTO profiles (collection_id, version, definition, note)

@@ -19,6 +19,7 @@ from retrieval.adapters.store.search.recall import Measurement
 from retrieval.domain.api_key import Scope
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
 from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsView
+from retrieval.platform import Platform
 from retrieval.services.collections import CollectionStatus
 from retrieval.services.doctor.diagnose import diagnose
 from retrieval.services.reembed import Reembedding, ReembeddingCost
@@ -306,12 +307,19 @@ async def doctor(
     With a key it covers the tenant's collections; if the service needs no keys, also the server and the whole
     installation.
     """
+    return JSONResponse((await examined(request, platform, collection)).as_dict())
+
+
+async def examined(request: Request, platform: Platform, collection: str | None) -> Diagnosis:
+    """The findings that the caller may see: with a key, only those about the collections of its tenant.
+
+    Raises ``UnknownCollectionError``.
+    """
     if request.app.state.insecure_local:
-        return JSONResponse((await platform.doctor(collection)).as_dict())
+        return await platform.doctor(collection)
     if collection is not None:
         await platform.collection(collection, create=False)
-    diagnosis = await diagnose(platform.workplace, platform.tenant_id, collection, is_own=True)
-    return JSONResponse(diagnosis.as_dict())
+    return await diagnose(platform.workplace, platform.tenant_id, collection, is_own=True)
 
 
 reembedding_router = APIRouter(

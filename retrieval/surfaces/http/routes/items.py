@@ -635,7 +635,9 @@ async def add_each(
     sending a stored item twice is harmless. A body that begins with items without title and text, or a short body
     without any item, is refused as a whole.
     """
-    return BulkAnswer(collection, LineReader(request.headers.get("content-type", ""), mapping, id_from))
+    reader = LineReader(request.headers.get("content-type", ""), mapping, id_from)
+    is_proxied = "x-forwarded-for" in request.headers
+    return BulkAnswer(collection, reader, request.app.state.service.stopping, is_proxied=is_proxied)
 
 
 @router.post("/delete", dependencies=_WRITE, response_model=DeletedTold, summary="Remove items")

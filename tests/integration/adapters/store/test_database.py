@@ -24,14 +24,21 @@ PID = Compiled("SELECT pg_backend_pid()")
 async def test_a_search_that_gets_no_connection_in_time_says_which_settings_to_raise(
     database_url: str, settings: Settings
 ) -> None:
-    """An exhausted pool raises ``PoolExhaustedError`` after its timeout, and serves again once it is free."""
+    """An exhausted pool raises ``PoolExhaustedError`` after its timeout, and serves again once it is free.
+
+    A call that is given up while it waits is not counted as one that timed out.
+    """
     async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
         pool = platform.database._pool  # noqa: SLF001 - opening the platform may take longer than what is waited for here
         async with platform.database.transaction(platform.tenant_id):
             patient, pool.timeout = pool.timeout, 0.05
             with pytest.raises(PoolExhaustedError, match="RETRIEVAL_POOL_SIZE"):
                 await platform.collections()
-        pool.timeout = patient
+            assert platform.database.pool.timeouts == 1
+            pool.timeout = patient
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(platform.collections(), 0.05)
+            assert platform.database.pool.timeouts == 1
         assert await platform.collections() == []
 
 

@@ -235,6 +235,11 @@ class Conversation:
         """Go away."""
         self._sent.put_nowait({"type": "http.disconnect"})
 
+    @property
+    def has_heard(self) -> bool:
+        """Whether a part of the answer came that was not read yet."""
+        return not self._heard.empty()
+
     async def hear(self) -> list[dict[str, Any]]:
         """The next lines of the answer."""
         return [json.loads(line) for line in (await self._heard.get()).splitlines()]
@@ -253,6 +258,33 @@ async def test_a_line_is_answered_before_the_next_one_is_sent(client: AsyncClien
     talk.hang_up()
     await serving
     assert [(await client.get(f"{ITEMS}/{name}")).status_code for name in ("talk2", "half")] == [200, 404]
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+async def test_behind_a_proxy_the_answer_begins_after_the_body(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch, *, breaks: bool
+) -> None:
+    """nginx may stop passing a body on once the answer has begun; an error is answered at once."""
+    talk = Conversation(client)
+    talk.is_reading.set()
+    serving = talk.begin(X_Forwarded_For="10.0.0.5")
+    talk.say(lines([{"_id": f"proxied0-{breaks}", "text": "word"}]))
+    while (await client.get(f"{ITEMS}/proxied0-{breaks}")).status_code != 200:
+        pass  # it is being stored
+    assert not talk.has_heard
+
+    async def fail(*_: object, **__: object) -> None:
+        raise DatabaseUnreachableError("away")
+
+    if breaks:
+        monkeypatch.setattr("retrieval.surfaces.http.bulk.add_each", fail)
+    talk.say(lines([{"_id": f"proxied1-{breaks}", "text": "word"}]), more=breaks)
+    answered = await talk.hear()
+    await serving
+    while talk.has_heard:
+        answered += await talk.hear()
+    assert answered[0]["item_id"] == f"proxied0-{breaks}"
+    assert ("error" in answered[-1], answered[-1]["summary"]["added"]) == (breaks, 1 if breaks else 2)
 
 
 async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(

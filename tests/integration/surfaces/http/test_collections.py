@@ -120,6 +120,16 @@ async def test_a_collection_is_removed_with_its_items(client: AsyncClient) -> No
     assert (await client.put("/v1/collections/gone")).json()["items"] == 0
 
 
+async def test_a_collection_that_was_removed_elsewhere_is_unknown(client: AsyncClient, platform: Platform) -> None:
+    """A kept handle of it does not answer; the advice names no Python."""
+    await client.put("/v1/collections/elsewhere")
+    assert (await client.get("/v1/collections/elsewhere/items")).status_code == 200
+    await platform.remove_collection("elsewhere")
+    answer = await client.post("/v1/collections/elsewhere/search", json={"query": "disk"})
+    assert (answer.status_code, answer.json()["type"]) == (404, "/problems/unknown-collection")
+    assert "()" not in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("name", ["ä\n/b", "..", "a?b#c%2F"])
 async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
     """They are percent-encoded; impossible names are refused."""

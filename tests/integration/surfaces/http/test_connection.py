@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -23,7 +24,11 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def service() -> AsyncIterator[Served]:
     """A service whose database is away: none is needed here."""
-    settings = Settings(embedder="none", database_url=SecretStr("postgresql://127.0.0.1:1/none"))
+    settings = Settings(
+        embedder="none",
+        database_url=SecretStr("postgresql://127.0.0.1:1/none"),
+        http_cors_origins=("https://app.example",),
+    )
     async with served(create_app(settings, insecure_local=True)) as running:
         yield running
 
@@ -76,6 +81,74 @@ async def test_a_body_may_follow_in_the_same_part(service: Served) -> None:
     assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 405 ")
     assert b"HTTP/1.1 200 " in await reader.readuntil(b'alive"}')
     writer.close()
+
+
+async def test_head_is_answered_like_get_without_the_body(service: Served) -> None:
+    """Monitors ask so; the next answer on the connection follows at once."""
+    head = b"HEAD /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    answer = await answers(service, head + GET + b"\r\n")
+    asked, empty, answered = answer.partition(b"\r\n\r\nHTTP/1.1 200 OK\r\n")
+    assert asked.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert b"content-length: 18\r\n" in asked
+    assert empty
+    assert answered.endswith(b'\r\n\r\n{"status":"alive"}')
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_an_offer_to_switch_the_protocol_is_ignored(service: Served, *, together: bool) -> None:
+    """The body stays the request's, and is not read as another request; Java's client makes such offers."""
+    body = GET + b"\r\n"
+    head = (
+        b"POST /v1/collections/docs/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/plain\r\n"
+        b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+        b"Content-Length: %d\r\n\r\n" % len(body)
+    )
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    for part in [head + body] if together else [head, body]:
+        writer.write(part)
+        await asyncio.sleep(0.05)
+    answer = await reader.readuntil(b"}")
+    assert answer.startswith(b"HTTP/1.1 415 ")  # the answer to a body of plain text, which was read
+    writer.write(GET + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + GET + b"\r\n")
+    for _ in range(2):
+        assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        b"Content-Length: 2\r\nContent-Length: 5",
+        b"Content-Length: 2\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding : chunked",
+        b"Transfer-Encoding: chunked, identity",
+        b"Content-Length: +2",
+    ],
+)
+async def test_a_body_of_doubtful_length_is_refused(service: Served, lengths: bytes) -> None:
+    """A proxy may see another end of it, so that nothing after the head is read as a request."""
+    head = b"POST /v1/collections/docs/search HTTP/1.1\r\nHost: localhost\r\n" + lengths + b"\r\n\r\n"
+    answer = await answers(service, head + b"0\r\n\r\n" + GET + b"\r\n", ends=False)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+async def test_the_service_is_no_tunnel(service: Served) -> None:
+    """Whatever the form of the target."""
+    for target in (b"localhost:80", b"/livez"):
+        head = b"CONNECT " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        assert (await answers(service, head + GET + b"\r\n", ends=False)).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_a_page_of_an_allowed_origin_reads_every_header(service: Served) -> None:
+    """Those that a client acts on; a page of another origin reads nothing."""
+    head = b"GET /v1/collections HTTP/1.1\r\nHost: localhost\r\nOrigin: https://%s.example\r\n\r\n"
+    allowed, other = [await answers(service, head % name) for name in (b"app", b"other")]
+    assert b"access-control-allow-origin: https://app.example\r\n" in allowed
+    exposed = re.search(rb"access-control-expose-headers: (.*)\r\n", allowed)
+    assert exposed is not None
+    assert {b"ETag", b"Retry-After", b"Retrieval-Write-Token"} < set(exposed[1].split(b", "))
+    assert b"access-control-allow-origin" not in other
 
 
 async def test_bytes_that_are_not_http_are_refused(service: Served) -> None:

@@ -175,6 +175,14 @@ async def test_a_stream_of_items_may_be_longer(world: World) -> None:
     assert (await world.client.post("/v1/collections/a/items/bulk", content=b"x" * 11 * LIMIT)).status_code == 413
 
 
+async def test_a_stream_that_is_refused_gets_a_whole_answer() -> None:
+    """Without a key, before its body is read."""
+    world = World(access=lambda service: Access(service, insecure_local=False))
+    async with world.client as client:
+        answer = await client.post("/v1/collections/a/items/bulk", content=b"x")
+    assert (answer.status_code, problem(answer)) == (401, "/problems/authentication")
+
+
 async def test_an_excess_request_is_refused_with_retry_after() -> None:
     """The refusal is immediate; probes are not refused, and afterwards requests are accepted again."""
     world = World(requests=1)

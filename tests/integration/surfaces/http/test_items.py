@@ -90,8 +90,9 @@ async def test_a_merge_patch_changes_what_it_names(client: AsyncClient) -> None:
 
 @pytest.mark.parametrize("item_id", ["a/b", "ä 日\u200d", "bulk", "a%2Fb", '?#&"\\'])
 async def test_an_item_may_be_called_anything(client: AsyncClient, item_id: str) -> None:
-    """The id is percent-encoded, and comes back unchanged."""
+    """The id is percent-encoded, and comes back unchanged; a problem document names the path as it was sent."""
     path = f"{ITEMS}/{quote(item_id, safe='')}"
+    assert (await client.get(path)).json()["instance"] == path
     assert (await client.put(path, json={"title": "t"})).json()["id"] == item_id
     assert (await client.get(path)).json()["id"] == item_id
     assert (await client.delete(path)).status_code == 204

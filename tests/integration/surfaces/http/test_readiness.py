@@ -95,3 +95,26 @@ async def test_a_pool_that_gives_no_connection_says_so(
             state = await ReadinessCheck(service)()
     assert (state.database, state.status) == (OK, "not ready")
     assert "too many requests wait" in state.pool
+
+
+async def test_a_database_that_hangs_is_not_waited_for(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver waits for seconds until a hanging server has cancelled a statement; a probe does not."""
+    is_over = asyncio.Event()
+
+    async def hang(_database: object) -> None:
+        try:
+            await is_over.wait()
+        finally:
+            await is_over.wait()
+
+    hanging = settings.changed(database_url=SecretStr(database_url), embedder="none")
+    async with Service(hanging) as service:
+        await service.host()
+        monkeypatch.setattr(readiness, "check_revision", hang)
+        monkeypatch.setattr(readiness, "DATABASE_SECONDS", 0.05)
+        async with asyncio.timeout(5):
+            state = await ReadinessCheck(service)()
+        is_over.set()
+    assert (state.database, state.status) == ("no answer within 0.05 s", "not ready")

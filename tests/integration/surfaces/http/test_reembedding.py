@@ -16,7 +16,11 @@ async def test_a_reembedding_is_begun_controlled_and_inspected(client: AsyncClie
     """The cost comes first; a worker fills and switches, and the rollback is immediate."""
     docs = await platform.collection("docs", space=None)
     await docs.add([{"_id": f"i{n}", "text": f"disk {n}"} for n in range(4)])
-    assert (await client.get(PLACE)).status_code == 422
+    missing = await client.get(PLACE)
+    assert (missing.status_code, missing.json()["detail"]) == (
+        422,
+        "collection 'docs' has no re-embedding; begin one with: POST /v1/collections/{name}/reembedding",
+    )
     payload = (await client.post(PLACE, json={"to": "minilm", "dry_run": True, "price": 1.0})).json()
     assert payload["cost"]["texts"] == 4
     assert payload.get("reembedding") is None

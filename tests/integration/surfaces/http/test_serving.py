@@ -119,6 +119,28 @@ async def test_a_service_answers_open_requests_before_it_ends(database_url: str,
         await service.ended
 
 
+async def test_a_stream_ends_when_the_service_does(database_url: str, settings: Settings) -> None:
+    """With the results of the lines that arrived, and the reason; its client would send for as long as it likes."""
+    app = application(settings.changed(database_url=SecretStr(database_url)))
+    async with served(app) as service, AsyncClient(base_url=service.url, timeout=SECONDS) as client:
+        await client.put("/v1/collections/docs")
+        reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+        writer.write(
+            b"POST /v1/collections/docs/items/bulk HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/x-ndjson\r\nContent-Length: 1000\r\n\r\n"
+            b'{"id": "a", "title": "disk full"}\n'
+        )
+        await reader.readuntil(b'"result":"added"}\n')
+        service.stop.set()
+        async with asyncio.timeout(SECONDS):
+            rest = await reader.read()
+            await service.ended
+        writer.close()
+    assert b'"added":1' in rest
+    assert b'"type":"/problems/stopping"' in rest
+    assert rest.endswith(b"0\r\n\r\n")
+
+
 async def _refuses(service: Served) -> None:
     """Return once it takes no connections."""
     while True:

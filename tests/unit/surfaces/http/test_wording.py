@@ -24,7 +24,7 @@ def test_requests_stand_in_place_of_commands() -> None:
 @pytest.mark.parametrize("advice", Advice)
 def test_each_advice_has_words_for_requests(advice: Advice) -> None:
     """A new one is not forgotten here."""
-    values = {"name": "c", "file": "f", "attribute": "a", "kind": "text"}
+    values = {"name": "c", "file": "f", "attribute": "a", "kind": "text", "action": "abort"}
     detail = detail_of(InvalidRequestError("it failed").advising(advice, **values))
 
     assert detail.startswith("it failed; ")
