@@ -30,11 +30,10 @@ from retrieval.domain.search.filters import (
     And,
     Compare,
     Contains,
-    Exists,
     Field,
     Filter,
-    HasType,
     Is,
+    Leaf,
     Not,
     OneOf,
     Or,
@@ -389,10 +388,6 @@ def _field_text(filter_: OneOf | AllTags) -> str:
     return f".{filter_.field.name}" if filter_.field.is_attribute else filter_.field.name
 
 
-Leaf = OneOf | AllTags | Compare | Exists | Is | HasType | Contains
-"""A filter without parts."""
-
-
 @dataclass(frozen=True, slots=True)
 class Composed:
     """A statement whose filter's values are not bound yet."""
@@ -489,7 +484,10 @@ def leaves(filter_: Filter) -> Iterator[Leaf]:
 
 
 def shape_of(filter_: Filter | None, filterable: Filterable) -> Hashable:
-    """The key of a filter's statement: everything that its text depends on, that is, all except the values."""
+    """The key of a filter's statement: everything that its text depends on, that is, all except the values.
+
+    A leaf that no case names is its own key, values and all: its statement serves equal filters alone.
+    """
     match filter_:
         case None:
             return None
@@ -504,9 +502,9 @@ def shape_of(filter_: Filter | None, filterable: Filterable) -> Hashable:
             return ("Compare", field, operator, shape, lets_unrated_through(filter_))
         case AllTags(tags):
             return ("AllTags", len(tags))
-        case Exists(field) | Is(field):
-            return (type(filter_).__name__, field)
-        case HasType(field, json_type):
-            return ("HasType", field, json_type)
+        case Is(field):
+            return ("Is", field)
         case Contains():
             return "Contains"
+        case _:
+            return filter_
