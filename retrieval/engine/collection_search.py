@@ -290,7 +290,7 @@ _MOST_ALIKE = 2000
 """The most terms with the same beginning with which an unknown word is compared."""
 
 _MOST_SPELT = 20
-"""The most items place texts are searched for the spelling of a term."""
+"""The most items whose texts are searched for the spelling of a term."""
 
 
 async def _correct_query(

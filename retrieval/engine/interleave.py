@@ -20,7 +20,7 @@ from retrieval.domain.records.search_record import TOTAL, SearchRecord, score_sp
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Exploration, Recording
-from retrieval.engine.ranking import signals_of, top_score
+from retrieval.engine.ranking import signals_of
 from retrieval.engine.record import recorded_request
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.stages import Clock
@@ -120,7 +120,7 @@ class Interleaved:
             notes=self.notes,
             timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != TOTAL},
             retrieval_time_ms=self.timings_ms.get(TOTAL, 0.0),
-            top_score=top_score(hits),
+            top_score=hits[0].score if hits else None,
             score_spread=score_spread([hit.score for hit in hits]),
             generation_triggered=self.context.generated,
             backtrack_count=self.context.backtracks,

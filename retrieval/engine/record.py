@@ -27,7 +27,7 @@ from retrieval.domain.search.fusion import Candidate, Fused, on_unit_scale
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import RERANK, Scored, reranked_scores
 from retrieval.engine.plan import SearchPlan
-from retrieval.engine.ranking import bests_of, ranked_scores, signals_of, top_score
+from retrieval.engine.ranking import bests_of, ranked_scores, signals_of
 from retrieval.engine.request import SearchRequest, checked_preferred
 
 
@@ -259,7 +259,7 @@ def record(answered: AnsweredSearch) -> SearchRecord:
         notes=answered.plan.notes,
         timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != TOTAL},
         retrieval_time_ms=answered.timings_ms[TOTAL],
-        top_score=top_score(hits),
+        top_score=hits[0].score if hits else None,
         score_spread=score_spread([hit.score for hit in hits]),
         generation_triggered=context.generated,
         backtrack_count=context.backtracks,

@@ -59,9 +59,7 @@ from retrieval.engine.recorder import Recorder, Sampler, is_sampled
 from retrieval.engine.request import (
     QueryVectors,
     SearchRequest,
-    check_fields,
-    check_filter,
-    check_orders,
+    check_condition,
     order_notes,
     query_vectors,
 )
@@ -346,7 +344,7 @@ class Searcher:
             key = (id(profile), id(request.condition), *shape, *inputs)
             if (cached := self._plans.get(key)) is not None:
                 return cached
-        self._check(request)
+        check_condition(request.condition, self.collection, also=request.group_by)
         is_final = self.decider is None or not may_decide(self.collection, profile)
         plan = make_plan(self.collection, request, why_no_vector, is_final=is_final)
         if notes := order_notes(request.condition, self.collection.attributes, self.collection.filterable):
@@ -359,16 +357,8 @@ class Searcher:
 
     def _plan_preferred(self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan) -> CandidateRequest:
         check_calibrated(self.collection, narrowed)
-        self._check(narrowed)
+        check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
-
-    def _check(self, request: SearchRequest) -> None:
-        if request.condition is None and request.group_by is None:
-            return
-        if self.collection.documents:  # an empty collection has no known fields, and no hits
-            check_fields(request.condition, self.collection.attributes, also=request.group_by)
-            check_orders(request.condition, self.collection.attributes)
-        check_filter(request.condition, self.collection.filterable)
 
     async def _find(
         self,
