@@ -28,15 +28,12 @@ class RecordedPool:
     """The part of a recorded search that another policy needs to answer it. Columns follow ``item_ids``."""
 
     retrieval_id: UUID
-    retrieved_at: datetime
     limit: int
     """Hits requested."""
     profile_version: int
     """0: the call's own."""
     is_grouped: bool
     """True if only the best of each group was shown."""
-    policy: str
-    """Name and version of the exploration policy that ran."""
     origin: str = ""
     """The part of an application that composed the answer; empty: a search."""
     seed: int
