@@ -21,7 +21,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import HitRows, read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.candidates import LegResults, find_candidates_of_each, settings
+from retrieval.adapters.store.search.candidates import LegResults, find_candidates, find_candidates_of_each, settings
 from retrieval.adapters.tracing import span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
@@ -295,7 +295,7 @@ class Searcher:
         bare = replace(
             plan.request, with_items=False, with_vectors=False, with_both_scores=SCORED_BOTH_WAYS.issubset(legs)
         )
-        return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
+        return (await find_candidates(self.database, self.tenant_id, bare, query)).rankings
 
     def _is_long(self, requests: Sequence[SearchRequest]) -> bool:
         """True if the requests need so much computation that it runs outside of the event loop."""
@@ -367,8 +367,7 @@ class Searcher:
         is_long: bool,  # noqa: FBT001 - private
     ) -> LegResults:
         if len(requests) == len(planned.queries) == 1:
-            [leg_results] = await find_candidates_of_each(self.database, self.tenant_id, requests[0], planned.queries)
-            return leg_results
+            return await find_candidates(self.database, self.tenant_id, requests[0], planned.query)
         each = [
             await find_candidates_of_each(self.database, self.tenant_id, request, planned.queries)
             for request in requests

@@ -35,9 +35,7 @@ def pending_statements(collections: Iterable[StoredCollection]) -> list[Compiled
     for collection in collections:
         if collection.space is not None:
             ids.setdefault(collection.space, []).append(collection.collection_id)
-    return [
-        Compiled(for_table(_PENDING, space.table_name).as_string(), {"ids": its_ids}) for space, its_ids in ids.items()
-    ]
+    return [for_table(_PENDING, space.table_name).bind(ids=its_ids) for space, its_ids in ids.items()]
 
 
 def pending_by_id(answers: Iterable[Sequence[tuple[Any, ...]]]) -> dict[int, int]:
@@ -134,9 +132,8 @@ async def count_vectors(database: Database, tenant_id: int, collection_id: int, 
     """The number of items with a vector in the space."""
     if space is None:
         return 0
-    statement = Compiled(for_table(_COUNT_VECTORS, space.table_name).as_string(), {"collection_id": collection_id})
-    rows = await database.read(tenant_id, statement)
-    return int(rows[0][0])
+    statement = for_table(_COUNT_VECTORS, space.table_name).bind(collection_id=collection_id)
+    return int((await database.read(tenant_id, statement))[0][0])
 
 
 _T = TypeVar("_T")

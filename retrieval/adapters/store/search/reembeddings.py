@@ -246,7 +246,7 @@ async def pending_in(
     connection: Connection, collection_id: int, space: StoredSpace, most: int
 ) -> list[tuple[str, str, str]]:
     """Id, title and body of items that wait for their vector in the space, at most ``most``."""
-    statement = for_table(_PENDING, space.table_name)
+    statement = for_table(_PENDING, space.table_name).text.encode()
     return await (await connection.execute(statement, {"id": collection_id, "most": most})).fetchall()
 
 
@@ -305,7 +305,7 @@ async def carry_clusters(
             computed_at.append(None if row is None else row[0])
         if computed_at[0] is None or (computed_at[1] is not None and computed_at[1] >= computed_at[0]):
             return 0
-        statement = for_table(_CARRY_CLUSTERS, target.table_name)
+        statement = for_table(_CARRY_CLUSTERS, target.table_name).text.encode()
         values = {
             "id": collection_id,
             "former": former.space_id,
@@ -334,7 +334,7 @@ async def remove_next_vectors(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, most: int
 ) -> int:
     """Remove up to ``most`` of the collection's vectors in its former space; returns their number."""
-    statement = for_table(_REMOVE, space.table_name)
+    statement = for_table(_REMOVE, space.table_name).text.encode()
     async with database.transaction(tenant_id) as connection:
         return (await connection.execute(statement, {"id": collection_id, "most": most})).rowcount
 
