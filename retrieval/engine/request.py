@@ -235,7 +235,9 @@ def checked_preferred(prefer: object) -> tuple[Filter, ...]:
         raise InvalidRequestError(
             f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, because each is another search"
         )
-    return tuple(dict.fromkeys(parsed for parsed in map(parse_where, each) if parsed is not None))
+    parsed = [filter_ for filter_ in map(parse_where, each) if filter_ is not None]
+    # By their spelling, because ``true`` equals 1 in Python.
+    return tuple({repr(filter_): filter_ for filter_ in parsed}.values())
 
 
 def checked_entities(entities: object) -> frozenset[Entity]:
