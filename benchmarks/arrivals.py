@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from retrieval.domain.search.profile_parts import LEARNED_SHARE, Exploration, PolicyName
 from retrieval.learning.logit import logit
-from retrieval.learning.propensity import beta_draws
 from retrieval.learning.stack import LEARNED, LogitStack
 
 Floats = NDArray[np.float64]
@@ -209,7 +208,7 @@ class _Candidates:
 
     def _draws(self, way: Way, rng: np.random.Generator) -> Floats:
         if way.beta:
-            rewards = beta_draws(self.successes, self.uses - self.successes, 1, rng)[0]
+            rewards = rng.beta(self.successes + 1, self.uses - self.successes + 1)
             return self._score(np.log(rewards / (1 - rewards)))
         means = expit(self.mean)
         if not self.stack:

@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.learning.propensity import beta_draws
-
 Floats = NDArray[np.float64]
 Picks = NDArray[np.intp]
 
@@ -54,7 +52,7 @@ Policy = Callable[[Counts, int, np.random.Generator], Picks]
 
 def thompson(counts: Counts, _pulls: int, rng: np.random.Generator) -> Picks:
     """The arm on top of a posterior draw."""
-    return np.asarray(beta_draws(counts.successes, counts.failures, 1, rng)[0].argmax(axis=1))
+    return np.asarray(rng.beta(counts.successes + 1, counts.failures + 1).argmax(axis=1))
 
 
 PRIOR_USES = 8.0
@@ -69,7 +67,7 @@ def shrunk_thompson(counts: Counts, _pulls: int, rng: np.random.Generator) -> Pi
     pulled = counts.successes + counts.failures
     mean = ((counts.successes + 1) / (pulled + 2)).mean(axis=1, keepdims=True)
     won, failures = counts.successes + PRIOR_USES * mean, counts.failures + PRIOR_USES * (1 - mean)
-    return np.asarray(beta_draws(won - 1, failures - 1, 1, rng)[0].argmax(axis=1))
+    return np.asarray(rng.beta(won, failures).argmax(axis=1))
 
 
 def ucb1(counts: Counts, pulls: int, _rng: np.random.Generator) -> Picks:

@@ -11,7 +11,7 @@ from scipy.special import chdtrc
 from retrieval.domain.learning.arm import Arm
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
 from retrieval.learning.propensity import Ranked
-from retrieval.learning.slate import compose, policy_for
+from retrieval.learning.slate import drawn_slate, policy_for
 
 CANDIDATES = 50
 PLACES = 10
@@ -52,7 +52,7 @@ def timings(slates: int, seed: int) -> list[dict[str, Any]]:
     for number in range(slates):
         for name, exploration in kinds.items():
             began = time.process_time(), time.perf_counter()
-            compose(pool, PLACES, exploration, np.random.default_rng(number))
+            drawn_slate(pool, PLACES, exploration, np.random.default_rng(number))
             times[name].append((1000 * (time.process_time() - began[0]), 1000 * (time.perf_counter() - began[1])))
     return [{"exploration": name, **_percentiles(values)} for name, values in times.items()]
 

@@ -36,7 +36,7 @@ from retrieval.domain.search.reranking import Reranking
 from retrieval.engine.accesses import AccessCounter
 from retrieval.engine.decide import Decider
 from retrieval.engine.recorder import Recorder, Sampler
-from retrieval.engine.request import check_fields, check_filter, check_orders
+from retrieval.engine.request import check_condition
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
 from retrieval.engine.stages import Clock
 
@@ -202,10 +202,10 @@ class CollectionHandle:
         """The collection and the parsed filter, after checking that the filter's fields exist."""
         condition, stored = await parsed_filter(where, self.parts.bounds), await self.fresh()
         try:
-            _check(condition, stored)
+            check_condition(condition, stored)
         except UnknownFieldError:
             stored = await self.with_existing_fields()
-            _check(condition, stored)
+            check_condition(condition, stored)
         return stored, condition
 
     def narrowed(self, whole: Profile, legs: tuple[str, ...]) -> Profile:
@@ -345,10 +345,3 @@ def _search_state(stored: StoredCollection) -> tuple[object, ...]:
     """The parts of a collection's state whose change affects the next search."""
     learned = (stored.model_version, stored.clustered_at)
     return (stored.collection_id, stored.profile_version, stored.space, stored.filterable, *learned)
-
-
-def _check(condition: Filter | None, stored: StoredCollection) -> None:
-    if stored.documents:  # an empty collection has no known fields, and no hits
-        check_fields(condition, stored.attributes)
-        check_orders(condition, stored.attributes)
-    check_filter(condition, stored.filterable)

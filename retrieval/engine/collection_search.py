@@ -157,7 +157,7 @@ async def interleave(
     **options: Any,
 ) -> SearchResult:
     """See ``Collection.interleave``; ``options`` go to ``checked_request`` unchanged."""
-    from retrieval.engine.interleave import Interleaver
+    from retrieval.engine.interleave import interleave as interleaved
 
     parts = handle.parts
     condition = await parsed_filter(where, parts.bounds)
@@ -166,8 +166,8 @@ async def interleave(
     async def ask(profile: Profile) -> SearchResult:
         return await search(handle, query, where=condition, profile=profile, context=context, **options)
 
-    interleaver = Interleaver(*await handle.place(), parts.chance, parts.wall_clock)
-    return await interleaver.interleave(request, profiles, ask, context)
+    place, chance, wall_clock = await handle.place(), parts.chance, parts.wall_clock
+    return await interleaved(place, request, profiles, ask, context, chance=chance, wall_clock=wall_clock)
 
 
 async def preview(
@@ -290,7 +290,7 @@ _MOST_ALIKE = 2000
 """The most terms with the same beginning with which an unknown word is compared."""
 
 _MOST_SPELT = 20
-"""The most items place texts are searched for the spelling of a term."""
+"""The most items whose texts are searched for the spelling of a term."""
 
 
 async def _correct_query(

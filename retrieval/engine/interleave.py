@@ -16,11 +16,11 @@ from retrieval.adapters.store.records.recordings import store_recordings
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.retrieval_id import time_of, uuid7
-from retrieval.domain.records.search_record import TOTAL, SearchRecord, score_spread, shown_columns, unusual
+from retrieval.domain.records.search_record import TOTAL, SearchRecord, context_columns, shown_columns, unusual
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Exploration, Recording
-from retrieval.engine.ranking import signals_of, top_score
+from retrieval.engine.ranking import signals_of
 from retrieval.engine.record import recorded_request
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.stages import Clock
@@ -100,10 +100,6 @@ class Interleaved:
             collection_id=self.collection_id,
             retrieval_id=self.retrieval_id,
             retrieved_at=retrieved_at,
-            actor=self.context.actor,
-            session=self.context.session,
-            domain=self.context.domain,
-            complexity=self.context.complexity,
             cluster=None,
             query=self.request.query,
             vector=None if self.request.vector is None else self.request.vector.tolist(),
@@ -115,15 +111,11 @@ class Interleaved:
             statistics_at=retrieved_at,
             seed=self.seed,
             eligible=0,
-            hits=len(hits),
             path=self.results[0].path.value,
             notes=self.notes,
             timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != TOTAL},
             retrieval_time_ms=self.timings_ms.get(TOTAL, 0.0),
-            top_score=top_score(hits),
-            score_spread=score_spread([hit.score for hit in hits]),
-            generation_triggered=self.context.generated,
-            backtrack_count=self.context.backtracks,
+            **context_columns(self.context),
             **shown_columns(
                 items=[hit.item_id for hit in hits],
                 scores=[hit.score for hit in hits],
@@ -164,48 +156,43 @@ Ask = Callable[[Profile], Awaitable[SearchResult]]
 """Runs the search under a profile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interleaver:
-    """Interleaves the searches of one collection."""
+async def interleave(
+    place: tuple[Database, int, int],
+    request: SearchRequest,
+    profiles: Mapping[str, Profile],
+    ask: Ask,
+    context: Context,
+    *,
+    chance: random.Random,
+    wall_clock: Clock,
+) -> SearchResult:
+    """The hits of both profiles by team draft, recorded before the answer.
 
-    database: Database
-    tenant_id: int
-    collection_id: int
-    chance: random.Random
-    wall_clock: Clock
-    """Seconds since 1970."""
-
-    async def interleave(
-        self, request: SearchRequest, profiles: Mapping[str, Profile], ask: Ask, context: Context
-    ) -> SearchResult:
-        """The hits of both profiles by team draft, recorded before the answer.
-
-        Raises ``InvalidRequestError`` unless there are two profiles, ``InvalidLimitError`` unless ``limit`` is 1 to 20.
-        """
-        (first_name, first_profile), (second_name, second_profile) = two_profiles(profiles)
-        check_draft(request.limit)
-        first, second = await ask(first_profile), await ask(second_profile)
-        seed = self.chance.getrandbits(63)
-        rng = np.random.default_rng(seed)
-        mixed = Interleaved(
-            retrieval_id=uuid7(int(self.wall_clock() * 1000), self.chance),
-            collection_id=self.collection_id,
-            names=(first_name, second_name),
-            request=request,
-            context=context,
-            results=(first, second),
-            drafted=team_draft(_item_ids(first), _item_ids(second), request.limit, rng),
-            seed=seed,
-        )
-        return await self._store(mixed)
-
-    async def _store(self, mixed: Interleaved) -> SearchResult:
-        try:
-            await store_recordings(self.database, self.tenant_id, [encoded(mixed.record())], {})
-        except RetrievalError as error:
-            _log.warning("an interleaved search was not recorded: %s", error)
-            return mixed.unrecorded()
-        return mixed.result()
+    ``place``: the database, and the numbers of the tenant and the collection. ``wall_clock``: seconds since 1970.
+    Raises ``InvalidRequestError`` unless there are two profiles, ``InvalidLimitError`` unless ``limit`` is 1 to 20.
+    """
+    (first_name, first_profile), (second_name, second_profile) = two_profiles(profiles)
+    check_draft(request.limit)
+    first, second = await ask(first_profile), await ask(second_profile)
+    database, tenant_id, collection_id = place
+    seed = chance.getrandbits(63)
+    rng = np.random.default_rng(seed)
+    mixed = Interleaved(
+        retrieval_id=uuid7(int(wall_clock() * 1000), chance),
+        collection_id=collection_id,
+        names=(first_name, second_name),
+        request=request,
+        context=context,
+        results=(first, second),
+        drafted=team_draft(_item_ids(first), _item_ids(second), request.limit, rng),
+        seed=seed,
+    )
+    try:
+        await store_recordings(database, tenant_id, [encoded(mixed.record())], {})
+    except RetrievalError as error:
+        _log.warning("an interleaved search was not recorded: %s", error)
+        return mixed.unrecorded()
+    return mixed.result()
 
 
 def _item_ids(result: SearchResult) -> list[str]:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import repeat
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -437,19 +437,6 @@ def _why_none(request: SearchRequest, shown: Sequence[Fused], relevance: Mapping
         reasons.append(f"score {request.min_score:g}: the highest is {max(hit.score for hit in shown):.4f}")
     subject = f"none of the best {len(shown)} items has" if len(shown) > 1 else "the only item found does not have"
     return (f"nothing found: {subject} {' and '.join(reasons)}",)
-
-
-class WithScore(Protocol):
-    """A shown item with its score."""
-
-    @property
-    def score(self) -> float:
-        """Higher is better."""
-
-
-def top_score(hits: Sequence[WithScore]) -> float | None:
-    """The score of the first hit; None without hits."""
-    return hits[0].score if hits else None
 
 
 def signals_of(contributions: Sequence[Contribution]) -> dict[str, Any]:

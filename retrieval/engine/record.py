@@ -19,7 +19,14 @@ from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.recorded import RecordedSearch
 from retrieval.domain.records.retrieval_id import time_of
-from retrieval.domain.records.search_record import NO_POLICY, TOTAL, SearchRecord, score_spread, shown_columns, unusual
+from retrieval.domain.records.search_record import (
+    NO_POLICY,
+    TOTAL,
+    SearchRecord,
+    context_columns,
+    shown_columns,
+    unusual,
+)
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.diversity import REFINING, in_steps
 from retrieval.domain.search.filters import And, Contains, Filter, Not, as_mapping, field_name, parse_field, parse_where
@@ -27,7 +34,7 @@ from retrieval.domain.search.fusion import Candidate, Fused, on_unit_scale
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import RERANK, Scored, reranked_scores
 from retrieval.engine.plan import SearchPlan
-from retrieval.engine.ranking import bests_of, ranked_scores, signals_of, top_score
+from retrieval.engine.ranking import bests_of, ranked_scores, signals_of
 from retrieval.engine.request import SearchRequest, checked_preferred
 
 
@@ -226,7 +233,7 @@ class EncodedRecord:
 
 def record(answered: AnsweredSearch) -> SearchRecord:
     """The complete record of a search."""
-    decision, context, leg_results, hits = answered.decision, answered.context, answered.leg_results, answered.shown
+    decision, leg_results = answered.decision, answered.leg_results
     retrieved_at = time_of(answered.retrieval_id)
     condition, request = recorded_request(answered.request)
     if answered.reranked is not None:
@@ -239,10 +246,6 @@ def record(answered: AnsweredSearch) -> SearchRecord:
         collection_id=answered.collection_id,
         retrieval_id=answered.retrieval_id,
         retrieved_at=retrieved_at,
-        actor=context.actor,
-        session=context.session,
-        domain=context.domain,
-        complexity=context.complexity,
         cluster=decision.cluster,
         query=answered.request.query,
         vector=None if vector is None else vector.tolist(),
@@ -254,15 +257,11 @@ def record(answered: AnsweredSearch) -> SearchRecord:
         statistics_at=decision.statistics_at or retrieved_at,
         seed=answered.seed,
         eligible=decision.eligible,
-        hits=len(hits),
         path=leg_results.path.value,
         notes=answered.plan.notes,
         timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != TOTAL},
         retrieval_time_ms=answered.timings_ms[TOTAL],
-        top_score=top_score(hits),
-        score_spread=score_spread([hit.score for hit in hits]),
-        generation_triggered=context.generated,
-        backtrack_count=context.backtracks,
+        **context_columns(answered.context),
         **_pool(pool, answered),
         **_shown(pool, answered),
     )

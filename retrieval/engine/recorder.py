@@ -67,7 +67,7 @@ Store = Callable[[Database, int, Sequence[bytes], Losses], Awaitable[frozenset[U
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordingState:
-    """The counts of recorded searches since the platform was batch_span."""
+    """The counts of recorded searches since the platform was opened."""
 
     recorded: int
     """Searches that are in the database."""

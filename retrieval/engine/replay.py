@@ -185,11 +185,9 @@ def _scoring_pool(recorded: RecordedSearch, places: Mapping[str, int], arms: Map
 def _pool_of(recorded: RecordedSearch, profile: Profile) -> RecordedPool:
     return RecordedPool(
         retrieval_id=recorded.retrieval_id,
-        retrieved_at=recorded.retrieved_at,
         limit=recorded.request["limit"],
         profile_version=recorded.profile_version,
         is_grouped=recorded.request["group_by"] is not None,
-        policy=recorded.policy,
         seed=recorded.seed,
         reranker=recorded.request.get("reranker", ""),
         item_ids=recorded.pool_items,

@@ -202,20 +202,15 @@ def checked_request(
         profile=profile,
         group_by=None if group_by is None else _checked_group(group_by),
         prefixes=parsed.prefixes,
-        rewrites=() if rewrites is _NONE else _checked_rewrites(rewrites, words, vector, bounds),
-        preferred=() if preferred is _NONE else checked_preferred(preferred),
-        entities=_EMPTY_SET if entities is None else checked_entities(entities),
-        tags=_EMPTY_SET if tags is _NONE else checked_tags(tags),
+        rewrites=_checked_rewrites(rewrites, words, vector, bounds),
+        preferred=checked_preferred(preferred),
+        entities=checked_entities(entities),
+        tags=checked_tags(tags),
         as_of=None if as_of is None else _checked_moment(as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
         wordless_note=wordless_note,
     )
-
-
-_NONE: tuple[()] = ()
-"""The default of an argument; all empty tuples are the same object."""
-_EMPTY_SET: frozenset[Any] = frozenset()
 
 
 def _checked_least(name: str, value: object, least: float, most: float) -> float:
@@ -240,7 +235,9 @@ def checked_preferred(prefer: object) -> tuple[Filter, ...]:
         raise InvalidRequestError(
             f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, because each is another search"
         )
-    return tuple(dict.fromkeys(parsed for parsed in map(parse_where, each) if parsed is not None))
+    parsed = [filter_ for filter_ in map(parse_where, each) if filter_ is not None]
+    # By their spelling, because ``true`` equals 1 in Python.
+    return tuple({repr(filter_): filter_ for filter_ in parsed}.values())
 
 
 def checked_entities(entities: object) -> frozenset[Entity]:
@@ -384,6 +381,17 @@ def unit_query_vector(vector: Vector, collection: StoredCollection) -> Vector:
     except InvalidVectorError as error:
         error.place = ("vector",)
         raise
+
+
+def check_condition(condition: Filter | None, stored: StoredCollection, *, also: Field | None = None) -> None:
+    """Check a filter, and the field ``also``, against the collection's attributes.
+
+    Raises ``UnknownFieldError``, ``IncomparableValueError`` or ``InvalidFilterError``.
+    """
+    if stored.documents:  # an empty collection has no known fields, and no hits
+        check_fields(condition, stored.attributes, also=also)
+        check_orders(condition, stored.attributes)
+    check_filter(condition, stored.filterable)
 
 
 def check_fields(condition: Filter | None, types: Mapping[str, Collection[str]], *, also: Field | None = None) -> None:

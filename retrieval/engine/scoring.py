@@ -228,7 +228,8 @@ async def read_expectations(
     collection_id = collection.collection_id
     arms = await read_arms(database, tenant_id, collection_id, item_ids=item_ids, buckets=buckets, now=now)
     if model is None:
-        return {item_id: _from_counts(item) for item_id, item in arms.items()}
+        counts = {item_id: item.anywhere for item_id, item in arms.items()}
+        return {item_id: Expectation.of_counts(arm.uses, arm.raw_successes) for item_id, arm in counts.items()}
     return predicted(model, collection.profile.learned, buckets, list(arms.values()), relevance)
 
 
@@ -264,7 +265,3 @@ def checked_relevance(relevance: Mapping[str, float]) -> Mapping[str, float]:
         if not is_number(value, 0, 1):
             raise InvalidRequestError(f"the relevance of {item_id!r:.80} is {value!r:.40}; it is a number from 0 to 1")
     return relevance
-
-
-def _from_counts(item: ItemArms) -> Expectation:
-    return Expectation.of_counts(item.anywhere.uses, item.anywhere.raw_successes)

@@ -21,7 +21,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import HitRows, read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.candidates import LegResults, find_candidates_of_each, settings
+from retrieval.adapters.store.search.candidates import LegResults, find_candidates, find_candidates_of_each, settings
 from retrieval.adapters.tracing import span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
@@ -59,9 +59,7 @@ from retrieval.engine.recorder import Recorder, Sampler, is_sampled
 from retrieval.engine.request import (
     QueryVectors,
     SearchRequest,
-    check_fields,
-    check_filter,
-    check_orders,
+    check_condition,
     order_notes,
     query_vectors,
 )
@@ -297,7 +295,7 @@ class Searcher:
         bare = replace(
             plan.request, with_items=False, with_vectors=False, with_both_scores=SCORED_BOTH_WAYS.issubset(legs)
         )
-        return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
+        return (await find_candidates(self.database, self.tenant_id, bare, query)).rankings
 
     def _is_long(self, requests: Sequence[SearchRequest]) -> bool:
         """True if the requests need so much computation that it runs outside of the event loop."""
@@ -346,7 +344,7 @@ class Searcher:
             key = (id(profile), id(request.condition), *shape, *inputs)
             if (cached := self._plans.get(key)) is not None:
                 return cached
-        self._check(request)
+        check_condition(request.condition, self.collection, also=request.group_by)
         is_final = self.decider is None or not may_decide(self.collection, profile)
         plan = make_plan(self.collection, request, why_no_vector, is_final=is_final)
         if notes := order_notes(request.condition, self.collection.attributes, self.collection.filterable):
@@ -359,16 +357,8 @@ class Searcher:
 
     def _plan_preferred(self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan) -> CandidateRequest:
         check_calibrated(self.collection, narrowed)
-        self._check(narrowed)
+        check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
-
-    def _check(self, request: SearchRequest) -> None:
-        if request.condition is None and request.group_by is None:
-            return
-        if self.collection.documents:  # an empty collection has no known fields, and no hits
-            check_fields(request.condition, self.collection.attributes, also=request.group_by)
-            check_orders(request.condition, self.collection.attributes)
-        check_filter(request.condition, self.collection.filterable)
 
     async def _find(
         self,
@@ -377,8 +367,7 @@ class Searcher:
         is_long: bool,  # noqa: FBT001 - private
     ) -> LegResults:
         if len(requests) == len(planned.queries) == 1:
-            [leg_results] = await find_candidates_of_each(self.database, self.tenant_id, requests[0], planned.queries)
-            return leg_results
+            return await find_candidates(self.database, self.tenant_id, requests[0], planned.query)
         each = [
             await find_candidates_of_each(self.database, self.tenant_id, request, planned.queries)
             for request in requests

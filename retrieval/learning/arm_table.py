@@ -1,18 +1,16 @@
-"""The arms of many items as arrays, and an arm with one more event. Pure."""
+"""The arms of many items as arrays. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.checks import checked_number
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.learning.arm import NO_ARM, Arm, ItemArms
+from retrieval.domain.learning.arm import NO_ARM, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
 
 Floats = NDArray[np.float64]
@@ -106,42 +104,3 @@ def _kind(kind: str, rows: Sequence[tuple[int, str, float, float]]) -> BucketArm
         successes=sums[:, 0],
         failures=sums[:, 1],
     )
-
-
-SUCCESS_FROM = 0.5
-"""The least reward that counts as a raw success."""
-
-
-def updated(arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None) -> Arm:
-    """The arm after an event with that reward, 0 to 1.
-
-    ``decay``, above 0 and at most 1, is the remaining share of the arm's evidence at the time of the result:
-    2^(-time passed / half-life). For an event before that time, ``weight``, at least 0, includes its decay, so that
-    events may arrive in any order (forward decay: Cormode et al., ICDE 2009). An event of weight 0 does not count.
-
-    Raises ``InvalidRequestError`` for a number outside its range.
-    """
-    _check(reward, weight, decay)
-    if weight == 0:
-        return arm._replace(successes=arm.successes * decay, failures=arm.failures * decay)
-    return Arm(
-        successes=arm.successes * decay + weight * reward,
-        failures=arm.failures * decay + weight * (1 - reward),
-        uses=arm.uses + 1,
-        raw_successes=arm.raw_successes + (reward >= SUCCESS_FROM),
-        last_used_at=_later(arm.last_used_at, at),
-    )
-
-
-def _check(reward: float, weight: float, decay: float) -> None:
-    checked_number("reward", reward)
-    if not 0 <= weight < float("inf"):
-        raise InvalidRequestError(f"weight is {weight}; it must be a number of at least 0")
-    if not 0 < decay <= 1:
-        raise InvalidRequestError(f"decay is {decay}; it must be above 0 and at most 1")
-
-
-def _later(moment: datetime | None, other: datetime | None) -> datetime | None:
-    if moment is None or other is None:
-        return moment or other
-    return max(moment, other)

@@ -101,7 +101,7 @@ class LearnedReward:
         numbers[SHRUNK] = sigmoid(shrunk.logit_mean)
         fitted = logistic_mean(self.logistic, buckets, items, numbers)
         effects = self.logistic.effects.get("item", {})
-        return predictions(ids, _mixed(np.array([item in effects for item in ids]), fitted, shrunk, self.logistic))
+        return predictions(ids, _mixed(np.array([item in effects for item in ids]), fitted, shrunk))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -149,19 +149,10 @@ def learn(
     return LearnedReward(shrinkage=shrunk, logistic=fit_logistic(design), events=len(events))
 
 
-def _mixed(is_known: NDArray[np.bool_], fitted: LogitMean, shrunk: Posterior, model: Logistic) -> Posterior:
-    """The logistic model's mean for items that it knows, and the shrunk rate with the slopes' parts for others."""
-    if is_known.all():
-        return Posterior(fitted.logit, shrunk.effective_sample_size, fitted.parts)
-    logistic_parts, shrunk_parts = dict(fitted.parts), dict(shrunk.parts)
-    zeros = np.zeros(len(is_known))
-    slopes = {name: part for name, part in logistic_parts.items() if name in model.slopes and name != SHRUNK}
-    mean = shrunk.logit_mean + sum(slopes.values(), zeros)
-    parts = {
-        name: np.where(is_known, logistic_parts.get(name, zeros), (shrunk_parts | slopes).get(name, zeros))
-        for name in logistic_parts | shrunk_parts
-    }
-    return Posterior(np.where(is_known, fitted.logit, mean), shrunk.effective_sample_size, tuple(parts.items()))
+def _mixed(is_known: NDArray[np.bool_], fitted: LogitMean, shrunk: Posterior) -> Posterior:
+    """The logistic model's mean for items that it knows; for others the shrunk rate, changed by the slopes."""
+    mean = np.where(is_known, fitted.logit, shrunk.logit_mean + fitted.by_inputs)
+    return Posterior(mean, shrunk.effective_sample_size)
 
 
 def _numbers(columns: Mapping[str, Sequence[float | None] | None], length: int) -> dict[str, Floats]:

@@ -100,8 +100,8 @@ class LogitMean(NamedTuple):
     """The expected logit of each item; arrays (items,)."""
 
     logit: Floats
-    parts: tuple[tuple[str, Floats], ...]
-    """The part of each effect and input, by name; the parts add up to ``logit``."""
+    by_inputs: Floats
+    """The part of the slopes in it, without that of the shrunk rate."""
 
 
 def logistic_mean(
@@ -116,15 +116,16 @@ def logistic_mean(
     the rank, from 1; without it every item counts as shown at rank 1.
     """
     contexts = [bucket for bucket in dict.fromkeys(buckets) if bucket != ANYWHERE]
-    parts = [("collection", np.full(len(items), model.intercept))]
+    total, by_inputs = np.full(len(items), model.intercept), np.zeros(len(items))
     for name, slope in model.slopes.items():
         if name != RANK or name in numbers:
-            parts.append((name, slope.weight * _centre(name, numbers.get(name), slope, len(items))))
+            part = slope.weight * _centre(name, numbers.get(name), slope, len(items))
+            total = total + part
+            by_inputs = by_inputs if name == SHRUNK else by_inputs + part
     for group, keys in _columns(contexts, items):
         effects = model.effects.get(group, {})
-        values = np.array([0.0 if key is None else effects.get(key, 0.0) for key in keys])
-        parts.append((group if group != "bucket" else str(keys[0]), values))
-    return LogitMean(np.sum([values for _, values in parts], axis=0), tuple(parts))
+        total = total + np.array([0.0 if key is None else effects.get(key, 0.0) for key in keys])
+    return LogitMean(total, by_inputs)
 
 
 def _columns(contexts: Sequence[str], items: Sequence[ItemArms]) -> list[tuple[str, list[str | None]]]:

@@ -129,11 +129,6 @@ def reward_draws(candidates: Sequence[Ranked], posterior: PosteriorKind, rows: i
     return rng.beta(first, second, (rows, len(candidates)))
 
 
-def beta_draws(successes: Floats, failures: Floats, rows: int, rng: np.random.Generator) -> Floats:
-    """Shape (rows, *successes.shape), from Beta(successes + 1, failures + 1)."""
-    return rng.beta(successes + 1, failures + 1, (rows, *successes.shape))
-
-
 def _learned_posterior(candidate: Ranked) -> tuple[float, float]:
     mean, size = candidate.reward_mean, candidate.effective_sample_size
     if mean is None:

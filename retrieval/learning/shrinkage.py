@@ -117,8 +117,6 @@ class Posterior:
     """ln(m / (1 - m)) of the mean m."""
     effective_sample_size: Floats
     """The sum of the Beta's two parameters, above 0."""
-    parts: tuple[tuple[str, Floats], ...]
-    """The part of each level, by name; the parts add up to ``logit_mean``."""
 
 
 def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms]) -> Posterior:
@@ -131,23 +129,20 @@ def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms
     successes, failures = in_buckets(items, (ANYWHERE, *contexts))
     uses = successes + failures
     clusters = [item.cluster for item in items]
-    base, by_uses, parts = _item_prior(model, clusters, uses[:, 0])
+    known = [model.anywhere if cluster is None else model.clusters.get(cluster, model.anywhere) for cluster in clusters]
+    base = _Estimates(*pairs(known).T)
     levels = [model.levels.get(kind_of(bucket), UNSEEN_KIND) for bucket in contexts]
     shifts = [_shift(model, level, bucket, clusters) for level, bucket in zip(levels, contexts, strict=True)]
-    prior = base.logit + by_uses
+    prior = base.logit + model.uses_coefficient * np.log1p(uses[:, 0])
     like = _Estimates(prior * moderation(base.variance), base.variance)
     here = _move_logit(*like, shifts)
     whole = _Counts(successes[:, 0], failures[:, 0])
     mean = whole.logit(here, model.concentration)
-    parts += [(bucket, shift.logit) for bucket, shift in zip(contexts, shifts, strict=True)]
-    parts += [("uncertainty", here - prior - sum(shift.logit for shift in shifts)), ("item", mean - here)]
-    for column, (bucket, level, shift) in enumerate(zip(contexts, levels, shifts, strict=True), start=1):
+    for column, (level, shift) in enumerate(zip(levels, shifts, strict=True), start=1):
         inside = _Counts(successes[:, column], failures[:, column])
-        part = _bucket_part(inside, whole, like, shift, (level.concentration, model.concentration))
-        mean = mean + part
-        parts.append((f"item in {bucket}", part))
+        mean = mean + _bucket_part(inside, whole, like, shift, (level.concentration, model.concentration))
     size = _effective_sample_size(uses, _doubts(model.concentration, base, levels, shifts))
-    return Posterior(mean, size, tuple(parts))
+    return Posterior(mean, size)
 
 
 class _Estimates(NamedTuple):
@@ -239,18 +234,6 @@ def _effective_sample_size(uses: Floats, doubts: Floats) -> Floats:
 def _in_series(size: Floats, doubt: Floats | float) -> Floats:
     """The number of events one level further down that equal ``size`` events of this level."""
     return np.asarray(size / (1.0 + size * doubt), dtype=np.float64)
-
-
-def _item_prior(
-    model: Shrinkage, clusters: Sequence[int | None], uses: Floats
-) -> tuple[_Estimates, Floats, list[tuple[str, Floats]]]:
-    """The estimate of similar items, the addition for uses, and the parts of both."""
-    known = [model.anywhere if cluster is None else model.clusters.get(cluster, model.anywhere) for cluster in clusters]
-    base = _Estimates(*pairs(known).T)
-    by_uses = model.uses_coefficient * np.log1p(uses)
-    collection = np.full(len(known), model.anywhere.logit)
-    parts = [("collection", collection), ("item cluster", base.logit - collection), ("uses", by_uses)]
-    return base, by_uses, parts
 
 
 def _shift(model: Shrinkage, level: Level, bucket: str, clusters: Sequence[int | None]) -> _Estimates:
@@ -538,14 +521,6 @@ def _sum_variance(covariance: Floats, first: int, second: int) -> float:
     return float(covariance[first, first] + covariance[second, second] + 2.0 * covariance[first, second])
 
 
-class LevelPart(NamedTuple):
-    """The part of one level in the logit of the mean."""
-
-    level: str
-    """Such as ``collection``, ``item cluster``, ``item``, ``domain=physics`` or ``item in domain=physics``."""
-    logit: float
-
-
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """The reward of one item in one context."""
@@ -559,44 +534,16 @@ class Prediction:
     """The number of the item's own events in this context that would leave the same uncertainty, above 0."""
     logit_mean: float
     """ln(mean / (1 - mean))."""
-    levels: tuple[str, ...]
-    logits: tuple[float, ...]
-    """The parts of the levels; they add up to ``logit_mean``."""
 
     @property
     def uncertainty(self) -> float:
         """The largest possible standard deviation at this sample size, 0 to 0.5; no further event raises it."""
         return uncertainty_of(self.effective_sample_size)
 
-    @property
-    def parts(self) -> tuple[LevelPart, ...]:
-        """The part of each level; the parts add up to ``logit_mean``."""
-        return tuple(LevelPart(level, logit) for level, logit in zip(self.levels, self.logits, strict=True))
-
-    @property
-    def explanation(self) -> str:
-        """One line: mean, uncertainty, and the levels that changed the mean, the strongest first."""
-        effects = sorted((part for part in self.parts if abs(part.logit) >= 0.005), key=lambda part: -abs(part.logit))
-        levels = ", ".join(f"{part.level} {part.logit:+.2f}" for part in effects) or "nothing learned yet"
-        return f"{self.mean:.2f} ± {self.sd:.2f}, as after {self.effective_sample_size:.0f} events: {levels}"
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "item_id": self.item_id,
-            "mean": self.mean,
-            "sd": self.sd,
-            "effective_sample_size": self.effective_sample_size,
-            "logit_mean": self.logit_mean,
-            "parts": {part.level: part.logit for part in self.parts},
-        }
-
 
 def predictions(item_ids: Sequence[str], rewards: Posterior) -> list[Prediction]:
     """One prediction per item, in order."""
     mean, size = sigmoid(rewards.logit_mean), rewards.effective_sample_size
     sd = np.sqrt(mean * (1.0 - mean) / (size + 1.0))
-    levels = tuple(level for level, _ in rewards.parts)
-    logits = np.column_stack([part for _, part in rewards.parts]).tolist()
     rows = zip(item_ids, mean.tolist(), sd.tolist(), size.tolist(), rewards.logit_mean.tolist(), strict=True)
-    return [Prediction(*row, levels, tuple(parts)) for row, parts in zip(rows, logits, strict=True)]
+    return [Prediction(*row) for row in rows]

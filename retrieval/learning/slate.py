@@ -14,15 +14,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from retrieval.domain.learning.arm import Arm
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
-from retrieval.learning.arm_table import updated
 from retrieval.learning.propensity import ROWS, Floats, Lottery, Ranked, finite_rows, score_draws
 
 
@@ -69,7 +66,7 @@ class Policy(Protocol):
     """A policy of exploration. Implementations inherit from this class and define ``name`` and ``plan``.
 
     A policy has no state and no randomness of its own: the generator is passed in, and the same seed gives the same
-    slate. All that it learns is in the arms.
+    slate. All that is learned is in the arms, which the database counts.
     """
 
     version: int = 1
@@ -94,12 +91,6 @@ class Policy(Protocol):
         drawn = plan.draw(rng)
         rank_chances = chances[list(drawn.picked), range(len(drawn.picked))]
         return Pull(drawn, propensities, np.minimum(rank_chances, propensities[list(drawn.picked)]))
-
-    def update(
-        self, arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None
-    ) -> Arm:
-        """The arm with one more event; see ``retrieval.learning.arm_table.updated``."""
-        return updated(arm, reward, weight=weight, decay=decay, at=at)
 
     @property
     def recorded_as(self) -> str:
@@ -337,19 +328,14 @@ def _policy(exploration: Exploration) -> Policy:
             return ThompsonSlots.of(exploration)
 
 
-def compose(ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator) -> list[Placed]:
-    """Compose the slate of ``limit`` candidates, given best first, or of all if there are fewer.
-
-    A repeated candidate counts at its first place. The same state of the generator gives the same slate with the same
-    propensities; ``slate_probabilities`` gives those of all candidates.
-    """
-    return drawn_slate(_each_once(ranked), limit, exploration, rng)[0]
-
-
 def drawn_slate(
     candidates: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator
 ) -> tuple[list[Placed], dict[str, float]]:
-    """The slate of candidates without repetitions, and each candidate's probability of being in it, by item."""
+    """The slate of ``limit`` candidates, or of all if there are fewer, and every candidate's probability to be in it.
+
+    The candidates are given best first, without repetitions. The same state of the generator gives the same slate with
+    the same probabilities.
+    """
     pull = policy_for(exploration).pull(candidates, max(limit, 0), rng)
     placed = [
         Placed(candidates[place].item_id, slot, float(pull.propensities[place]), float(rank_chance))
@@ -361,20 +347,12 @@ def drawn_slate(
 
 
 def slate_probabilities(
-    ranked: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator
+    candidates: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Every candidate's probability of being in the slate, by item, as in the propensities of ``compose``.
+    """Every candidate's probability of being in the slate, by item, as ``drawn_slate`` gives it, without a draw.
 
     They add up to the number of places. Another state of the generator gives Thompson sampling other posterior draws,
     and slightly different probabilities.
     """
-    candidates = _each_once(ranked)
     plan = policy_for(exploration).plan(candidates, max(limit, 0), rng)
     return {candidate.item_id: float(chance) for candidate, chance in zip(candidates, plan.propensities, strict=True)}
-
-
-def _each_once(ranked: Sequence[Ranked]) -> list[Ranked]:
-    first: dict[str, Ranked] = {}
-    for candidate in ranked:
-        first.setdefault(candidate.item_id, candidate)
-    return list(first.values())

@@ -182,7 +182,9 @@ class Writer:
 
     async def _add_embedding(self, items: Sequence[Item], *, only_new: bool) -> tuple[AddReport, WrittenItems]:
         """Store items together with the vectors that come soon, and the other vectors when they come."""
-        known = {} if only_new else await self._known_hashes(items)
+        ids = [item.item_id for item in items]
+        place = (self.database, self.tenant_id, self.collection.collection_id)
+        known = {} if only_new else await stored_hashes(*place, ids)
         changed = [item for item in items if known.get(item.item_id) != item.content_hash]
         fresh = [item for item in changed if item.status != ARCHIVED]
         parts = self._embed(fresh)
@@ -208,12 +210,6 @@ class Writer:
         report += replace(stored, unchanged=stored.unchanged + len(items) - len(changed))
         written = replace(written, formers={**known, **written.formers})
         return report + await self.embed(await self.left_over(items, fresh)), written
-
-    async def _known_hashes(self, items: Sequence[Item]) -> dict[str, bytes]:
-        """The content hashes of those items that are stored, by item id."""
-        ids = [item.item_id for item in items]
-        known = await stored_hashes(self.database, self.tenant_id, self.collection.collection_id, ids)
-        return {item_id: bytes(hashes.content_hash) for item_id, hashes in known.items()}
 
     def without_embedding(self) -> Writer:
         """The same writer, but one that leaves every item pending."""

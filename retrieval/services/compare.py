@@ -15,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.items.collections import StoredCollection, find_profile
+from retrieval.adapters.store.items.collections import StoredCollection, stored_profile
 from retrieval.adapters.store.learning.models import definition_within
 from retrieval.adapters.store.learning.off_policy import (
     RecordedTraffic,
@@ -52,19 +52,13 @@ async def named_profile(database: Database, tenant_id: int, collection: StoredCo
         version = collection.profile_version
         return NamedProfile(name=f"profile {version}", profile=collection.profile, version=version)
     if name.isdecimal():
-        return await _stored_profile(database, tenant_id, collection, int(name))
+        version, place = int(name), (database, tenant_id, collection.collection_id)
+        stored = await stored_profile(*place, version) if version <= _MOST_VERSION else None
+        if stored is None:
+            unknown = NotFoundError(f"collection {collection.name!r} has no profile {version}")
+            raise unknown.advising(Advice.LIST_PROFILES, name=collection.name)
+        return NamedProfile(name=f"profile {version}", profile=stored.profile, version=version)
     return NamedProfile(name=Path(name).name, profile=profile_in_file(name))
-
-
-async def _stored_profile(
-    database: Database, tenant_id: int, collection: StoredCollection, version: int
-) -> NamedProfile:
-    is_possible = version <= _MOST_VERSION
-    profile = await find_profile(database, tenant_id, collection.collection_id, version) if is_possible else None
-    if profile is None:
-        unknown = NotFoundError(f"collection {collection.name!r} has no profile {version}")
-        raise unknown.advising(Advice.LIST_PROFILES, name=collection.name)
-    return NamedProfile(name=f"profile {version}", profile=profile, version=version)
 
 
 def profile_in_file(name: str) -> Profile:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import logging
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -87,8 +86,6 @@ def check_some_text(items: Sequence[Item]) -> None:
     if items and without_text.number == len(items):
         raise without_text.error()
 
-
-_log = logging.getLogger(__name__)
 
 BATCH_BYTES = 16 * 1024 * 1024
 """A batch ends at whichever comes first, so that memory does not follow the items' size."""
@@ -202,13 +199,15 @@ async def ingest(
                 rejected(line)
         seen.extend(item.item_id for item in batch.items)
         follower = followed(writer, progress and partial(_advance, progress, report, offset, batch))
+        # Once the embedder has not answered, items are left pending without asking it.
+        follower = follower.without_embedding() if report.items.stopped else follower
         report = replace(
             report,
             read=report.read + len(batch.items),
             rejected=report.rejected + len(batch.rejected),
             cleaned=report.cleaned + batch.cleaned,
             without_text=report.without_text + WithoutText.among(batch.items),
-            items=report.items + await _add(follower, batch.items, stopped=report.items.stopped),
+            items=report.items + await follower.add(batch.items),
         )
         offset = batch.offset
         if progress:
@@ -280,11 +279,6 @@ def _advance(progress: Progress, report: IngestReport, offset: int, batch: _Batc
     done = min(vectors.embedded + vectors.pending, items)
     offset += (batch.offset - offset) * done // max(items, 1)
     progress(replace(report, read=report.read + done, items=report.items + vectors), offset)
-
-
-async def _add(writer: Writer, items: list[Item], *, stopped: bool) -> AddReport:
-    """Store a batch; once the embedder has not answered, items are left pending without asking it."""
-    return await (writer.without_embedding() if stopped else writer).add(items)
 
 
 def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:

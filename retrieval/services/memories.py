@@ -14,7 +14,6 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, known_hashes, write_items
 from retrieval.adapters.store.items.memories import (
-    MemoryPlace,
     hold_fingerprint,
     hold_memories,
     hold_rows,
@@ -133,7 +132,7 @@ class MemoryRecords:
             user_id=user_id,
             are_archived_too=are_archived_too,
             now=now,
-            before=None if before is None else MemoryPlace(*before),
+            before=before,
             most=most,
         )
 

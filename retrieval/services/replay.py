@@ -7,7 +7,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, find_profile
+from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, stored_profile
 from retrieval.adapters.store.items.items import read_item_states
 from retrieval.adapters.store.learning.arms import arms_from, past_arms_statement
 from retrieval.adapters.store.records.recordings import find_recorded
@@ -97,7 +97,8 @@ async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSear
     own = recorded.request["profile"]
     if own is not None:
         return Profile.from_dict(own)
-    return await find_profile(database, tenant_id, recorded.collection_id, recorded.profile_version)
+    stored = await stored_profile(database, tenant_id, recorded.collection_id, recorded.profile_version)
+    return None if stored is None else stored.profile
 
 
 async def _moved_statistics(

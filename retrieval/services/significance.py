@@ -47,14 +47,6 @@ class Comparison(Serializable):
         """Whether the p-value is below ``SIGNIFICANT``."""
         return self.p_value < SIGNIFICANT
 
-    def describe(self) -> str:
-        """One line for people."""
-        return (
-            f"{self.name_a} against {self.name_b}: {self.difference:+.4f} "
-            f"(95 % interval {self.low:+.4f} to {self.high:+.4f}), "
-            f"p = {self.p_value:.4f}, {self.queries} queries"
-        )
-
 
 def compare(
     a: Sequence[float] | _Floats,

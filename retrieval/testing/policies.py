@@ -107,14 +107,6 @@ async def _draws_as_often_as_it_says(policy: Policy) -> None:
     )
 
 
-@_POLICY.add
-async def _counts_each_event_once(policy: Policy) -> None:
-    arm = Arm(successes=2.0, failures=1.0, uses=4, raw_successes=3)
-    after = policy.update(arm, 0.75, weight=2.0, decay=0.5)
-    expected = Arm(successes=2.5, failures=1.0, uses=5, raw_successes=4)
-    require(that=after == expected, otherwise=f"after one more event {arm} is {after}, not {expected}")
-
-
 def _candidates(count: int) -> list[Ranked]:
     """Candidates of every kind: used and new, with a learned reward and without."""
     return [

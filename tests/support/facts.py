@@ -78,7 +78,6 @@ def index(**changes: Any) -> IndexState:
     sound: dict[str, Any] = {
         "name": "items_pkey",
         "table": "items",
-        "method": "btree",
         "is_valid": True,
         "is_being_built": False,
         "bytes": 3 << 20,
@@ -125,5 +124,5 @@ def collection(**changes: Any) -> CollectionState:
 
 def hnsw(**changes: Any) -> IndexState:
     """The HNSW index of that collection."""
-    own = {"name": "embeddings_4_7_hnsw", "table": "embeddings_4", "method": "hnsw", "bytes": 40 << 20}
+    own = {"name": "embeddings_4_7_hnsw", "table": "embeddings_4", "bytes": 40 << 20}
     return index(**{**own, **changes})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from retrieval.domain.records.recorded import RecordedPool
@@ -19,11 +18,9 @@ def pool_of(legs: Legs, **others: Any) -> RecordedPool:
     items = items_of(legs)
     usual: dict[str, Any] = {
         "retrieval_id": uuid.uuid4(),
-        "retrieved_at": datetime(2026, 3, 1, tzinfo=UTC),
         "limit": 2,
         "profile_version": 1,
         "is_grouped": False,
-        "policy": "off/1",
         "seed": 1,
         "item_ids": items,
         **columns_of(legs),

@@ -14,18 +14,16 @@ from typing import Any
 
 from retrieval.domain.checks import choices_hint, clean_text, clean_value, kind_of, text_fault
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
-from retrieval.domain.items.item import MAX_KEY_BYTES, Item
+from retrieval.domain.items.item import ITEM_FIELDS, MAX_KEY_BYTES, Item
 from retrieval.domain.serialization import json_names
 
-FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
+_OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "item_id": ("_id", "item_id", "id"),
-    "title": ("title",),
     "body": ("text", "body", "content", "page_content", "document"),
-    "kind": ("kind",),
-    "tags": ("tags",),
-    "status": ("status",),
-    "source": ("source",),
     "occurred_at": ("occurred_at", "event_time"),
+}
+FIELD_NAMES: Mapping[str, tuple[str, ...]] = {
+    name: _OTHER_NAMES.get(name, (name,)) for name in ITEM_FIELDS if name != "attributes"
 }
 """Each field of an item, and its names in a record; an earlier name takes precedence."""
 
@@ -42,7 +40,7 @@ _VECTOR_NAMES = ("embedding", "embeddings", "vector", "vectors")
 """Names under which other systems keep an item's vector beside its text."""
 
 _METADATA_NAMES = ("metadata", "attributes")
-_ALSO_IN_METADATA = ("kind", "tags", "status", "source", "occurred_at")
+_ALSO_IN_METADATA = tuple(name for name in FIELD_NAMES if name not in {"item_id", "title", "body"})
 
 
 def item_from_record(record: Mapping[str, Any], *, clean: bool = False) -> Item:

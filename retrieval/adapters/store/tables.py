@@ -16,6 +16,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Date,
     DateTime,
     Double,
@@ -26,6 +27,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    literal_column,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
 
@@ -104,6 +106,11 @@ def indexes() -> dict[str, IndexDefinition]:
     """The indexes that the tables are made with, by name."""
     matches = [match for text in _texts() for match in _INDEX.finditer(text)]
     return {match[1]: IndexDefinition(match[2], " ".join(match[0].split())) for match in matches}
+
+
+def literal(number: int) -> ColumnElement[int]:
+    """The number of a collection or a space as a part of the text, for partial indexes and the planner's estimates."""
+    return literal_column(str(int(number)), BigInteger)
 
 
 @lru_cache(maxsize=256)

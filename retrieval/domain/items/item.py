@@ -41,17 +41,27 @@ def _beginning(text: str, most: int) -> str:
     return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class PublicNames(Serializable):
-    """An item or a hit under the public names ``id``, ``text`` and ``metadata``, which every surface uses."""
-
-    __slots__ = ()
+    """The fields of an item, which a hit has too, and their public names ``id``, ``text`` and ``metadata``."""
 
     serialized_names = MappingProxyType({"item_id": "id", "body": "text", "attributes": "metadata"})
 
     item_id: str
-    title: str
-    body: str
-    attributes: Mapping[str, Any]
+    """The application's own key, unique within its collection; 1 to 512 bytes."""
+    title: str = ""
+    body: str = ""
+    kind: str = ""
+    """The sort of thing, in the application's words."""
+    tags: tuple[str, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    """JSON values by name; filterable."""
+    status: str = "active"
+    """``archived`` items are kept and not found; any other value is the application's own."""
+    source: str = ""
+    """The origin of the item: a system, a file, a person."""
+    occurred_at: datetime | None = None
+    """The time when the thing happened (event time); always with a time zone."""
 
     def __repr__(self) -> str:
         return self._short()
@@ -93,22 +103,6 @@ class Item(PublicNames):
     may stand in a body and in an attribute's value.
     """
 
-    item_id: str
-    """The application's own key, unique within its collection; 1 to 512 bytes."""
-    title: str = ""
-    body: str = ""
-    kind: str = ""
-    """The sort of thing, in the application's words."""
-    tags: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
-    """JSON values by name; filterable."""
-    status: str = "active"
-    """``archived`` items are kept and not found; any other value is the application's own."""
-    source: str = ""
-    """The origin of the item: a system, a file, a person."""
-    occurred_at: datetime | None = None
-    """The time when the thing happened (event time); always with a time zone."""
-
     def __post_init__(self) -> None:
         check_key("id", self.item_id, self.item_id)
         if not self.item_id:
@@ -138,7 +132,7 @@ class Item(PublicNames):
 
     def changed(self, **fields: Any) -> Self:
         """The item with these fields replaced; the caller has checked them."""
-        return self.as_stored(**{**{name: getattr(self, name) for name in self.__slots__}, **fields})
+        return self.as_stored(**{**{name: getattr(self, name) for name in ITEM_FIELDS}, **fields})
 
     @property
     def indexed_text(self) -> str:

@@ -28,7 +28,6 @@ class RecordedPool:
     """The part of a recorded search that another policy needs to answer it. Columns follow ``item_ids``."""
 
     retrieval_id: UUID
-    retrieved_at: datetime
     limit: int
     """Hits requested."""
     profile_version: int
@@ -37,8 +36,6 @@ class RecordedPool:
     """True if only the best of each group was shown."""
     has_least: bool = False
     """True if no hit below a least score or relevance of the request was shown."""
-    policy: str
-    """Name and version of the exploration policy that ran."""
     origin: str = ""
     """The part of an application that composed the answer; empty: a search."""
     seed: int
@@ -115,21 +112,7 @@ def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSe
     Without the profile, the hits' signals lack weights and values.
     """
     stored = {part.name: getattr(record, part.name) for part in fields(SearchRecord)}
-    signals = pool_signals(record, profile)
-    return RecordedSearch(
-        **{
-            **stored,
-            "request": {**USUAL, **record.request},
-            "timings_ms": {**record.timings_ms, TOTAL: record.retrieval_time_ms},
-        },
-        pool_signals=signals,
-        impressions=_impressions(record, signals, profile),
-    )
-
-
-def pool_signals(record: SearchRecord, profile: Profile | None) -> dict[str, Any]:
-    """``RecordedSearch.pool_signals`` of a record."""
-    return pool_signals_of(
+    signals = pool_signals_of(
         legs=record.legs,
         bests=record.bests,
         brought=record.brought,
@@ -139,6 +122,15 @@ def pool_signals(record: SearchRecord, profile: Profile | None) -> dict[str, Any
         likeness=record.pool_likeness,
         measured=dict(zip(record.measures, record.pool_values, strict=False)),
         profile=profile,
+    )
+    return RecordedSearch(
+        **{
+            **stored,
+            "request": {**USUAL, **record.request},
+            "timings_ms": {**record.timings_ms, TOTAL: record.retrieval_time_ms},
+        },
+        pool_signals=signals,
+        impressions=_impressions(record, signals, profile),
     )
 
 
@@ -154,7 +146,7 @@ def pool_signals_of(
     measured: Mapping[str, Sequence[float | None]],
     profile: Profile | None,
 ) -> dict[str, Any]:
-    """The same of a record's columns; ``measured``: the values of its measures by name."""
+    """``RecordedSearch.pool_signals`` of a record's columns; ``measured``: the values of its measures by name."""
     most = dict(zip(legs, brought or repeat(math.inf), strict=False))
     signals: dict[str, Any] = {
         "legs": {leg: list(row) for leg, row in zip(legs, scores or repeat(()), strict=False)},

@@ -178,12 +178,27 @@ def shown_columns(
 ) -> dict[str, Any]:
     """The columns of a record for the hits, without their signals: None where all is as usual."""
     return {
+        "hits": len(items),
+        "top_score": scores[0] if scores else None,
+        "score_spread": score_spread(scores),
         "shown_items": items,
         "shown_scores": scores,
         "shown_slots": None if set(slots) <= {Slot.EXPLOIT} else [slot.value for slot in slots],
         "propensities": None if set(propensities) <= {1.0} else propensities,
         "rank_propensities": None if rank_propensities == propensities else rank_propensities,
         "pulls": pulls if any(pulls) else None,
+    }
+
+
+def context_columns(context: Context) -> dict[str, Any]:
+    """The columns of the context of a search."""
+    return {
+        "actor": context.actor,
+        "session": context.session,
+        "domain": context.domain,
+        "complexity": context.complexity,
+        "generation_triggered": context.generated,
+        "backtrack_count": context.backtracks,
     }
 
 
@@ -219,16 +234,11 @@ class ComposedAnswer:
     def record(self) -> SearchRecord:
         """Everything that is stored. No legs ran, so only the shown items can be learned from."""
         retrieved_at = time_of(self.retrieval_id)
-        scores = [item.score for item in self.shown]
         pool = sorted(self.shown, key=lambda candidate: (-candidate.relevance, candidate.item_id))
         return SearchRecord(
             collection_id=self.collection_id,
             retrieval_id=self.retrieval_id,
             retrieved_at=retrieved_at,
-            actor=self.context.actor,
-            session=self.context.session,
-            domain=self.context.domain,
-            complexity=self.context.complexity,
             cluster=self.cluster,
             query=self.query,
             vector=None if self.vector is None else self.vector.tolist(),
@@ -244,21 +254,17 @@ class ComposedAnswer:
             statistics_at=retrieved_at,
             seed=self.seed,
             eligible=self.eligible,
-            hits=len(self.shown),
             path="none",
             notes=tuple(self.notes),
             timings_ms={},
             retrieval_time_ms=self.retrieval_time_ms,
-            top_score=scores[0] if scores else None,
-            score_spread=score_spread(scores),
-            generation_triggered=self.context.generated,
-            backtrack_count=self.context.backtracks,
+            **context_columns(self.context),
             pool_items=[candidate.item_id for candidate in pool],
             measures=("relevance", "score"),
             pool_values=([candidate.relevance for candidate in pool], [candidate.score for candidate in pool]),
             **shown_columns(
                 items=[item.item_id for item in self.shown],
-                scores=scores,
+                scores=[item.score for item in self.shown],
                 slots=[item.slot for item in self.shown],
                 propensities=[item.propensity for item in self.shown],
                 rank_propensities=[

@@ -190,7 +190,10 @@ _GROUPS = frozenset({"and", "or"})
 _LISTS = (list, tuple, set, frozenset, Mapping)
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
-Filter = OneOf | AllTags | Compare | Exists | Is | HasType | Contains | And | Or | Not
+Leaf = OneOf | AllTags | Compare | Exists | Is | HasType | Contains
+"""A filter without parts."""
+
+Filter = Leaf | And | Or | Not
 
 JSON_TYPES = ("array", "boolean", "null", "number", "object", "string")
 

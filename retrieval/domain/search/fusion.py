@@ -82,7 +82,7 @@ def fused_scores(rankings: Rankings, weights: Mapping[str, float], fusion: Fusio
 
 def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[str]:
     """The item ids in the order of ``fuse``, several times as fast: for rankings that need no explanation."""
-    return [item_id for item_id, _ in _sum_scores(_value_candidates(rankings, weights, fusion))]
+    return [item_id for item_id, _ in fused_scores(rankings, weights, fusion)]
 
 
 def refined(

@@ -6,7 +6,6 @@ import base64
 import binascii
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from enum import StrEnum
 from hashlib import blake2b
 from typing import Any, NamedTuple, overload
@@ -72,7 +71,6 @@ _REPR_HITS = 10
 class Hit(PublicNames):
     """An item that a search returned."""
 
-    item_id: str
     score: float
     """Higher is better; comparable within one search only."""
     rank: int
@@ -83,14 +81,6 @@ class Hit(PublicNames):
     """``exploit``: its score put it there; ``explore`` or ``swap``: the search shows it to learn about it."""
     propensity: float = 1.0
     """The probability that it was shown at all, above 0 and at most 1."""
-    title: str = ""
-    body: str = ""
-    kind: str = ""
-    tags: tuple[str, ...] = ()
-    attributes: Mapping[str, Any] = field(default_factory=dict)
-    status: str = "active"
-    source: str = ""
-    occurred_at: datetime | None = None
     snippet: Snippet | None = None
     """The part of its text that the query is about; None: not requested."""
     explanation: Explanation

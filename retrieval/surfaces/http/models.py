@@ -91,10 +91,13 @@ def _unshadowed(name: str, kind: Any) -> tuple[str, Any]:
 
 def _json_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str, Any]]:
     """The name and the annotated type of each field that ``as_dict`` of that class returns."""
-    # ``__module__`` of a public class is ``retrieval``; the globals of its methods name its source file.
-    home = vars(sys.modules[kind.__module__]) if issubclass(kind, tuple) else inspect.unwrap(kind.__init__).__globals__
-    types = inspect.get_annotations(kind, globals=home, eval_str=True)
-    documented = _docstrings(kind.__name__, home["__file__"])
+    types: dict[str, Any] = {}
+    documented: dict[str, str] = {}
+    for base in [base for base in reversed(kind.__mro__) if is_dataclass(base)] or [kind]:
+        # ``__module__`` of a public class is ``retrieval``; the globals of its methods name its source file.
+        home = inspect.unwrap(base.__init__).__globals__ if is_dataclass(base) else vars(sys.modules[base.__module__])
+        types |= inspect.get_annotations(base, globals=home, eval_str=True)
+        documented |= _docstrings(base.__name__, home["__file__"])
     for part, name in json_names(kind).items():
         found = types.get(part) or inspect.get_annotations(getattr(kind, part).fget, eval_str=True)["return"]
         sent, about = _json_type(found | None if may_be_null else found), documented.get(part)

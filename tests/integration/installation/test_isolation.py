@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from psycopg import errors as pg
 from psycopg import sql
 
-from retrieval import Platform, Settings, connect
+from retrieval import Item, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.queue import begin_run
+from retrieval.adapters.store.items.items import ItemWrite, store_items
 from retrieval.adapters.store.search.indexes import AnnIndex, keep_measured
 from retrieval.adapters.store.search.recall import Measurement, keep_sample, store_measurements
 from retrieval.adapters.store.search.rewrites import keep_rewrites
@@ -264,10 +265,6 @@ WRITES = (
     "SELECT remove_items(%(theirs)s, ARRAY['1'])",
     "SELECT archive_items(%(theirs)s, '{1}')",
     "SELECT write_vectors(%(theirs)s, (SELECT min(space_id) FROM embedding_spaces), '{1}', '{[1]}', ARRAY[''::bytea])",
-    (
-        "SELECT write_items(%(theirs)s, NULL, false, true, '{x}', '{k}', '{t}', '{b}', ARRAY['{}'], ARRAY['{}'], "
-        "'{active}', '{s}', '{NULL}', ARRAY[''::bytea], ARRAY[''::bytea], NULL)"
-    ),
     CHANGE.replace("%(own)s", "%(theirs)s"),
     "SELECT set_neighbours(%(theirs)s, NULL)",
     "INSERT INTO item_places VALUES (%(theirs)s, '1', 'talk', 1, '')",
@@ -295,6 +292,14 @@ async def test_writing_into_another_tenants_collection_is_refused(
         (pg.InsufficientPrivilege, pg.FeatureNotSupported) if cluster_url() else pg.InsufficientPrivilege
     ):
         await connection.execute(statement, {"theirs": neighbours.theirs, "tenant": neighbours.other})
+
+
+async def test_storing_an_item_in_another_tenants_collection_is_refused(
+    two: tuple[Platform, Platform], neighbours: Neighbours
+) -> None:
+    """The function that writes items checks the tenant itself."""
+    with pytest.raises(MissingPrivilegeError):
+        await store_items(two[0].database, neighbours.mine, ItemWrite(neighbours.theirs, [Item(item_id="x")]))
 
 
 CHANGES = (

@@ -17,7 +17,7 @@ from retrieval.domain.errors import (
     UnknownFieldError,
 )
 from retrieval.domain.items.attribute import AttributeType, checked_filterable
-from retrieval.domain.search.filters import And, Contains, Not, parse_field, parse_where
+from retrieval.domain.search.filters import And, Contains, Not, OneOf, parse_field, parse_where
 from retrieval.engine.request import check_fields, check_filter, checked_request, checked_requests, order_notes
 
 KNOWN = {"priority": ("string",), "project": ("string",)}
@@ -77,6 +77,13 @@ def test_invalid_tags_are_refused(tags: Any) -> None:
     assert checked_request("words", tags=["b", "a", "b"]).tags == {"a", "b"}
     with pytest.raises(InvalidRequestError, match="tag"):
         checked_request("words", tags=tags)
+
+
+def test_a_preferred_filter_counts_once_and_truth_is_not_the_number_one() -> None:
+    """A repeated filter counts at its first place; one with another type of value is another filter."""
+    request = checked_request("words", preferred=[{"is_new": True}, {"is_new": 1}, {"is_new": True}])
+
+    assert [type(filter_.values[0]) for filter_ in request.preferred if isinstance(filter_, OneOf)] == [bool, int]
 
 
 def test_a_vector_alone_is_a_search() -> None:

@@ -28,7 +28,7 @@ PLAIN = Learned(combination=Combination.OFF)
 LEARNED: dict[str, Any] = {"learned": [0.5, 0.5, 0.4, 0.9], "effective_sample_size": [24.0] * 4}
 COUNTED: dict[str, Any] = {"eligible": [1.0] * 4, "uses": [2.0] * 4, "raw_successes": [1.0, 1.0, 0.0, 2.0]}
 LOGITS: dict[str, Any] = {**LEARNED, "logit_mean": [0.0, 0.0, -0.4, 2.2]}
-DRAWN: dict[str, Any] = {**LOGITS, **COUNTED, "propensity": [1.0, 0.3, 0.3, 0.4], "policy": "thompson_slots/1"}
+DRAWN: dict[str, Any] = {**LOGITS, **COUNTED, "propensity": [1.0, 0.3, 0.3, 0.4]}
 BONUS = Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=1.0, floor=0.3)
 THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, floor=0.3)
 

@@ -156,7 +156,6 @@ def test_mean_and_deviation_are_those_of_one_beta_distribution(
     assert 0 < predictions.sd < most**0.5
     assert predictions.sd <= predictions.uncertainty + ROUNDING
     assert predictions.sd**2 == pytest.approx(most / (predictions.effective_sample_size + 1.0))
-    assert sum(part.logit for part in predictions.parts) == pytest.approx(predictions.logit_mean)
 
 
 @given(cases())

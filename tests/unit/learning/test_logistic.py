@@ -86,20 +86,11 @@ def test_a_prediction_at_a_given_rank_is_lower(model: Logistic) -> None:
 
 def test_unseen_effects_add_nothing(model: Logistic) -> None:
     """An unknown item of a known cluster, and an unknown bucket, are what their like are."""
-    unknown = logistic_mean(model, ("domain=x",), [ItemArms(item_id="new", cluster=1)], {})
-    strange = logistic_mean(model, ("domain=z",), [ItemArms(item_id="good", cluster=1)], {})
+    items = [ItemArms(item_id=name, cluster=1) for name in ("new", "good")]
+    new, good = logistic_mean(model, ("domain=z",), items, {}).logit
 
-    assert dict(unknown.parts)["item"][0] == 0.0
-    assert dict(strange.parts)["domain=z"][0] == 0.0
-
-
-def test_the_parts_add_up_to_the_logit(model: Logistic) -> None:
-    """This holds for any relevance and signals."""
-    items = [ItemArms(item_id=name, cluster=CLUSTERS.get(name)) for name in ("good", "bad", "new")]
-    numbers = {RELEVANCE: np.array([0.3, np.nan, 0.9]), "dense": np.array([0.0, 1.0, np.nan])}
-    means = logistic_mean(model, ("", *DOMAINS), items, numbers)
-
-    assert np.allclose(sum(part for _, part in means.parts), means.logit, atol=1e-12)
+    assert new == logistic_mean(model, (), items, {}).logit[0]
+    assert good - new == pytest.approx(model.effects["item"]["good"])
 
 
 def test_the_weights_are_where_the_posterior_is_highest() -> None:

@@ -16,7 +16,6 @@ from retrieval.learning.propensity import (
     Floats,
     Lottery,
     Ranked,
-    beta_draws,
     finite_rows,
     is_eligible,
     reward_draws,
@@ -39,6 +38,11 @@ def test_by_hand() -> None:
     assert propensities == pytest.approx([0.9 * 0.5 + 0.025, 0.9 * 0.25 + 0.025, 0.9 * 0.25 + 0.025, 0.025])
 
 
+def beta_draws(rows: int, rng: np.random.Generator) -> Floats:
+    """Rows of draws from the posteriors of the items, shape (rows, items)."""
+    return rng.beta(SUCCESSES + 1, FAILURES + 1, (rows, len(SUCCESSES)))
+
+
 def test_two_slots_by_hand() -> None:
     """The two highest of each row."""
     draws = np.array([[0.9, 0.8, 0.2], [0.1, 0.8, 0.9]])
@@ -53,7 +57,7 @@ def test_many_rows_of_beta_posteriors_come_to_the_integral(slots: int) -> None:
     laws = [beta_in_logits(won, failures) for won, failures in zip(SUCCESSES, FAILURES, strict=True)]
     expected = on_top(laws, slots)
 
-    propensities = finite_rows(beta_draws(SUCCESSES, FAILURES, rows, np.random.default_rng(1)), slots, 0.0).propensities
+    propensities = finite_rows(beta_draws(rows, np.random.default_rng(1)), slots, 0.0).propensities
 
     assert expected.sum() == pytest.approx(slots, abs=1e-3)
     assert (np.abs(propensities - expected) < 5 * np.sqrt(expected * (1 - expected) / rows) + 1e-4).all()
@@ -87,7 +91,7 @@ def joint(lottery: Lottery) -> Floats:
 def test_one_set_of_rows_is_drawn_from_as_often_as_it_says(slots: int) -> None:
     """20,000 drawings from the same rows, against the probabilities of those rows."""
     rng = np.random.default_rng(3 + slots)
-    lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 64, rng), slots, 0.2)
+    lottery = finite_rows(beta_draws(64, rng), slots, 0.2)
     drawings = 20_000
 
     draws_made = np.concatenate([lottery.draw(rng) for _ in range(drawings)])
@@ -102,7 +106,7 @@ def test_drawings_from_many_sets_of_rows_are_as_often_as_they_say() -> None:
     rng = np.random.default_rng(6)
     counts, expected, covariance = np.zeros(8), np.zeros(8), np.zeros((8, 8))
     for _ in range(100):
-        lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 32, rng), 2, 0.1)
+        lottery = finite_rows(beta_draws(32, rng), 2, 0.1)
         for _ in range(200):
             counts[lottery.draw(rng)] += 1
         expected += 200 * lottery.propensities
@@ -115,7 +119,7 @@ def test_drawings_from_many_sets_of_rows_are_as_often_as_they_say() -> None:
 def test_wrong_propensities_are_found_out() -> None:
     """The same test rejects what a softmax of the posterior means would have logged."""
     rng = np.random.default_rng(7)
-    lottery = finite_rows(beta_draws(SUCCESSES, FAILURES, 1024, rng), 1, 0.1)
+    lottery = finite_rows(beta_draws(1024, rng), 1, 0.1)
     means = (SUCCESSES + 1) / (SUCCESSES + FAILURES + 2)
     logged = np.exp(means) / np.exp(means).sum()
     draws_made = np.concatenate([lottery.draw(rng) for _ in range(2000)])

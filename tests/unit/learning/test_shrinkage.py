@@ -121,17 +121,6 @@ def test_more_successes_never_lower_the_mean_and_more_failures_never_raise_it(
     assert success >= before - 1e-12
 
 
-@given(st.lists(st.tuples(events, events, events, events), min_size=1, max_size=5))
-@settings(max_examples=25, deadline=None)
-def test_the_parts_of_the_levels_add_up_to_the_logit(counts: list[tuple[int, int, int, int]]) -> None:
-    """This holds for any items, in known and unknown buckets."""
-    items = [item(a + c, b + d, c, d, cluster=a % 4) for a, b, c, d in counts]
-    estimates = posterior(FITTED, ("", DOMAIN, "complexity=low"), items)
-
-    assert np.allclose(sum(part for _, part in estimates.parts), estimates.logit_mean, atol=1e-12)
-    assert (estimates.effective_sample_size > 0).all()
-
-
 def test_every_event_adds_to_what_is_known() -> None:
     """One in this context as one, one elsewhere as less."""
     here, elsewhere = (

@@ -14,7 +14,7 @@ from retrieval.domain.learning.arm import Arm
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
 from retrieval.learning.propensity import Ranked
-from retrieval.learning.slate import compose, slate_probabilities
+from retrieval.learning.slate import drawn_slate, slate_probabilities
 from tests.support.probability import p_value
 
 THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=PosteriorKind.BETA, most_eligible=6)
@@ -36,7 +36,7 @@ def candidates(count: int, eligible: str = "all", *, unsure: float = 0.0) -> lis
 
 def draw_slate(count: int, limit: int, exploration: Exploration, seed: int = 0, eligible: str = "all") -> list[Placed]:
     """A slate."""
-    return compose(candidates(count, eligible), limit, exploration, np.random.default_rng(seed))
+    return drawn_slate(candidates(count, eligible), limit, exploration, np.random.default_rng(seed))[0]
 
 
 def names(slate: list[Placed]) -> str:
@@ -64,7 +64,7 @@ def test_every_slate_keeps_the_rules(
     """Full, without repetitions, with positive probabilities that add up, and reproducible from the seed."""
     exploration = Exploration(**exploration.as_dict() | {"posterior": PosteriorKind.BETA})
     pool = candidates(count, eligible, unsure=0.2)
-    slate = compose(pool, limit, exploration, np.random.default_rng(seed))
+    slate = drawn_slate(pool, limit, exploration, np.random.default_rng(seed))[0]
     probabilities = slate_probabilities(pool, limit, exploration, np.random.default_rng(seed))
 
     assert len(slate) == len({place.item_id for place in slate}) == min(count, limit)
@@ -72,7 +72,7 @@ def test_every_slate_keeps_the_rules(
     assert sum(probabilities.values()) == pytest.approx(min(count, limit), abs=1e-9)
     assert [place.propensity for place in slate] == [probabilities[place.item_id] for place in slate]
     assert all(0 < place.rank_propensity <= place.propensity <= 1 for place in slate)
-    assert slate == compose(pool, limit, exploration, np.random.default_rng(seed))
+    assert slate == drawn_slate(pool, limit, exploration, np.random.default_rng(seed))[0]
 
 
 @pytest.mark.parametrize("exploration", EVERY)
@@ -93,14 +93,6 @@ def test_the_only_place_is_that_of_the_best(exploration: Exploration) -> None:
 def test_off_shows_what_the_scores_say() -> None:
     """Each with probability 1."""
     assert draw_slate(5, 3, Exploration()) == [Placed("a"), Placed("b"), Placed("c")]
-
-
-def test_a_candidate_that_comes_twice_counts_where_it_comes_first() -> None:
-    """The candidate takes one place."""
-    twice = [*candidates(3), *candidates(5)]
-
-    assert names(compose(twice, 4, Exploration(), np.random.default_rng())) == "abcd"
-    assert list(slate_probabilities(twice, 4, THOMPSON, np.random.default_rng())) == list("abcde")
 
 
 class TestThompsonSlots:
@@ -212,7 +204,7 @@ class TestUncertaintyBonus:
 
     def slate(self, seed: int = 0, exploration: Exploration = BONUS, limit: int = 3) -> list[Placed]:
         """A slate of the items a to i; c, f and i have an uncertainty of .4, b, e and h of .2."""
-        return compose(candidates(9, unsure=0.2), limit, exploration, np.random.default_rng(seed))
+        return drawn_slate(candidates(9, unsure=0.2), limit, exploration, np.random.default_rng(seed))[0]
 
     def test_the_order_is_that_of_score_and_uncertainty(self) -> None:
         """c, f, i, then b, e, h: what the score alone would not have shown is marked."""
@@ -245,7 +237,7 @@ class TestUncertaintyBonus:
     def test_without_uncertainty_the_order_is_unchanged(self) -> None:
         """Equal sums keep their order, and the last place is the score's unless the floor takes it."""
         certain = [Ranked(item_id=name) for name in "abcdef"]
-        slates = [compose(certain, 3, self.BONUS, np.random.default_rng(seed)) for seed in range(50)]
+        slates = [drawn_slate(certain, 3, self.BONUS, np.random.default_rng(seed))[0] for seed in range(50)]
 
         assert all(names(slate[:2]) == "ab" for slate in slates)
         assert {slate[2].slot for slate in slates if slate[2].item_id == "c"} == {Slot.EXPLOIT}
@@ -299,7 +291,7 @@ def test_served_slates_agree_with_their_propensities() -> None:
     for seed in range(300):
         chances = slate_probabilities(ranked, 5, exploration, np.random.default_rng(seed))
         each = np.array([chances[name] for name in pool])
-        counts[pool.index(compose(ranked, 5, exploration, np.random.default_rng(seed))[4].item_id)] += 1
+        counts[pool.index(drawn_slate(ranked, 5, exploration, np.random.default_rng(seed))[0][4].item_id)] += 1
         expected += each
         covariance += np.diag(each) - np.outer(each, each)
 

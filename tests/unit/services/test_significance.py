@@ -163,12 +163,8 @@ def test_a_test_without_permutations_is_refused() -> None:
         compare([1.0], [0.0], permutations=0)
 
 
-def test_a_comparison_reads_as_one_line_and_as_json() -> None:
-    """People see the difference, its interval and p; programs see plain values."""
+def test_a_comparison_has_plain_values() -> None:
+    """Programs see its numbers, and whether they are significant."""
     comparison = compare([0.5] * 6, [0.25] * 6, names=("fused", "dense"))
 
-    assert (
-        comparison.describe()
-        == "fused against dense: +0.2500 (95 % interval +0.2500 to +0.2500), p = 0.0312, 6 queries"
-    )
     assert {"name_a": "fused", "p_value": 2 / 64, "significant": True}.items() <= comparison.as_dict().items()

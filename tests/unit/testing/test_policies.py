@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
 import numpy as np
 import pytest
 
-from retrieval.domain.learning.arm import Arm
 from retrieval.learning.propensity import Floats, Ranked
 from retrieval.learning.slate import Drawn, Off, Places, Policy, ThompsonSlots
 from retrieval.testing import ConformanceError, check_policy
@@ -103,16 +101,6 @@ class Surprising(Off):
         return Denying(plan.size, plan.settled) if len(plan.settled) > 1 else plan
 
 
-class Greedy(Off):
-    """Counts every event as a success."""
-
-    def update(
-        self, arm: Arm, reward: float, *, weight: float = 1.0, decay: float = 1.0, at: datetime | None = None
-    ) -> Arm:
-        """Update with the fault."""
-        return super().update(arm, reward**0, weight=weight, decay=decay, at=at)
-
-
 @pytest.mark.parametrize(
     ("policy", "check"),
     [
@@ -122,7 +110,6 @@ class Greedy(Off):
         (Surprising(), "what is shown was possible"),
         (Forgetful(rows=64), "probabilities are known before"),
         (Lopsided(rows=64), "draws as often as it says"),
-        (Greedy(), "counts each event once"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -49,7 +49,6 @@ FORMAT, VERSION = "retrieval backup", 1
 _MANIFEST, _DUMP = "backup.json", "database.dump"
 _WAIT_SECONDS = 120.0
 _STOP_SECONDS = 60.0
-_CHUNK = 1024 * 1024
 
 _FACTS = """
     SELECT current_database(), current_setting('server_version_num')::integer / 10000,

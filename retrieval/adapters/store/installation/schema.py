@@ -6,7 +6,6 @@ Loads Alembic: import it only to change a schema, not to open a platform.
 from __future__ import annotations
 
 import io
-import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,8 +29,6 @@ from retrieval.adapters.store.installation.checks import (
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier, verbatim
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError
-
-_log = logging.getLogger(__name__)
 
 UPGRADE_WAIT_SECONDS = 120.0
 """The time that an upgrade waits for another one to finish."""

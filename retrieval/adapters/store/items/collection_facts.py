@@ -18,7 +18,7 @@ from retrieval.adapters.store.items.conditions import any_matching
 from retrieval.adapters.store.search.indexes import IndexStatus
 from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.vectors import JOINS_ALL, StoredSpace, for_table
-from retrieval.adapters.store.tables import embeddings_table, item_tags, items
+from retrieval.adapters.store.tables import embeddings_table, item_tags, items, literal
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.search.filters import Field, Filter
 
@@ -35,9 +35,7 @@ def pending_statements(collections: Iterable[StoredCollection]) -> list[Compiled
     for collection in collections:
         if collection.space is not None:
             ids.setdefault(collection.space, []).append(collection.collection_id)
-    return [
-        Compiled(for_table(_PENDING, space.table_name).as_string(), {"ids": its_ids}) for space, its_ids in ids.items()
-    ]
+    return [for_table(_PENDING, space.table_name).bind(ids=its_ids) for space, its_ids in ids.items()]
 
 
 def pending_by_id(answers: Iterable[Sequence[tuple[Any, ...]]]) -> dict[int, int]:
@@ -70,7 +68,9 @@ async def value_counts(
         statement = statement.add_columns(sa.literal_column("0"))
     else:
         vectors = embeddings_table(collection.space.space_id, collection.space.space.dimensions)
-        is_its = sa.and_(vectors.c.collection_id == _owner(collection), vectors.c.item_id == rows_.c.item_id)
+        is_its = sa.and_(
+            vectors.c.collection_id == literal(collection.collection_id), vectors.c.item_id == rows_.c.item_id
+        )
         statement = statement.add_columns(sa.func.count(vectors.c.item_id)).outerjoin_from(rows_, vectors, is_its)
     statement = statement.group_by(value).order_by(number.desc(), value)
     # The few items of a filter are looked up by nested loops.
@@ -108,7 +108,7 @@ def _values(collection: StoredCollection, field: Field, filter_: Filter | None) 
     """Rows of (value, item_id)."""
     table = item_tags if field.name == "tags" and not field.is_attribute else items
     statement = sa.select(_value(field).label("value"), table.c.item_id)
-    statement = statement.where(table.c.collection_id == _owner(collection))
+    statement = statement.where(table.c.collection_id == literal(collection.collection_id))
     if table is items:
         statement = statement.where(items.c.status != sa.literal_column("'archived'"))
     if filter_ is not None:
@@ -126,17 +126,12 @@ def _value(field: Field) -> sa.ColumnElement[str]:
     return column
 
 
-def _owner(collection: StoredCollection) -> sa.ColumnElement[int]:
-    return sa.literal_column(str(int(collection.collection_id)), sa.BigInteger)
-
-
 async def count_vectors(database: Database, tenant_id: int, collection_id: int, space: StoredSpace | None) -> int:
     """The number of items with a vector in the space."""
     if space is None:
         return 0
-    statement = Compiled(for_table(_COUNT_VECTORS, space.table_name).as_string(), {"collection_id": collection_id})
-    rows = await database.read(tenant_id, statement)
-    return int(rows[0][0])
+    statement = for_table(_COUNT_VECTORS, space.table_name).bind(collection_id=collection_id)
+    return int((await database.read(tenant_id, statement))[0][0])
 
 
 _T = TypeVar("_T")
@@ -162,12 +157,13 @@ class CollectionFacts:
     """The model that somebody chose; 0: none."""
 
 
-_WEIGHTS = Compiled("""
+WEIGHTS_OFF = Compiled("""
     SELECT t.collection_id FROM collection_statistics t
-    WHERE t.collection_id = ANY(%(ids)s) AND (t.weighing_after IS NOT NULL OR t.documents > 0
-        AND abs(t.total_length::real / t.documents - coalesce(t.weighed_length, 0))
-            > %(drift)s * coalesce(t.weighed_length, 0))
+    WHERE t.collection_id = ANY(%(ids)s) AND (t.weighing_after IS NOT NULL
+        OR length_drift(t.documents, t.total_length, t.weighed_length) > %(drift)s)
 """)
+"""The collections of the given ones whose words' weights are due or under way."""
+
 _INDEXES = """
     SELECT named.id, k.relname::text, i.indisvalid, {bytes}, {rows}
     FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
@@ -219,7 +215,7 @@ async def read_facts(
     )
     indexes_of = Compiled(text)
     several = [statement.bind(ids=ids) for statement in (indexes_of, _RUNS, _RECALL, _LOSSES, _CHOSEN)]
-    statements = [_WEIGHTS.bind(ids=ids, drift=drift), *several]
+    statements = [WEIGHTS_OFF.bind(ids=ids, drift=drift), *several]
     weights, indexes, runs, recall, losses, chosen = await database.read_each(tenant_id, statements)
     return CollectionFacts(
         pending=await count_pending_each(database, tenant_id, collections),

@@ -78,10 +78,6 @@ _FACTS = _FACTS_IN.format(in_space="")
 _BY_NAME = Compiled(f"{_FACTS} AND c.name = %(name)s")
 _BY_ID = Compiled(f"{_FACTS} AND c.collection_id = %(collection_id)s")
 _IN_SPACE = Compiled(f"{_FACTS_IN.format(in_space=', %(space_id)s::bigint')} AND c.collection_id = %(collection_id)s")
-_PROFILE = Compiled("""
-    SELECT p.definition FROM profiles p JOIN collections c ON c.collection_id = p.collection_id
-    WHERE c.tenant_id = %(tenant_id)s AND p.collection_id = %(collection_id)s AND p.version = %(version)s
-""")
 _ALL = Compiled(f"{_FACTS} ORDER BY c.name")
 _PAGE = Compiled(f"{_FACTS} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit)s")
 
@@ -116,13 +112,6 @@ async def collection_in_space(
     values = {"tenant_id": tenant_id, "collection_id": collection_id, "space_id": space_id}
     rows = await database.read(tenant_id, _IN_SPACE.bind(**values))
     return replace(_from_row(rows[0]), is_in_use=False) if rows else None
-
-
-async def find_profile(database: Database, tenant_id: int, collection_id: int, version: int) -> Profile | None:
-    """Read a version of a collection's profile; None if it does not exist."""
-    statement = _PROFILE.bind(tenant_id=tenant_id, collection_id=collection_id, version=version)
-    rows = await database.read(tenant_id, statement)
-    return Profile.from_dict(rows[0][0]) if rows else None
 
 
 async def all_collections(database: Database, tenant_id: int) -> list[StoredCollection]:

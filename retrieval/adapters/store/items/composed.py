@@ -12,7 +12,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import sha256
-from operator import ge, gt, le, lt
 from threading import Lock
 from typing import Any
 from uuid import UUID
@@ -22,27 +21,31 @@ from psycopg.types.json import Jsonb
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, array
 
 from retrieval.adapters.store.compiled import Compiled, LateValue, late, rendered
-from retrieval.adapters.store.learning.ratings import lets_unrated_through
-from retrieval.adapters.store.tables import attribute_numbers, attribute_texts, attribute_times, item_tags, memory_links
+from retrieval.adapters.store.learning.ratings import ORDER, lets_unrated_through
+from retrieval.adapters.store.tables import (
+    attribute_numbers,
+    attribute_texts,
+    attribute_times,
+    item_tags,
+    literal,
+    memory_links,
+)
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.search.filters import (
     AllTags,
     And,
     Compare,
     Contains,
-    Exists,
     Field,
     Filter,
-    HasType,
     Is,
+    Leaf,
     Not,
     OneOf,
     Or,
     Scalar,
     extent,
 )
-
-ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
 
 INDEXED_CHARACTERS = 300
 """The characters of a text that the index holds (``sql/items/attributes.sql``)."""
@@ -222,8 +225,7 @@ def _keys_of_attribute(field: Field, kind: AttributeType, collection_id: int) ->
 
 
 def _of(table: sa.FromClause, collection_id: int) -> sa.Select[Any]:
-    owner = sa.literal_column(str(int(collection_id)), sa.BigInteger)
-    return sa.select(table.c.item_id).where(table.c.collection_id == owner).correlate(None)
+    return sa.select(table.c.item_id).where(table.c.collection_id == literal(collection_id)).correlate(None)
 
 
 def _is_exact(value: object) -> bool:
@@ -345,8 +347,7 @@ def facet_keys(clauses: Sequence[Clause], collection_id: int) -> Keys:
     fields, wanted = fields_and_values(clauses)
 
     def select(most: sa.ColumnElement[int]) -> sa.Select[Any]:
-        owner = sa.literal_column(str(int(collection_id)), sa.BigInteger)
-        rows = sa.func.items_with_facets(owner, fields, wanted, most)
+        rows = sa.func.items_with_facets(literal(collection_id), fields, wanted, most)
         return sa.select(rows.table_valued("item_id", name="found").c.item_id)
 
     return Keys(select(sa.cast(sa.null(), sa.BigInteger)), once=True, at_most=select)
@@ -387,10 +388,6 @@ def _field_text(filter_: OneOf | AllTags) -> str:
     if isinstance(filter_, AllTags):
         return _TAGS
     return f".{filter_.field.name}" if filter_.field.is_attribute else filter_.field.name
-
-
-Leaf = OneOf | AllTags | Compare | Exists | Is | HasType | Contains
-"""A filter without parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,7 +486,10 @@ def leaves(filter_: Filter) -> Iterator[Leaf]:
 
 
 def shape_of(filter_: Filter | None, filterable: Filterable) -> Hashable:
-    """The key of a filter's statement: everything that its text depends on, that is, all except the values."""
+    """The key of a filter's statement: everything that its text depends on, that is, all except the values.
+
+    A leaf that no case names is its own key, values and all: its statement serves equal filters alone.
+    """
     match filter_:
         case None:
             return None
@@ -504,9 +504,9 @@ def shape_of(filter_: Filter | None, filterable: Filterable) -> Hashable:
             return ("Compare", field, operator, shape, lets_unrated_through(filter_))
         case AllTags(tags):
             return ("AllTags", len(tags))
-        case Exists(field) | Is(field):
-            return (type(filter_).__name__, field)
-        case HasType(field, json_type):
-            return ("HasType", field, json_type)
+        case Is(field):
+            return ("Is", field)
         case Contains():
             return "Contains"
+        case _:
+            return filter_

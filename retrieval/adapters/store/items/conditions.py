@@ -19,7 +19,6 @@ from sqlalchemy.sql.visitors import replacement_traverse
 from retrieval.adapters.store.arrays import jsonbs
 from retrieval.adapters.store.compiled import late
 from retrieval.adapters.store.items.composed import (
-    ORDER,
     Clause,
     Keys,
     ValuesOf,
@@ -41,13 +40,14 @@ from retrieval.adapters.store.items.composed import (
     tag_keys,
 )
 from retrieval.adapters.store.learning.ratings import (
+    ORDER,
     is_of_verdicts,
     lets_unrated_through,
     no_verdicts_against,
     rated_condition,
     rated_items,
 )
-from retrieval.adapters.store.tables import items
+from retrieval.adapters.store.tables import items, literal
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.items.item import ITEM_FIELDS
 from retrieval.domain.search.filters import (
@@ -140,7 +140,7 @@ def containing(filter_: Contains, collection_id: int) -> sa.Select[Any]:
     The words' index cannot be used under a policy; the function runs with its owner's rights and checks the tenant.
     """
     matches = sa.func.items_containing(
-        sa.literal_column(str(int(collection_id)), sa.BigInteger),
+        literal(collection_id),
         sa.cast(late(filter_, lambda leaf: leaf.text), sa.Text),
     ).table_valued("item_id", name="found")
     return sa.select(matches.c.item_id)
@@ -362,9 +362,8 @@ def _of_all_items(filter_: Filter, collection_id: int, filterable: Filterable, *
 
 
 def _active_items(collection_id: int) -> sa.Select[Any]:
-    owner = sa.literal_column(str(int(collection_id)), sa.BigInteger)
     active = items.c.status != sa.literal_column("'archived'")
-    return sa.select(items.c.item_id).where(items.c.collection_id == owner, active).correlate(None)
+    return sa.select(items.c.item_id).where(items.c.collection_id == literal(collection_id), active).correlate(None)
 
 
 def _about(condition_: Condition, key: sa.ColumnElement[Any]) -> Condition:

@@ -14,7 +14,7 @@ from retrieval.adapters.store.items.composed import StatementCache, facet_part
 from retrieval.adapters.store.items.conditions import any_matching, condition, field_value, matching
 from retrieval.adapters.store.items.items import ARCHIVED, ITEM_COLUMNS, STORED_COLUMNS, item_from_row, stored_from_row
 from retrieval.adapters.store.round_trip import Row
-from retrieval.adapters.store.tables import items
+from retrieval.adapters.store.tables import items, literal
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.search.filters import And, Compare, Field, Filter, Not, OneOf, Or
 
@@ -81,7 +81,10 @@ def _in_order(collection: StoredCollection, filter_: Filter | None, columns: Seq
     """The page of the items that match the filter, archived ones too, by item id."""
     page = (
         sa.select(*(items.c[name] for name in columns))
-        .where(items.c.collection_id == _owner(collection), items.c.item_id > sa.bindparam("after", type_=sa.Text()))
+        .where(
+            items.c.collection_id == literal(collection.collection_id),
+            items.c.item_id > sa.bindparam("after", type_=sa.Text()),
+        )
         .order_by(items.c.item_id)
         .limit(sa.bindparam("limit", type_=sa.BigInteger()))
     )
@@ -99,11 +102,6 @@ def _few_or_in_order(page: sa.Select[Any], collection: StoredCollection, by_face
     any_key = sa.func.any(sa.func.array(sa.select(keys.c.item_id).scalar_subquery()))
     of_few, in_order = page.where(items.c.item_id == any_key, are_few), page.where(sa.not_(are_few))
     return sa.union_all(of_few.subquery().select(), in_order.subquery().select()).order_by("item_id")
-
-
-def _owner(collection: StoredCollection) -> sa.ColumnElement[int]:
-    """The collection's number as a part of the text, by which the planner estimates the collection's size."""
-    return sa.literal_column(str(int(collection.collection_id)), sa.BigInteger)
 
 
 _EXISTING_ATTRIBUTES = """
@@ -191,7 +189,7 @@ def _elements(of: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
 
 def _active(collection: StoredCollection, filter_: Filter | None, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     statement = sa.select(*columns).where(
-        items.c.collection_id == _owner(collection), items.c.status != sa.literal_column(f"'{ARCHIVED}'")
+        items.c.collection_id == literal(collection.collection_id), items.c.status != sa.literal_column(f"'{ARCHIVED}'")
     )
     if filter_ is None:
         return statement

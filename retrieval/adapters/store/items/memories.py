@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
@@ -149,14 +148,6 @@ _SAME = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPlace:
-    """The position of the last memory on the page before."""
-
-    happened_at: datetime
-    memory_id: str
-
-
 async def read_memories(
     database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
 ) -> dict[str, Memory]:
@@ -202,10 +193,13 @@ async def list_memories(
     user_id: str | None,
     are_archived_too: bool,
     now: datetime,
-    before: MemoryPlace | None,
+    before: tuple[datetime, str] | None,
     most: int,
 ) -> list[Memory]:
-    """The project's memories that have a time and have not expired, the latest first, at most ``most``."""
+    """The project's memories that have a time and have not expired, the latest first, at most ``most``.
+
+    ``before``: the time and the id of the last memory on the page before; None: the first page.
+    """
     values = {"collection_id": collection_id, "project_id": project_id}
     is_small = False
     if not are_archived_too:  # archived memories are not in the index of keys
@@ -216,8 +210,8 @@ async def list_memories(
         now=now,
         kinds=None if kinds is None else list(kinds),
         user_id=user_id,
-        before=before.happened_at if before else None,
-        before_id=before.memory_id if before else None,
+        before=before[0] if before else None,
+        before_id=before[1] if before else None,
         most=most,
     )
     return [_memory(row) for row in await database.read(tenant_id, statement)]

@@ -18,7 +18,7 @@ from retrieval.adapters.store.items.conditions import matching
 from retrieval.adapters.store.learning.ratings import anywhere
 from retrieval.adapters.store.records.recording_statement import moments, numbers, texts, uuids
 from retrieval.adapters.store.round_trip import Row, WrittenValue
-from retrieval.adapters.store.tables import arms, items
+from retrieval.adapters.store.tables import arms, items, literal
 from retrieval.domain.learning.arm import Standing
 from retrieval.domain.learning.context import ANYWHERE, Context
 from retrieval.domain.learning.feedback import Feedback
@@ -202,7 +202,7 @@ async def standings_matching(
     counts = sa.select(*(arms.c[name] for name in _COLUMNS))
     counts = counts.where(anywhere(owner), arms.c.item_id == keys.c.item_id).limit(1)
     arm = counts.lateral("known")
-    is_item = sa.and_(items.c.collection_id == sa.literal_column(str(int(owner))), items.c.item_id == keys.c.item_id)
+    is_item = sa.and_(items.c.collection_id == literal(owner), items.c.item_id == keys.c.item_id)
     stored = sa.select(items.c.created_at).where(is_item).limit(1).lateral("stored")
     statement = (
         sa.select(keys.c.item_id, stored.c.created_at, *(arm.c[name] for name in _COLUMNS))

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from retrieval.adapters.store.compiled import late
-from retrieval.adapters.store.tables import arms
+from retrieval.adapters.store.tables import arms, literal
 from retrieval.domain.learning.arm import NO_ARM, rate
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.search.filters import NUMBER_FIELDS, Compare, Field, Filter, OneOf
@@ -17,7 +17,9 @@ from retrieval.domain.search.filters import NUMBER_FIELDS, Compare, Field, Filte
 UNRATED = sa.literal_column("0.5", sa.Double)
 """The rating of an item without verdicts."""
 
-_ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+ORDER = {"gt": gt, "gte": ge, "lt": lt, "lte": le}
+"""The comparisons by the operators of a filter; they compare values and compose conditions."""
+
 _WITHOUT_VERDICTS = {"verdict_rating": rate(NO_ARM.raw_successes, NO_ARM.uses), "verdict_count": NO_ARM.uses}
 
 
@@ -29,8 +31,9 @@ def rating(table: sa.FromClause) -> sa.ColumnElement[Any]:
 
 def anywhere(collection_id: int, table: sa.FromClause = arms) -> sa.ColumnElement[bool]:
     """The condition that a row of ``arms`` belongs to the collection and counts all contexts."""
-    owner = sa.literal_column(str(int(collection_id)), sa.BigInteger)
-    return sa.and_(table.c.collection_id == owner, table.c.context == sa.literal_column(f"'{ANYWHERE}'"))
+    return sa.and_(
+        table.c.collection_id == literal(collection_id), table.c.context == sa.literal_column(f"'{ANYWHERE}'")
+    )
 
 
 def is_of_verdicts(field: Field) -> bool:
@@ -44,7 +47,7 @@ def lets_unrated_through(filter_: Filter) -> bool | None:
         case OneOf(field, values) if is_of_verdicts(field):
             return _WITHOUT_VERDICTS[field.name] in values
         case Compare(field, operator, value) if is_of_verdicts(field):
-            return bool(_ORDER[operator](_WITHOUT_VERDICTS[field.name], value))
+            return bool(ORDER[operator](_WITHOUT_VERDICTS[field.name], value))
         case _:
             return None
 
@@ -86,7 +89,7 @@ def _matches(filter_: OneOf | Compare, value: sa.ColumnElement[Any]) -> sa.Colum
         return value == sa.func.any(
             sa.cast(late(filter_, lambda leaf: list(map(float, leaf.values))), ARRAY(sa.Double))
         )
-    result: sa.ColumnElement[bool] = _ORDER[filter_.operator](value, sa.cast(late(filter_, _bound), sa.Double))
+    result: sa.ColumnElement[bool] = ORDER[filter_.operator](value, sa.cast(late(filter_, _bound), sa.Double))
     return result
 
 

@@ -144,7 +144,7 @@ _PAGE = 200
 # The latest first: each page continues where the previous page ended.
 _POOLS: LiteralString = f"""
     SELECT r.retrieval_id, r.retrieved_at, coalesce((r.request->>'limit')::integer, r.hits), r.profile_version,
-           r.request->>'group_by' IS NOT NULL, r.policy, r.seed, r.shown_items, r.propensities,
+           r.request->>'group_by' IS NOT NULL, r.seed, r.shown_items, r.propensities,
            (
                SELECT coalesce(jsonb_object_agg(rated.item_id, rated.reward), '{{}}') FROM (
                    SELECT f.item_id, sum(f.weight * f.reward) / sum(f.weight) AS reward
@@ -188,17 +188,15 @@ async def read_pools(
 
 
 def _pool(row: Row) -> RecordedPool:
-    retrieval_id, retrieved_at, limit, version, is_grouped, policy, seed, shown, propensities, rewards = row[:10]
-    model_version, learned, exploration, origin, weights, reranker, has_least = row[10:17]
-    items, signals = signals_from(row[17:], None)
+    retrieval_id, _, limit, version, is_grouped, seed, shown, propensities, rewards = row[:9]
+    model_version, learned, exploration, origin, weights, reranker, has_least = row[9:16]
+    items, signals = signals_from(row[16:], None)
     return RecordedPool(
         retrieval_id=retrieval_id,
-        retrieved_at=retrieved_at,
         limit=limit,
         profile_version=version,
         is_grouped=is_grouped,
         has_least=has_least,
-        policy=policy,
         origin=origin,
         seed=seed,
         reranker=reranker,

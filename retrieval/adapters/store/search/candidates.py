@@ -47,9 +47,9 @@ from retrieval.adapters.store.search.standing import (
     standing_legs,
     standing_values,
 )
-from retrieval.adapters.store.search.statement_parts import Matches, literal, matches_of, materialized, named
+from retrieval.adapters.store.search.statement_parts import Matches, matches_of, materialized, named
 from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tag_values, tagged_leg
-from retrieval.adapters.store.tables import collections, items
+from retrieval.adapters.store.tables import collections, items, literal
 from retrieval.domain.search.diversity import NO_VECTORS, PoolVectors
 from retrieval.domain.search.filters import Filter, extent, is_small
 from retrieval.domain.search.fusion import Candidate
@@ -366,7 +366,7 @@ def _or_moved(rows: Any, request: CandidateRequest) -> Any:
     candidates = rows.subquery("found")
     moved = sa.select(named(_MOVED), *(sa.null() for _ in list(candidates.c)[1:])).where(
         owner.collection_id == literal(request.collection_id),
-        owner.space_id != sa.literal_column(str(int(request.space_id)), sa.BigInteger),
+        owner.space_id != literal(request.space_id),
     )
     return sa.union_all(sa.select(candidates), moved)
 

@@ -29,13 +29,12 @@ from retrieval.adapters.store.search.statement_parts import (
     Matches,
     count_of,
     count_row,
-    literal,
     materialized,
     named,
     parameter,
     passes_filter,
 )
-from retrieval.adapters.store.tables import embeddings_table
+from retrieval.adapters.store.tables import embeddings_table, literal
 from retrieval.domain.search.hit import Path
 
 MAX_EFFORT = 1000

@@ -14,13 +14,12 @@ from retrieval.adapters.store.search.statement_parts import (
     Matches,
     count_of,
     count_row,
-    literal,
     materialized,
     named,
     parameter,
     passes_filter,
 )
-from retrieval.adapters.store.tables import item_terms
+from retrieval.adapters.store.tables import item_terms, literal
 from retrieval.domain.search.hit import Path
 
 _FOUND_FIRST, _FOUND_FOR_A_FILTER = 4, 20

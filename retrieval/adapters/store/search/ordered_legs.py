@@ -25,13 +25,12 @@ from retrieval.adapters.store.search.statement_parts import (
     count_of,
     count_row,
     is_unexpired,
-    literal,
     materialized,
     named,
     parameter,
     passes_filter,
 )
-from retrieval.adapters.store.tables import items, memories, memory_links
+from retrieval.adapters.store.tables import items, literal, memories, memory_links
 from retrieval.domain.search.profile import LegName
 
 ORDERED_LEGS = frozenset(LegName) - {LegName.DENSE, LegName.LEXICAL}

@@ -53,7 +53,6 @@ class Switching(StrEnum):
 class StoredReembedding:
     """A re-embedding as it is stored."""
 
-    collection_id: int
     former: StoredSpace
     target: StoredSpace
     state: ReembeddingState
@@ -73,11 +72,6 @@ class StoredReembedding:
     switched_at: datetime | None
 
     @property
-    def in_use(self) -> StoredSpace:
-        """The space that searches use, while the re-embedding is under way."""
-        return self.former if self.switched_at is None else self.target
-
-    @property
     def spare(self) -> StoredSpace:
         """The space that is kept without being searched: the target, and the former space after the switch."""
         return self.target if self.switched_at is None else self.former
@@ -89,7 +83,7 @@ class StoredReembedding:
 
 _FIND = Compiled("""
     SELECT
-        m.collection_id, CASE WHEN m.state = 'done' AND m.switched_at IS NULL THEN 'aborted' ELSE m.state END,
+        CASE WHEN m.state = 'done' AND m.switched_at IS NULL THEN 'aborted' ELSE m.state END,
         m.is_paused, m.switching, m.batch_texts, m.tokens_a_minute, m.tokens_a_day,
         m.keep_seconds, m.spent_on, m.spent_tokens, m.paid_tokens, m.paid_texts, m.comparison, m.note, m.started_at,
         m.switched_at, m.former_id, to_jsonb(f) - 'space_id' - 'created_at', m.target_id,
@@ -100,7 +94,7 @@ _FIND = Compiled("""
     WHERE m.collection_id = %(id)s
 """)
 _FIELDS = (
-    "collection_id", "state", "is_paused", "switching", "batch_texts", "tokens_a_minute", "tokens_a_day",
+    "state", "is_paused", "switching", "batch_texts", "tokens_a_minute", "tokens_a_day",
     "keep_seconds", "spent_on", "spent_tokens", "paid_tokens", "paid_texts", "comparison", "note", "started_at",
     "switched_at",
 )  # fmt: skip
@@ -252,7 +246,7 @@ async def pending_in(
     connection: Connection, collection_id: int, space: StoredSpace, most: int
 ) -> list[tuple[str, str, str]]:
     """Id, title and body of items that wait for their vector in the space, at most ``most``."""
-    statement = for_table(_PENDING, space.table_name)
+    statement = for_table(_PENDING, space.table_name).text.encode()
     return await (await connection.execute(statement, {"id": collection_id, "most": most})).fetchall()
 
 
@@ -311,7 +305,7 @@ async def carry_clusters(
             computed_at.append(None if row is None else row[0])
         if computed_at[0] is None or (computed_at[1] is not None and computed_at[1] >= computed_at[0]):
             return 0
-        statement = for_table(_CARRY_CLUSTERS, target.table_name)
+        statement = for_table(_CARRY_CLUSTERS, target.table_name).text.encode()
         values = {
             "id": collection_id,
             "former": former.space_id,
@@ -340,7 +334,7 @@ async def remove_next_vectors(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, most: int
 ) -> int:
     """Remove up to ``most`` of the collection's vectors in its former space; returns their number."""
-    statement = for_table(_REMOVE, space.table_name)
+    statement = for_table(_REMOVE, space.table_name).text.encode()
     async with database.transaction(tenant_id) as connection:
         return (await connection.execute(statement, {"id": collection_id, "most": most})).rowcount
 

@@ -21,13 +21,12 @@ from retrieval.adapters.store.search.statement_parts import (
     count_of,
     count_row,
     is_unexpired,
-    literal,
     materialized,
     named,
     parameter,
     passes_filter,
 )
-from retrieval.adapters.store.tables import collections, item_terms, memories
+from retrieval.adapters.store.tables import collections, item_terms, literal, memories
 from retrieval.domain.search.profile import LegName
 
 STANDING_LEGS = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)

@@ -11,7 +11,7 @@ from sqlalchemy.sql.util import ClauseAdapter
 
 from retrieval.adapters.store.items.conditions import condition, is_among, matching
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
-from retrieval.adapters.store.tables import items
+from retrieval.adapters.store.tables import items, literal
 from retrieval.domain.search.filters import Filter
 from retrieval.domain.search.hit import Path
 
@@ -41,11 +41,6 @@ def matches_of(request: CandidateRequest) -> Matches | None:
     number = materialized(sa.select(sa.func.count().label("matches")).select_from(keys), "counted")
     count = sa.select(number.c.matches).scalar_subquery()
     return Matches(keys, count, count <= parameter("few", sa.BigInteger))
-
-
-def literal(collection_id: int) -> sa.ColumnElement[int]:
-    """The collection's number as a part of the text, for partial indexes and the planner."""
-    return sa.literal_column(str(int(collection_id)), sa.BigInteger)
 
 
 def parameter(

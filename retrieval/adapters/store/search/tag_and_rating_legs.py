@@ -23,13 +23,12 @@ from retrieval.adapters.store.search.statement_parts import (
     Matches,
     count_of,
     count_row,
-    literal,
     materialized,
     named,
     parameter,
     passes_filter,
 )
-from retrieval.adapters.store.tables import arms, item_tags, items
+from retrieval.adapters.store.tables import arms, item_tags, items, literal
 
 WALKED_AT_MOST = 10_000
 """The most items that a search reads in the order of storing, if no filter sets another limit."""

@@ -109,10 +109,7 @@ async def pending_items(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, *, after: str, limit: int
 ) -> list[Item]:
     """The next items, in order of item id, whose text has no vector in the space: a page of a walk."""
-    statement = Compiled(
-        for_table(_PENDING, space.table_name).as_string(),
-        {"collection_id": collection_id, "after": after, "limit": limit},
-    )
+    statement = for_table(_PENDING, space.table_name).bind(collection_id=collection_id, after=after, limit=limit)
     rows = await database.read(tenant_id, statement)
     return [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
 
@@ -121,16 +118,13 @@ async def pending_among(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
 ) -> set[str]:
     """Read the ids of these items that wait for their vector."""
-    statement = Compiled(
-        for_table(_PENDING_AMONG, space.table_name).as_string(),
-        {"collection_id": collection_id, "item_ids": list(item_ids)},
-    )
+    statement = for_table(_PENDING_AMONG, space.table_name).bind(collection_id=collection_id, item_ids=list(item_ids))
     return {row[0] for row in await database.read(tenant_id, statement)}
 
 
 async def count_pending(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> int:
     """Count the items that wait for their vector."""
-    statement = Compiled(for_table(_COUNT_PENDING, space.table_name).as_string(), {"collection_id": collection_id})
+    statement = for_table(_COUNT_PENDING, space.table_name).bind(collection_id=collection_id)
     return int((await database.read(tenant_id, statement, JOINS_ALL))[0][0])
 
 
@@ -138,9 +132,7 @@ async def sample_vectors(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, number: int
 ) -> list[tuple[str, Vector]]:
     """Up to ``number`` of the collection's vectors with their item ids: always the same ones, chosen by a hash."""
-    statement = Compiled(
-        for_table(_SAMPLE, space.table_name).as_string(), {"collection_id": collection_id, "number": number}
-    )
+    statement = for_table(_SAMPLE, space.table_name).bind(collection_id=collection_id, number=number)
     rows = await database.read(tenant_id, statement)
     return [(row[0], np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows]
 
@@ -149,15 +141,15 @@ async def read_embeddings(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
 ) -> dict[str, Vector]:
     """The items' vectors by item id, if they have one: shape (dimensions,), unit length."""
-    parameters = {"collection_id": collection_id, "item_ids": list(item_ids)}
-    rows = await database.read(tenant_id, Compiled(for_table(_READ, space.table_name).as_string(), parameters))
+    statement = for_table(_READ, space.table_name).bind(collection_id=collection_id, item_ids=list(item_ids))
+    rows = await database.read(tenant_id, statement)
     return {row[0]: _unit(np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows}
 
 
 def compare_by_key(collection_id: int, space: StoredSpace, vector: Vector, item_ids: Sequence[str]) -> Compiled:
     """A statement that looks up these items' vectors by their keys and compares each with ``vector``."""
-    parameters = {"collection_id": collection_id, "item_ids": list(item_ids), "vector": half_vector(vector)}
-    return Compiled(for_table(_COMPARE, space.table_name).as_string(), parameters)
+    statement = for_table(_COMPARE, space.table_name)
+    return statement.bind(collection_id=collection_id, item_ids=list(item_ids), vector=half_vector(vector))
 
 
 async def cached_vectors(
@@ -190,7 +182,8 @@ def _unit(vector: Vector) -> Vector:
 
 
 @lru_cache(maxsize=256)
-def for_table(template: LiteralString, table_name: str) -> sql.Composed:
+def for_table(template: LiteralString, table_name: str) -> Compiled:
     """The statement on that table of vectors; ``{waiting}`` in it stands for the items that wait for theirs there."""
     table = sql.Identifier(table_name)
-    return sql.SQL(template).format(table=table, waiting=sql.SQL(_WAITING).format(table=table))
+    statement = sql.SQL(template).format(table=table, waiting=sql.SQL(_WAITING).format(table=table))
+    return Compiled(statement.as_string())

@@ -62,10 +62,7 @@ def test_chunks_of_one_section_are_joined_without_a_seam() -> None:
     """Their text equals that of the document."""
     first, two = hit(1, 0), hit(2, 1)
     same = {"headings": ["Ch"]}
-    hits = [
-        Hit(**{name: getattr(passage, name) for name in Hit.__slots__} | {"attributes": {**passage.attributes, **same}})
-        for passage in (first, two)
-    ]
+    hits = [replace(passage, attributes={**passage.attributes, **same}) for passage in (first, two)]
 
     assert passages_of(hits, {}, [], fits=always)[0][0].text == "One is here. Two follows it."
 

@@ -11,7 +11,7 @@ from typing import Any
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.checks import STORED_REVISION
-from retrieval.adapters.store.items.collection_facts import pending_by_id, pending_statements
+from retrieval.adapters.store.items.collection_facts import WEIGHTS_OFF, pending_by_id, pending_statements
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.vectors import JOINS_ALL
 
@@ -59,11 +59,6 @@ _REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
 _MONTHS = Compiled("""
     SELECT 'retrievals' || to_char(m.month AT TIME ZONE 'UTC', '_YYYY_MM') FROM missing_months() AS m (month) ORDER BY 1
 """)
-_WEIGHTS = Compiled("""
-    SELECT t.collection_id FROM collection_statistics t
-    WHERE t.collection_id = ANY(%(ids)s) AND (t.weighing_after IS NOT NULL
-        OR length_drift(t.documents, t.total_length, t.weighed_length) > %(drift)s)
-""")
 _RECALL = Compiled("""
     SELECT m.collection_id, sum(m.recall * m.samples) / sum(m.samples), sum(m.samples)::bigint, max(m.measured_at)
     FROM recall_measurements m JOIN collections c ON c.collection_id = m.collection_id AND c.space_id = m.space_id
@@ -105,7 +100,7 @@ async def read_tenant(
     statements = [
         _REVISION,
         _MONTHS,
-        _WEIGHTS.bind(ids=ids, drift=drift),
+        WEIGHTS_OFF.bind(ids=ids, drift=drift),
         _RECALL.bind(ids=ids),
         _LOST.bind(ids=ids, days=LOSS_DAYS),
         _FAILED.bind(ids=ids),

@@ -182,8 +182,6 @@ class IndexState:
 
     name: str
     table: str
-    method: str
-    """``btree``, ``hnsw``, ``gin``, ..."""
     is_valid: bool
     """Whether searches may use it and writers keep it."""
     is_being_built: bool
@@ -194,7 +192,6 @@ _INDEXES = """
     SELECT
         k.relname::text AS name,
         t.relname::text AS table,
-        m.amname::text AS method,
         i.indisvalid AND i.indisready AND i.indislive AS is_valid,
         EXISTS (SELECT FROM pg_stat_progress_create_index p
                 WHERE p.index_relid = i.indexrelid OR (p.relid = i.indrelid AND p.index_relid = 0)) AS is_being_built,
@@ -202,7 +199,6 @@ _INDEXES = """
     FROM pg_index i
     JOIN pg_class k ON k.oid = i.indexrelid
     JOIN pg_class t ON t.oid = i.indrelid
-    JOIN pg_am m ON m.oid = k.relam
     JOIN pg_namespace n ON n.oid = k.relnamespace
     WHERE n.nspname = %(schema)s
     ORDER BY k.relname

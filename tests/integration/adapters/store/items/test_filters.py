@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import AsyncIterator, Mapping
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,9 +11,8 @@ import pytest_asyncio
 import sqlalchemy as sa
 from hypothesis import given, reject
 from hypothesis import settings as examples
-from hypothesis import strategies as st
 
-from retrieval import Collection, Item, Platform, Settings, connect
+from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import compiled
 from retrieval.adapters.store.items.conditions import condition
@@ -24,125 +22,7 @@ from retrieval.domain.errors import IncomparableValueError
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.engine.collection_search import leg_rankings
 from tests.support.database import SCHEMA
-from tests.support.filtering import matches
-
-TIMES = [datetime(2024, 1, day, 12, tzinfo=UTC) for day in range(1, 6)]
-SCALARS: list[Any] = [
-    0,
-    1,
-    9,
-    10,
-    1.0,
-    1.5,
-    -3,
-    True,
-    False,
-    "",
-    "9",
-    "10",
-    "1",
-    "true",
-    "a",
-    "b",
-    "ab",
-    "a'b",
-    "%",
-    "é",
-]
-NAMES = ["n", "s", "mixed", "list", "odd 'name\"%"]
-DEEP: list[Any] = [
-    {"a": {"b": 1, "c/d": "x"}},
-    {"a": {"b": "1"}},
-    {"a": {"b": [1, 2]}},
-    {"a": {"b": [2, 1], "c/d": None}},
-    {"a": {"b": True}},
-    {"a": {"b": None}},
-    {"a": {"b": {"0": 1.0}}},
-    {"a": [{"b": 9}, {"b": 10}]},
-    [9, 10, "9"],
-    [],
-    {},
-    "a",
-]
-POINTERS = ["/deep", "/deep/a", "/deep/a/b", "/deep/a/b/0", "/deep/a/c~1d", "/deep/a/1/b", "/deep/0", "/deep/-1", "/n"]
-TAGS = ["x", "y", "z", "x y", "%"]
-
-
-def _item(number: int, chance: random.Random) -> Item:
-    attributes: dict[str, Any] = {}
-    for name in NAMES:
-        if chance.random() < 0.7:
-            attributes[name] = chance.choice(SCALARS)
-            if chance.random() < 0.25:
-                attributes[name] = chance.sample(SCALARS, chance.randrange(4))
-            elif chance.random() < 0.1:
-                attributes[name] = chance.choice([None, {"a": 1}, [["a"]], []])
-    if chance.random() < 0.8:
-        attributes["deep"] = chance.choice(DEEP)
-    return Item(
-        item_id=f"{number}",
-        title="any words",
-        kind=chance.choice(["", "bug", "task"]),
-        status=chance.choice(["active", "open", "closed"]),
-        source=chance.choice(["", "mail", "a'b"]),
-        tags=tuple(chance.sample(TAGS, chance.randrange(4))),
-        attributes=attributes,
-        occurred_at=chance.choice([None, *TIMES]),
-    )
-
-
-ITEMS = [_item(number, random.Random(number)) for number in range(80)]
-
-
-ORDERED = st.sampled_from([0, 1, 1.0, 1.5, 9, 10, -3, "", "9", "10", "a", "b", "ab"])
-VALUES = st.sampled_from(SCALARS)
-TIME = st.sampled_from([*TIMES, TIMES[2].astimezone(timezone(timedelta(hours=5))), TIMES[1].isoformat(), "2024-01-03"])
-OPERATORS = ("gt", "gte", "lt", "lte")
-
-conditions = st.one_of(
-    VALUES,
-    st.none(),
-    st.lists(VALUES, max_size=4),
-    st.builds(lambda value: {"eq": value}, VALUES | st.none()),
-    st.builds(lambda value: {"ne": value}, VALUES | st.none()),
-    st.builds(lambda values: {"in": values}, st.lists(VALUES, max_size=4)),
-    st.builds(lambda values: {"nin": values}, st.lists(VALUES, max_size=4)),
-    st.builds(lambda there: {"exists": there}, st.booleans()),
-    st.dictionaries(st.sampled_from(OPERATORS), ORDERED, min_size=1, max_size=2),
-)
-exactly = st.one_of(
-    st.builds(lambda value: {"is": value}, VALUES | st.none() | st.sampled_from([*DEEP, [1, 2], {"b": 1}, [1.0, 2]])),
-    st.builds(lambda kind: {"type": kind}, st.sampled_from(["array", "boolean", "null", "number", "object", "string"])),
-)
-texts = st.sampled_from(["", "bug", "task", "open", "mail", "a'b"])
-leaves = st.one_of(
-    st.builds(lambda name, value: {name: value}, st.sampled_from([*NAMES, *POINTERS]), exactly),
-    st.builds(lambda name, value: {name: value}, st.sampled_from(POINTERS), conditions),
-    st.builds(lambda name, value: {name: value}, st.sampled_from(NAMES), conditions),
-    st.builds(
-        lambda name, value: {name: value},
-        st.sampled_from(["kind", "status", "source"]),
-        st.one_of(
-            texts, st.lists(texts, max_size=3), st.builds(lambda value: {"ne": value}, texts), st.just({"exists": True})
-        ),
-    ),
-    st.builds(lambda tags: {"tags": tags}, st.lists(st.sampled_from(TAGS), max_size=3)),
-    st.builds(lambda tags: {"tags": {"all": tags}}, st.lists(st.sampled_from(TAGS), max_size=3)),
-    st.builds(lambda tag: {"tags": {"ne": tag}}, st.sampled_from(TAGS)),
-    st.builds(lambda there: {"tags": {"exists": there}}, st.booleans()),
-    st.builds(lambda name, time: {"occurred_at": {name: time}}, st.sampled_from((*OPERATORS, "eq", "ne")), TIME),
-    st.builds(lambda there: {"occurred_at": {"exists": there}}, st.booleans()),
-)
-wheres = st.recursive(
-    leaves,
-    lambda inner: st.one_of(
-        st.builds(lambda parts: {"and": parts}, st.lists(inner, max_size=3)),
-        st.builds(lambda parts: {"or": parts}, st.lists(inner, max_size=3)),
-        st.builds(lambda part: {"not": part}, inner),
-        st.builds(lambda first, second: {**first, **second}, inner, inner),
-    ),
-    max_leaves=6,
-)
+from tests.support.filtering import ITEMS, matches, wheres
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
