@@ -355,7 +355,8 @@ def _with_conditions(condition: Filter | None, parsed: ParsedQuery) -> Filter | 
 def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
     """The vector at unit length. Raises ``WrongDimensionError`` or ``InvalidVectorError``."""
     if vector.shape == (space.dimensions,):
-        length = math.sqrt(vector.dot(vector))
+        with np.errstate(over="ignore"):  # an infinite length is checked below
+            length = math.sqrt(vector.dot(vector))
         if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
             unit: Vector = vector / np.float32(length)
             return unit
@@ -536,7 +537,7 @@ def _flat(vector: object) -> Vector:
         return vector
     try:
         exact = np.asarray(vector, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidVectorError("the query vector must be a list or an array of numbers") from None
     if exact.ndim != 1:
         raise InvalidVectorError(f"the query vector must have one dimension, not shape {exact.shape}")

@@ -144,7 +144,7 @@ def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str])
         raw = np.asarray(vectors)
         # A complex number would lose its imaginary part with no more than a warning.
         array = raw.astype(np.float64, casting="unsafe" if raw.dtype.kind == "O" else "same_kind")
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidVectorError("vectors must be numbers, one row of the same length for each text") from None
     if len(keys) == 0:
         return np.zeros((0, space.dimensions), dtype=np.float32)

@@ -237,6 +237,15 @@ async def test_a_facet_counts_a_limited_number_of_items_and_notes_it(
     assert result.notes == ("the facet 'area' counts only the first 3 items that pass the filter",)
 
 
+async def test_a_facet_has_the_fifty_most_frequent_values(platform: Platform) -> None:
+    """With or without items that have none."""
+    papers = await fill(platform)
+    await papers.add([{"id": f"t{no}", "text": "soup", "tags": [f"t{no}"], "no": no} for no in range(60)])
+    facets = (await papers.search("soup", facets=["tags", "no"])).facets
+    assert [len(counts) for counts in facets.values()] == [50, 50]
+    assert next(iter(facets["tags"])) == "b"
+
+
 @pytest.mark.parametrize(
     ("facets", "message"),
     [

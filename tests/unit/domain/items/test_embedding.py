@@ -82,7 +82,7 @@ def test_a_vector_that_cannot_be_ranked_is_refused_with_its_key(
         checked_vectors(rows, SPACE, keys)
 
 
-@pytest.mark.parametrize("value", ["text", [["a", "b", "c"]], [[1, 2, 3], [1]], 7, [[[1, 2, 3]]]])
+@pytest.mark.parametrize("value", ["text", [["a", "b", "c"]], [[1, 2, 3], [1]], 7, [[[1, 2, 3]]], [[10**400, 1, 1]]])
 def test_invalid_vectors_are_refused(value: object) -> None:
     """Anything else than rows of numbers is an error of the caller's, in our tree."""
     with pytest.raises(InvalidVectorError):
