@@ -291,6 +291,8 @@ def make_plan(
     depth = request.limit if are_hits else max(profile.depth, request.limit)
     if rerank is not None:
         depth = max(depth, rerank.candidates)
+    if profile.diversity.relevance_share is not None:
+        depth = max(depth, diverse_pool(request.limit))
     is_filtered = request.condition is not None
     by_facets = share_by_facets(collection, request.condition)
     way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered, by_facets=by_facets)
