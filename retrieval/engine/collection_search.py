@@ -246,7 +246,7 @@ def _identity(handle: CollectionHandle, stored: StoredCollection, request: Searc
     return repr((handle.tenant_id, stored.collection_id, *parts, sets, vector, bounds))
 
 
-_NO_WORD = "no item{} has a word of the query"
+_NO_WORD = "no item{} has a word of the query, apart from stop words"
 _FIND_TYPOS = "to find misspelt words, search with typos"
 
 _MOST_COMPLETIONS = 100

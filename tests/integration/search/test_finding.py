@@ -103,10 +103,10 @@ async def test_recently_written_words_are_known(platform: Platform) -> None:
     papers = await fill(platform)
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
-    reason = "no item has a word of the query; to find misspelt words, search with typos"
+    reason = "no item has a word of the query, apart from stop words; to find misspelt words, search with typos"
     assert (await papers.search("zepelins", legs=["lexical"])).why_no_hits == (reason,)
     unknown = await papers.search("qqzzqq", legs=["lexical"], typos=True)
-    assert unknown.why_no_hits == ("no item has a word of the query",)
+    assert unknown.why_no_hits == ("no item has a word of the query, apart from stop words",)
     assert not (await papers.search("zeppelins zepelins", legs=["lexical"])).notes
     assert not (await papers.search("zepelins", legs=["lexical"], syntax=False)).notes
     assert [hit.item_id for hit in await papers.search("zepelins", legs=["lexical"], typos=True)] == ["n"]
