@@ -69,12 +69,12 @@ async def search(
     if typos is not False:
         check_flags(typos=typos)
     size = None if snippet is None else checked_size(snippet)
-    counted = {} if facets == () else await _counted_fields(handle, facets)
+    counted = {} if isinstance(facets, tuple) and not facets else await _counted_fields(handle, facets)
     stored, bounds = await handle.fresh(), handle.parts.bounds
     chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
-    has_plain_words = bool(query) and options.get("syntax", True)
+    has_plain_words = isinstance(query, str) and query and options.get("syntax", True) is True
     wordless_note = "" if not has_plain_words else _NO_WORD if typos else f"{_NO_WORD}; {_FIND_TYPOS}"
     needs_question = options.get("vector") is None and (chosen or stored.profile).needs_question
 
