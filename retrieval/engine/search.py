@@ -295,7 +295,11 @@ class Searcher:
         query = _query(request, vector, self._now(), plan.profile)
         legs = plan.request.legs
         bare = replace(
-            plan.request, with_items=False, with_vectors=False, with_both_scores=SCORED_BOTH_WAYS.issubset(legs)
+            plan.request,
+            with_items=False,
+            with_vectors=False,
+            with_both_scores=SCORED_BOTH_WAYS.issubset(legs),
+            ranks_both_scores=True,
         )
         return (await find_candidates_of_each(self.database, self.tenant_id, bare, [query]))[0].rankings
 

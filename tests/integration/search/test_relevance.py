@@ -57,6 +57,21 @@ async def test_the_relevance_of_a_hit_does_not_depend_on_the_page(
     assert f"relevance={single.relevance:.2f}" in repr(single)
 
 
+async def test_ranks_are_fused_without_the_scores_that_relevance_needs(platform: Platform) -> None:
+    """A hit that only one leg found has one rank, and the relevance of both its scores, also in other wordings."""
+    notes = await calibrated(platform)
+    question = "database disk full of jobs"
+    summed = {hit.item_id: hit.relevance for hit in await notes.search(question)}
+    by_rank = Profile(fusion=Fusion(kind=FusionKind.RRF), depth=1)
+
+    hits = await notes.search(question, limit=1, profile=by_rank)
+    [first, *_] = await notes.search("full moon", limit=1, profile=by_rank, rewrites=[question])
+
+    assert {hit.item_id: hit.relevance for hit in hits} == {hits[0].item_id: summed[hits[0].item_id]}
+    assert all(part.rank == 1 for hit in (*hits, first) for part in hit.explanation.contributions)
+    assert (await platform.replay(hits.retrieval_id or "")).is_reproduced
+
+
 async def test_the_relevance_is_that_of_the_legs_scores(platform: Platform) -> None:
     """It is computed by hand from the explanation of the best hit of a dense search."""
     notes = await calibrated(platform)
