@@ -99,7 +99,7 @@ async def search(
         request = request_for(corrected) if notes else request
     cursor = None if after is None else read_cursor(after, _identity(handle, stored, first))
     if cursor is not None:
-        request = replace(request, limit=min(len(cursor.shown) + request.limit, MAX_SHOWN), after=cursor)
+        request = replace(request, limit=min(len(cursor.passed) + request.limit, MAX_SHOWN), after=cursor)
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
     result = await _with_current(
         handle,
@@ -110,7 +110,7 @@ async def search(
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
     if not result.hits:
-        is_explained = result.why_no_hits or (cursor is not None and cursor.shown)
+        is_explained = result.why_no_hits or (cursor is not None and cursor.passed)
         return result if is_explained else replace(result, why_no_hits=await _why_no_hits(handle, request.condition))
     return result if size is None else await _with_snippets(handle, stored, result, request, size)
 

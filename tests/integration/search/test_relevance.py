@@ -131,6 +131,25 @@ async def test_hits_below_the_least_are_left_out(platform: Platform, name: str) 
     assert (replayed.is_reproduced, replayed.is_same_today) == (True, True)
 
 
+async def test_pages_go_on_behind_hits_that_are_left_out(platform: Platform) -> None:
+    """Here the best by score are the least relevant; all pages have the hits and ranks of one long page."""
+    reversed_ = replace(CALIBRATION, both=(0, -6, 0, 0, 0))
+    notes = await calibrated(platform, calibration=reversed_)
+    every = await notes.search("database connection timeout")
+    least = sorted(hit.relevance or 0.0 for hit in every)[-2]
+    whole = await notes.search("database connection timeout", min_relevance=least)
+
+    pages, after = [], ""
+    while after is not None:
+        page = await notes.search("database connection timeout", limit=1, min_relevance=least, after=after)
+        pages.append([(hit.rank, hit.item_id) for hit in page])
+        after = page.next
+
+    assert len(pages) == len(every) + 1
+    assert [hit for page in pages for hit in page] == [(hit.rank, hit.item_id) for hit in whole]
+    assert whole[0].item_id != every[0].item_id
+
+
 async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform) -> None:
     """In each call that searches."""
     notes = await calibrated(platform)
