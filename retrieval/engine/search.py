@@ -602,6 +602,8 @@ class Searcher:
         if after is not None:
             found = map(_ITEM_ID, final.found)
             shown, next_cursor = after.next_page(found, shown, answer.request.limit - len(after.passed))
+            if not shown and answer.request.min_score is not None and answer.request.min_relevance is None:
+                next_cursor = None  # scores fall from page to page
         if rows.waiting and LegName.DENSE in answer.plan.request.legs:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
             notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes

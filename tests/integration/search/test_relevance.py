@@ -148,6 +148,8 @@ async def test_pages_go_on_behind_hits_that_are_left_out(platform: Platform) -> 
     assert len(pages) == len(every) + 1
     assert [hit for page in pages for hit in page] == [(hit.rank, hit.item_id) for hit in whole]
     assert whole[0].item_id != every[0].item_id
+    first = await notes.search("database connection timeout", limit=1, min_score=2, after="")
+    assert (len(first), first.next) == (0, None)  # later scores are no higher
 
 
 async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform) -> None:
