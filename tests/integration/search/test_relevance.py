@@ -139,7 +139,8 @@ async def test_pages_go_on_behind_hits_that_are_left_out(platform: Platform) -> 
     least = sorted(hit.relevance or 0.0 for hit in every)[-2]
     whole = await notes.search("database connection timeout", min_relevance=least)
 
-    pages, after = [], ""
+    pages: list[list[tuple[int, str]]] = []
+    after: str | None = ""
     while after is not None:
         page = await notes.search("database connection timeout", limit=1, min_relevance=least, after=after)
         pages.append([(hit.rank, hit.item_id) for hit in page])
