@@ -69,12 +69,12 @@ async def search(
     if typos is not False:
         check_flags(typos=typos)
     size = None if snippet is None else checked_size(snippet)
-    counted = {} if facets == () else await _counted_fields(handle, facets)
+    counted = {} if isinstance(facets, tuple) and not facets else await _counted_fields(handle, facets)
     stored, bounds = await handle.fresh(), handle.parts.bounds
     chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
-    has_plain_words = bool(query) and options.get("syntax", True)
+    has_plain_words = isinstance(query, str) and query and options.get("syntax", True) is True
     wordless_note = "" if not has_plain_words else _NO_WORD if typos else f"{_NO_WORD}; {_FIND_TYPOS}"
     needs_question = options.get("vector") is None and (chosen or stored.profile).needs_question
 
@@ -99,7 +99,7 @@ async def search(
         request = request_for(corrected) if notes else request
     cursor = None if after is None else read_cursor(after, _identity(handle, stored, first))
     if cursor is not None:
-        request = replace(request, limit=min(len(cursor.shown) + request.limit, MAX_SHOWN), after=cursor)
+        request = replace(request, limit=min(len(cursor.passed) + request.limit, MAX_SHOWN), after=cursor)
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
     result = await _with_current(
         handle,
@@ -110,7 +110,7 @@ async def search(
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
     if not result.hits:
-        is_explained = result.why_no_hits or (cursor is not None and cursor.shown)
+        is_explained = result.why_no_hits or (cursor is not None and cursor.passed)
         return result if is_explained else replace(result, why_no_hits=await _why_no_hits(handle, request.condition))
     return result if size is None else await _with_snippets(handle, stored, result, request, size)
 
@@ -246,7 +246,7 @@ def _identity(handle: CollectionHandle, stored: StoredCollection, request: Searc
     return repr((handle.tenant_id, stored.collection_id, *parts, sets, vector, bounds))
 
 
-_NO_WORD = "no item{} has a word of the query"
+_NO_WORD = "no item{} has a word of the query, apart from stop words"
 _FIND_TYPOS = "to find misspelt words, search with typos"
 
 _MOST_COMPLETIONS = 100

@@ -9,7 +9,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning import feedback as stored_feedback
 from retrieval.adapters.store.learning import models as stored_models
 from retrieval.adapters.store.learning.arms import Decay, set_decay
-from retrieval.domain.checks import is_finite, is_whole
+from retrieval.domain.checks import checked_whole, is_finite, is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.arm import Expectation, Standing
@@ -87,8 +87,8 @@ async def count_verdicts(handle: CollectionHandle, *, domain: str | None = None,
 
 async def use_model(handle: CollectionHandle, version: int | None) -> None:
     """See ``Collection.use_model``."""
-    if version is not None and not is_whole(version):
-        raise InvalidRequestError(f"version is {version!r:.40}; give a model's number, 0 for none, None for the newest")
+    if version is not None:
+        checked_whole("version", version, 0, 2**31 - 1)
     collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
         await stored_models.use_model(connection, collection_id, version)

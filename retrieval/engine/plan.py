@@ -31,6 +31,7 @@ from retrieval.domain.search.filters import Filter
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination
+from retrieval.domain.search.relevance import SHIPPED, Calibration
 from retrieval.domain.search.signals import (
     BaseRelevance,
     EntityOverlap,
@@ -269,6 +270,15 @@ class SearchPlan:
     """The number of candidates that later stages rank again."""
 
 
+def calibration_of(collection: StoredCollection, profile: Profile) -> Calibration | None:
+    """The calibration of the profile, else of the collection, if it is for the active space; else the shipped one."""
+    space = None if collection.space is None else collection.space.space
+    fitted = profile.calibration or collection.profile.calibration
+    if fitted is not None and fitted.space == (space.name if space else ""):
+        return fitted
+    return SHIPPED.get((space.provider, space.model)) if space else None
+
+
 SCORED_BOTH_WAYS = frozenset({LegName.DENSE, LegName.LEXICAL})
 """The legs whose score of any item can be looked up."""
 
@@ -291,11 +301,14 @@ def make_plan(
     depth = request.limit if are_hits else max(profile.depth, request.limit)
     if rerank is not None:
         depth = max(depth, rerank.candidates)
+    if profile.diversity.relevance_share is not None:
+        depth = max(depth, diverse_pool(request.limit))
     is_filtered = request.condition is not None
     by_facets = share_by_facets(collection, request.condition)
     way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered, by_facets=by_facets)
     space = collection.space
     standing = standing_of(profile, legs)
+    sums_scores = profile.fusion.kind is FusionKind.WEIGHTED_SUM
     return SearchPlan(
         request=CandidateRequest(
             collection_id=collection.collection_id,
@@ -317,7 +330,9 @@ def make_plan(
             parts=1 if collection.ann_index is None else collection.ann_index.parts,
             fields=() if request.group_by is None else (request.group_by,),
             with_items=are_hits,
-            with_both_scores=profile.fusion.kind is FusionKind.WEIGHTED_SUM and SCORED_BOTH_WAYS.issubset(legs),
+            with_both_scores=SCORED_BOTH_WAYS.issubset(legs)
+            and (sums_scores or (standing is None and calibration_of(collection, profile) is not None)),
+            ranks_both_scores=sums_scores,
             with_vectors=space is not None and (refines or not profile.diversity.is_off),
             checks_space=space is not None and collection.is_in_use and (LegName.DENSE in legs or refines),
         ),

@@ -37,10 +37,10 @@ from retrieval.domain.search.fusion import (
 )
 from retrieval.domain.search.hit import Contribution, Explanation, Hit
 from retrieval.domain.search.profile import PREFERRED, LegName, Profile, leg_of
-from retrieval.domain.search.relevance import SHIPPED, Calibration, evidence_of, most_by_words
+from retrieval.domain.search.relevance import evidence_of, most_by_words
 from retrieval.domain.search.reranking import RERANK, Rerank, reranked_scores
 from retrieval.domain.search.signals import SIGNALS, EntityOverlap, Question, Signal, VectorSimilarity
-from retrieval.engine.plan import SearchPlan
+from retrieval.engine.plan import SearchPlan, calibration_of
 from retrieval.engine.request import SearchRequest
 
 
@@ -276,6 +276,10 @@ def merged(each: Sequence[LegResults], *preferred: Sequence[LegResults]) -> LegR
         dropped_score=max((legs.dropped_score for legs in each if legs.dropped_score is not None), default=None),
         rows={item_id: row for legs in each for item_id, row in legs.rows.items()},
         vectors=_all_vectors(each),
+        unranked={
+            **first.unranked,
+            **{f"{leg}{suffix}": scores for suffix, legs in named for leg, scores in legs.unranked.items()},
+        },
     )
 
 
@@ -370,15 +374,6 @@ _BY_SCORE = (Slot.EXPLOIT, 1.0)
 """Slot and propensity of a hit whose place follows from its score alone."""
 
 
-def calibration_of(collection: StoredCollection, profile: Profile) -> Calibration | None:
-    """The calibration of the profile, else of the collection, if it is for the active space; else the shipped one."""
-    space = None if collection.space is None else collection.space.space
-    fitted = profile.calibration or collection.profile.calibration
-    if fitted is not None and fitted.space == (space.name if space else ""):
-        return fitted
-    return SHIPPED.get((space.provider, space.model)) if space else None
-
-
 def check_calibrated(collection: StoredCollection, request: SearchRequest) -> None:
     """Raise ``InvalidRequestError`` where ``min_relevance`` is given and there is no calibration."""
     if request.min_relevance is None or calibration_of(collection, request.profile or collection.profile) is not None:
@@ -404,7 +399,8 @@ def relevance_by_id(
     knows_all_words = plan.request.with_both_scores or len(by_words) < plan.request.depth
     # Another process may have added items since the collection was read, so legs may find more than it had then.
     most = most_by_words(query, max([collection.documents, *map(len, results.rankings.values())]))
-    evidence = evidence_of(item_ids, results.rankings, most, knows_all_words=knows_all_words)
+    known = {**results.rankings, **{f"{name}:unranked": scores for name, scores in results.unranked.items()}}
+    evidence = evidence_of(item_ids, known, most, knows_all_words=knows_all_words)
     return dict(zip(item_ids, calibration.relevances(evidence), strict=True))
 
 

@@ -352,7 +352,8 @@ def _with_conditions(condition: Filter | None, parsed: ParsedQuery) -> Filter | 
 def check_vector(vector: Vector, space: EmbeddingSpace) -> Vector:
     """The vector at unit length. Raises ``WrongDimensionError`` or ``InvalidVectorError``."""
     if vector.shape == (space.dimensions,):
-        length = math.sqrt(vector.dot(vector))
+        with np.errstate(over="ignore"):  # an infinite length is checked below
+            length = math.sqrt(vector.dot(vector))
         if _USUAL_LENGTHS[0] < length < _USUAL_LENGTHS[1]:
             unit: Vector = vector / np.float32(length)
             return unit
@@ -415,7 +416,7 @@ def check_fields(condition: Filter | None, types: Mapping[str, Collection[str]],
             near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
         raise _of_field(
-            name, UnknownFieldError(f"no item has a field {name!r}{hint} {_name_list(sorted(FIELDS) + names)}")
+            name, UnknownFieldError(f"no item has a field {name!r:.80}{hint} {_name_list(sorted(FIELDS) + names)}")
         )
 
 
@@ -530,7 +531,7 @@ def checked_words(
     if query is None:
         return ""
     if not isinstance(query, str):
-        raise InvalidRequestError(f"the query must be text, not {type(query).__name__}")
+        raise InvalidRequestError(f"the query must be text, not {type(query).__name__}; give a vector as vector=")
     bounds.check_query(query, place)
     if "\x00" in query:
         raise InvalidRequestError("the query contains a NUL byte; remove it")

@@ -125,6 +125,8 @@ class DecidedSearch:
     """The probability of being relevant by item id; None or missing: unknown."""
     why_none: tuple[str, ...] = ()
     """The reasons why no candidate is shown."""
+    found: Sequence[Fused] = ()
+    """The items before those of a low score or relevance are left out."""
 
 
 def trace_search(root: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
@@ -293,7 +295,11 @@ class Searcher:
         query = _query(request, vector, self._now(), plan.profile)
         legs = plan.request.legs
         bare = replace(
-            plan.request, with_items=False, with_vectors=False, with_both_scores=SCORED_BOTH_WAYS.issubset(legs)
+            plan.request,
+            with_items=False,
+            with_vectors=False,
+            with_both_scores=SCORED_BOTH_WAYS.issubset(legs),
+            ranks_both_scores=True,
         )
         return (await find_candidates(self.database, self.tenant_id, bare, query)).rankings
 
@@ -480,7 +486,7 @@ class Searcher:
         relevance = relevance_by_id(self.collection, planned.plan, planned.query.words, leg_results, shown)
         places, why_none = good_enough(planned.request, shown, relevance)
         good = shown if places is None else [shown[place] for place in places]
-        return DecidedSearch(final.ranked, final.slate, final.decision, good, relevance, why_none)
+        return DecidedSearch(final.ranked, final.slate, final.decision, good, relevance, why_none, shown)
 
     async def _rows(self, searches: Sequence[PlannedSearch], finals: Sequence[DecidedSearch]) -> HitRows:
         """The columns of all hits, read in one statement, unless they came with the candidates."""
@@ -583,7 +589,10 @@ class Searcher:
             notes = (*notes, NOT_RECORDED)
         after, next_cursor = answer.request.after, None
         if after is not None:
-            shown, next_cursor = after.next_page(shown, answer.request.limit - len(after.shown))
+            found = map(_ITEM_ID, final.found)
+            shown, next_cursor = after.next_page(found, shown, answer.request.limit - len(after.passed))
+            if not shown and answer.request.min_score is not None and answer.request.min_relevance is None:
+                next_cursor = None  # scores fall from page to page
         if rows.waiting and LegName.DENSE in answer.plan.request.legs:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
             notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes

@@ -46,7 +46,7 @@ from retrieval.adapters.store.round_trip import (
     tell_rows,
     written,
 )
-from retrieval.adapters.store.translate import translated, translation
+from retrieval.adapters.store.translate import half_a_character, translated, translation
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseUnreachableError, InvalidRequestError
 
@@ -344,6 +344,8 @@ class Database:
         except psycopg.Error as error:
             # Not ``translated``, which costs three calls: every search runs through here.
             raise translation(error, self.url) from error
+        except UnicodeEncodeError as error:
+            raise half_a_character() from error
 
     @asynccontextmanager
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:

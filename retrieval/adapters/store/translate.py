@@ -17,6 +17,7 @@ from retrieval.domain.errors import (
     DatabaseBusyError,
     DatabaseError,
     DatabaseUnreachableError,
+    InvalidRequestError,
     MissingPrivilegeError,
     PoolExhaustedError,
     RetrievalError,
@@ -41,6 +42,8 @@ class translated:  # noqa: N801 - used as a function, in a with
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if isinstance(error, UnicodeEncodeError):
+            raise half_a_character() from error
         cause = None if error is None else _of_driver(error)
         if cause is None:
             return
@@ -56,6 +59,11 @@ def _of_driver(error: BaseException) -> psycopg.Error | None:
         cause = getattr(error, "orig", None)
         return cause if isinstance(cause, psycopg.Error) else psycopg.OperationalError(str(cause))
     return error if isinstance(error, psycopg.Error) else None
+
+
+def half_a_character() -> InvalidRequestError:
+    """The error for a text that has no UTF-8 form, which is the only one that a connection takes."""
+    return InvalidRequestError("a text contains half of a surrogate pair; remove it")
 
 
 def wrong_url() -> ConfigurationError:

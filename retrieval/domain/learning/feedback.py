@@ -16,6 +16,7 @@ from retrieval.domain.checks import (
     checked_list,
     checked_number,
     checks_argument_names,
+    is_storable,
     kind_of,
     time_fault,
 )
@@ -101,7 +102,7 @@ class Feedback:
             raise InvalidRequestError(
                 "feedback is of a retrieval's hit or directly of a collection's item: give retrieval_id or collection"
             )
-        if self.collection is not None and (not isinstance(self.collection, str) or not self.collection):
+        if self.collection is not None and not (is_storable(self.collection) and self.collection):
             raise InvalidRequestError(f"collection is {self.collection!r:.80}; it must be the name of one")
         if self.context is not None and not isinstance(self.context, Context):
             raise InvalidRequestError(f"context is a {type(self.context).__name__}; it must be a retrieval.Context")

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import is_unicode, time_fault
+from retrieval.domain.checks import is_storable, is_unicode, time_fault
 from retrieval.domain.errors import InvalidFilterError, InvalidItemError
 from retrieval.domain.items.item import MAX_INTEGER_BITS, json_value
 
@@ -90,6 +90,10 @@ FIELDS = TEXT_FIELDS | TIME_FIELDS | NUMBER_FIELDS | {"tags", "links"}
 
 _ATTRIBUTE_PREFIX = "attributes."
 _MAX_NESTING = 32
+_TOO_DEEP = f"the filter is nested deeper than {_MAX_NESTING} levels"
+
+_MOST_LEVELS = 2 * _MAX_NESTING + 1
+"""The most mappings and lists around a condition: ``and`` and ``or`` add a list to each level of filters."""
 
 MAX_CONDITIONS = 100
 """The most conditions of one filter, because each is a part of the statement. A list counts as one; each tag of ``all``
@@ -271,15 +275,17 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
     Raises ``InvalidFilterError`` for a filter that is too large.
     """
     conditions = values = 0
-    groups: list[Any] = [where]
+    groups: list[tuple[Any, int]] = [(where, 0)]
     while groups:
-        group = groups.pop()
+        group, depth = groups.pop()
+        if depth > _MOST_LEVELS:
+            raise InvalidFilterError(_TOO_DEEP)
         # Each member is a condition, or a group of at least one.
         _check_extent(Extent(conditions + len(groups) + max(1, len(group)), values), most_values)
         conditions += not group
         for key, value in group.items() if isinstance(group, Mapping) else ((None, member) for member in group):
             if key != "is" and (isinstance(value, Mapping) or (key in _GROUPS and isinstance(value, list | tuple))):
-                groups.append(value)
+                groups.append((value, depth + 1))
             else:
                 conditions += 1
                 values += _values_in(value, most_values)
@@ -341,7 +347,7 @@ def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Sca
 
 def _parse_mapping(where: Where, depth: int) -> Filter:
     if depth > _MAX_NESTING:
-        raise InvalidFilterError(f"the filter is nested deeper than {_MAX_NESTING} levels")
+        raise InvalidFilterError(_TOO_DEEP)
     parts = tuple(_within(key, _parse_entry, key, value, depth) for key, value in where.items())
     return parts[0] if len(parts) == 1 else And(parts)
 
@@ -379,10 +385,12 @@ def _parse_part(part: object, depth: int) -> Filter:
 def parse_field(key: object) -> Field:
     """The field of that name; ``attributes.kind`` is the attribute, and ``/a/b`` the member ``b`` of attribute ``a``.
 
-    Raises ``InvalidFilterError`` for an empty name and one with NUL.
+    Raises ``InvalidFilterError`` for an empty name, one with NUL, and one with half of a surrogate pair.
     """
-    if not isinstance(key, str) or not key or "\x00" in key:
-        raise InvalidFilterError(f"a field's name must be a non-empty text, not {key!r}")
+    if not is_storable(key) or not key:
+        raise InvalidFilterError(
+            f"a field's name must be a non-empty text without NUL and half of a surrogate pair, not {key!r:.80}"
+        )
     if key.startswith("/"):
         name, *path = (part.replace("~1", "/").replace("~0", "~") for part in key[1:].split("/"))
         return Field(name, is_attribute=True, path=tuple(path))

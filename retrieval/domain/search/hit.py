@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, NamedTuple, overload
 from uuid import UUID
 
@@ -167,7 +168,7 @@ class SearchResult(Serializable, Sequence[Hit]):
 
 
 MAX_SHOWN = 1000
-"""Hits of all pages together."""
+"""Hits of all pages together, with the items that are left out for their low score or relevance."""
 
 _BYTES = 6
 """The bytes of a hash: two of a thousand hits share one with a probability below one in 100 million."""
@@ -179,29 +180,27 @@ class Cursor:
 
     question: bytes
     """The hash of the request."""
-    shown: frozenset[bytes] = frozenset()
-    """The hashes of the hits shown."""
+    passed: frozenset[bytes] = frozenset()
+    """The hashes of the items of earlier pages, also of those left out for their low score or relevance."""
+    shown: int = 0
+    """The number of the hits shown."""
 
-    def is_shown(self, item_id: str) -> bool:
-        """Whether an earlier page has that hit."""
-        return _hash(item_id.encode()) in self.shown
+    def next_page(self, found: Iterable[str], hits: Sequence[Hit], size: int) -> tuple[tuple[Hit, ...], str | None]:
+        """The hits among the first ``size`` items that no earlier page passed, and the cursor after them.
 
-    def after(self, item_ids: Iterable[str]) -> Cursor:
-        """The cursor after these hits are shown too."""
-        return replace(self, shown=self.shown | {_hash(item_id.encode()) for item_id in item_ids})
-
-    def next_page(self, hits: Sequence[Hit], size: int) -> tuple[tuple[Hit, ...], str | None]:
-        """The first ``size`` hits that no earlier page has, and the cursor of the page after them; None: there is none.
-
-        A short page may lack an item that was removed during the search: only an empty page is the end.
+        ``found``: the ids of all items in order; ``hits``: those that are shown. A page may be short or empty, because
+        items are left out or removed during the search: the cursor is None only where no further item is found.
         """
-        fresh = [hit for hit in hits if not self.is_shown(hit.item_id)][:size]
-        page = tuple(replace(hit, rank=rank) for rank, hit in enumerate(fresh, len(self.shown) + 1))
-        cursor = self.after(hit.item_id for hit in page)
-        return page, None if not page or len(cursor.shown) >= MAX_SHOWN else str(cursor)
+        fresh = {item_id: key for item_id in found if (key := _hash(item_id.encode())) not in self.passed}
+        fresh = dict(islice(fresh.items(), size))
+        own = [hit for hit in hits if hit.item_id in fresh]
+        page = tuple(replace(hit, rank=rank) for rank, hit in enumerate(own, self.shown + 1))
+        cursor = Cursor(self.question, self.passed.union(fresh.values()), self.shown + len(page))
+        return page, None if not fresh or len(cursor.passed) >= MAX_SHOWN else str(cursor)
 
     def __str__(self) -> str:
-        return base64.urlsafe_b64encode(self.question + b"".join(sorted(self.shown))).decode()
+        shown = self.shown.to_bytes(_BYTES, "big")
+        return base64.urlsafe_b64encode(self.question + shown + b"".join(sorted(self.passed))).decode()
 
 
 def read_cursor(text: object, question: str) -> Cursor:
@@ -217,12 +216,13 @@ def read_cursor(text: object, question: str) -> Cursor:
         raw = base64.b64decode(text, altchars=b"-_", validate=True) if isinstance(text, str) else b""
     except (ValueError, binascii.Error):
         raw = b""
-    hashes = frozenset(raw[place : place + _BYTES] for place in range(_BYTES, len(raw), _BYTES))
+    shown = int.from_bytes(raw[_BYTES : 2 * _BYTES], "big")
+    hashes = frozenset(raw[place : place + _BYTES] for place in range(2 * _BYTES, len(raw), _BYTES))
     if not hashes or len(raw) % _BYTES or len(hashes) > MAX_SHOWN:
         raise _cursor_error(f"{text!r:.40} is not a cursor; give the next of the page before, or '' for the first page")
     if raw[:_BYTES] != request_hash:
         raise _cursor_error("the cursor belongs to another search; use it with the same arguments, but for the limit")
-    return Cursor(request_hash, hashes)
+    return Cursor(request_hash, hashes, min(shown, len(hashes)))
 
 
 def _cursor_error(message: str) -> InvalidRequestError:

@@ -189,6 +189,7 @@ class Profile(Serializable):
             raise InvalidProfileError(
                 f"signals is {self.signals!r:.80}; give signals in a tuple, such as (Recency(weight=1.0),)"
             )
+        object.__setattr__(self, "signals", tuple(self.signals))
         names = [signal.key for signal in self.signals]
         if len(set(names)) < len(names):
             raise InvalidProfileError(f"a signal is given twice: {', '.join(names)}")

@@ -25,8 +25,8 @@ from retrieval.domain.checks import is_storable
 from retrieval.domain.errors import EmptyQueryError, InvalidProfileError, InvalidRequestError
 from retrieval.domain.words import UNSPACED
 
-MOST_CONDITIONS = 32
-"""Phrases and exclusions of a query; a query with more is a pasted text, and all of it is words."""
+MOST_SIGNS = 32
+"""Phrases, exclusions and prefixes of a query; a query with more is a pasted text, and all of it is words."""
 
 LONGEST_PHRASE = 2000
 """Characters of a phrase; a longer one is a pasted text too."""
@@ -79,9 +79,9 @@ def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
             phrases.append(value)
         elif kind is _Kind.PREFIX:
             prefixes.append(value)
-    conditions = len(phrases) + len(excluded)
-    is_pasted = conditions > MOST_CONDITIONS or any(len(words) > LONGEST_PHRASE for words in [*phrases, *excluded])
-    if is_pasted or not (conditions or prefixes):
+    signs = len(phrases) + len(excluded) + len(prefixes)
+    is_pasted = signs > MOST_SIGNS or any(len(words) > LONGEST_PHRASE for words in [*phrases, *excluded])
+    if is_pasted or not signs:
         return ParsedQuery(text.strip())
     if needs_words and not any(map(_WORD.search, words)):
         raise EmptyQueryError(

@@ -103,13 +103,13 @@ class Signal(ABC):
 
 
 def check_entity(entity: tuple[object, object]) -> Entity:
-    """The entity. Raises ``InvalidRequestError`` for a type or an id that is not a text, is empty, or holds a NUL byte.
+    """The entity. Raises ``InvalidRequestError`` for a type or an id that is not a text, is empty, or cannot be stored.
 
     A type has no colon: ``questions:q1`` is how filters write an entity.
     """
     kind, entity_id = entity
     for part, value in (("type", kind), ("id", entity_id)):
-        if not isinstance(value, str) or not value or "\x00" in value or len(value.encode(errors="replace")) > 512:
+        if not is_storable(value) or not 0 < len(value.encode()) <= 512:
             raise InvalidRequestError(f"an entity's {part} is a text of 1 to 512 bytes, not {value!r:.80}")
     if ":" in str(kind):
         raise InvalidRequestError(f"an entity's type has no colon: {kind!r:.80}")
@@ -122,6 +122,11 @@ def checked_positive(name: str, value: object) -> float:
     if number == 0:
         raise InvalidProfileError(f"{name} is 0; it must be above 0")
     return number
+
+
+def _check_attribute(signal: str, name: object) -> None:
+    if not is_storable(name) or not name:
+        raise InvalidProfileError(f"the attribute of signal {signal!r} is {name!r:.80}; name one, without NUL bytes")
 
 
 @checks_argument_names
@@ -140,10 +145,7 @@ class AttributeValue(Signal):
     """The value of an item without the attribute, or with one that is not a number: the middle."""
 
     def __post_init__(self) -> None:
-        if not is_storable(self.attribute) or not self.attribute:
-            raise InvalidProfileError(
-                f"the attribute of signal 'attribute' is {self.attribute!r:.80}; name one, without NUL bytes"
-            )
+        _check_attribute(self.name, self.attribute)
         Signal.__post_init__(self)
         check_share(f"what signal {self.key!r} takes for a missing number", self.missing)
 
@@ -270,7 +272,7 @@ PRIORITIES = MappingProxyType({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low
 class Priority(Signal):
     """The worth of the item's priority, whatever its case and the spaces around it; ``unknown`` for any other.
 
-    Raises ``InvalidProfileError`` for a worth outside 0 to 1.
+    Raises ``InvalidProfileError`` for a worth outside 0 to 1, and for names that no attribute and no value can have.
     """
 
     name: ClassVar[str] = "priority"
@@ -283,7 +285,8 @@ class Priority(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        if not isinstance(self.values, Mapping):
+        _check_attribute(self.name, self.attribute)
+        if not isinstance(self.values, Mapping) or not all(map(is_storable, self.values)):
             raise InvalidProfileError("the values of signal 'priority' are a mapping such as {\"High\": 0.8}")
         for name, worth in self.values.items():
             check_share(f"the worth of priority {name!r:.80}", worth)
@@ -347,7 +350,8 @@ class Recency(Signal):
 class ResolutionTime(Signal):
     """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on.
 
-    Raises ``InvalidProfileError`` for ``normalization_hours`` that are not above 0 and ``unknown_hours`` below 0.
+    Raises ``InvalidProfileError`` for ``normalization_hours`` that are not above 0, ``unknown_hours`` below 0, and
+    names that no attribute can have.
     """
 
     name: ClassVar[str] = "resolution_time"
@@ -361,6 +365,8 @@ class ResolutionTime(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
+        _check_attribute(self.name, self.attribute)
+        _check_attribute(self.name, self.resolved_attribute)
         checked_positive("normalization_hours of signal 'resolution_time'", self.normalization_hours)
         if self.unknown_hours is not None:
             check_weight("unknown_hours of signal 'resolution_time'", self.unknown_hours)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import retrieval.sync
@@ -122,6 +124,45 @@ async def test_a_platform_refuses_values_of_other_types(
     await platform.collection("tests")
     with pytest.raises(RetrievalError, match=argument if value == "x" else None):
         await outcome_of(getattr(platform, method), argument, value)
+
+
+HALF = "\ud800"
+"""Half of a surrogate pair, which no connection can send."""
+
+
+def text_arguments(cls: type) -> list[Any]:
+    """Each public method with each of its arguments that takes a text, or several, and no path."""
+    calls = []
+    for name, method in inspect.getmembers(cls, inspect.isfunction):
+        for parameter in inspect.signature(method).parameters.values():
+            kind = str(parameter.annotation)
+            if "str" in kind and "Path" not in kind and not name.startswith("_"):
+                value: object = [HALF] if "Sequence[str]" in kind else HALF
+                calls.append(pytest.param(cls, name, parameter.name, value, id=f"{name}-{parameter.name}"))
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("cls", "method", "argument", "value"), [*text_arguments(Collection), *text_arguments(Platform)]
+)
+async def test_half_a_character_is_an_error_of_the_platform(
+    platform: Platform, cls: type, method: str, argument: str, value: object
+) -> None:
+    """In no place Python's own error."""
+    collection = await platform.collection("tests")
+    await collection.add([ITEM])
+    with suppress(RetrievalError):
+        await outcome_of(getattr(collection if cls is Collection else platform, method), argument, value)
+
+
+@pytest.mark.parametrize(
+    "argument", ["query", "facets", "syntax", "typos", "legs", "where", "tags", "snippet", "limit"]
+)
+async def test_an_array_in_the_place_of_another_argument_is_refused(platform: Platform, argument: str) -> None:
+    """Above all a vector that is given as the query."""
+    collection = await platform.collection("tests")
+    with pytest.raises(InvalidRequestError, match="give a vector as vector=" if argument == "query" else None):
+        await outcome_of(collection.search, argument, np.ones(8, dtype=np.float32))
 
 
 @pytest.mark.parametrize(

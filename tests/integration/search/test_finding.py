@@ -103,10 +103,10 @@ async def test_recently_written_words_are_known(platform: Platform) -> None:
     papers = await fill(platform)
     await papers.add([{"id": "n", "text": "zeppelins over Lakehurst"}])
     assert not (await papers.search("zeppelins", legs=["lexical"], typos=True)).notes
-    reason = "no item has a word of the query; to find misspelt words, search with typos"
+    reason = "no item has a word of the query, apart from stop words; to find misspelt words, search with typos"
     assert (await papers.search("zepelins", legs=["lexical"])).why_no_hits == (reason,)
     unknown = await papers.search("qqzzqq", legs=["lexical"], typos=True)
-    assert unknown.why_no_hits == ("no item has a word of the query",)
+    assert unknown.why_no_hits == ("no item has a word of the query, apart from stop words",)
     assert not (await papers.search("zeppelins zepelins", legs=["lexical"])).notes
     assert not (await papers.search("zepelins", legs=["lexical"], syntax=False)).notes
     assert [hit.item_id for hit in await papers.search("zepelins", legs=["lexical"], typos=True)] == ["n"]
@@ -235,6 +235,15 @@ async def test_a_facet_counts_a_limited_number_of_items_and_notes_it(
     monkeypatch.setattr("retrieval.engine.collection_search.FACET_ROWS", 3)
     result = await (await fill(platform)).search("soup", facets=["area"])
     assert result.notes == ("the facet 'area' counts only the first 3 items that pass the filter",)
+
+
+async def test_a_facet_has_the_fifty_most_frequent_values(platform: Platform) -> None:
+    """With or without items that have none."""
+    papers = await fill(platform)
+    await papers.add([{"id": f"t{no}", "text": "soup", "tags": [f"t{no}"], "no": no} for no in range(60)])
+    facets = (await papers.search("soup", facets=["tags", "no"])).facets
+    assert [len(counts) for counts in facets.values()] == [50, 50]
+    assert next(iter(facets["tags"])) == "b"
 
 
 @pytest.mark.parametrize(

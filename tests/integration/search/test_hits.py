@@ -180,7 +180,7 @@ async def test_empty_answers_without_a_filter_are_explained(platform: Platform) 
     assert (await papers.search("heat")).why_no_hits == ("the collection has no items yet",)
     await papers.add(ITEMS)
     assert (await papers.search("zebra", legs=["lexical"])).why_no_hits == (
-        "no item has a word of the query; to find misspelt words, search with typos",
+        "no item has a word of the query, apart from stop words; to find misspelt words, search with typos",
     )
     assert (await papers.search("zebra", legs=["lexical"])).notes == ()
     assert (await papers.search("zebra", legs=["lexical"], syntax=False)).why_no_hits == (

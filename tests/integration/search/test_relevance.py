@@ -57,6 +57,21 @@ async def test_the_relevance_of_a_hit_does_not_depend_on_the_page(
     assert f"relevance={single.relevance:.2f}" in repr(single)
 
 
+async def test_ranks_are_fused_without_the_scores_that_relevance_needs(platform: Platform) -> None:
+    """A hit that only one leg found has one rank, and the relevance of both its scores, also in other wordings."""
+    notes = await calibrated(platform)
+    question = "database disk full of jobs"
+    summed = {hit.item_id: hit.relevance for hit in await notes.search(question)}
+    by_rank = Profile(fusion=Fusion(kind=FusionKind.RRF), depth=1)
+
+    hits = await notes.search(question, limit=1, profile=by_rank)
+    [first, *_] = await notes.search("full moon", limit=1, profile=by_rank, rewrites=[question])
+
+    assert {hit.item_id: hit.relevance for hit in hits} == {hits[0].item_id: summed[hits[0].item_id]}
+    assert all(part.rank == 1 for hit in (*hits, first) for part in hit.explanation.contributions)
+    assert (await platform.replay(hits.retrieval_id or "")).is_reproduced
+
+
 async def test_the_relevance_is_that_of_the_legs_scores(platform: Platform) -> None:
     """It is computed by hand from the explanation of the best hit of a dense search."""
     notes = await calibrated(platform)
@@ -114,6 +129,28 @@ async def test_hits_below_the_least_are_left_out(platform: Platform, name: str) 
     assert recorded.request[name] == least
     replayed = await platform.replay(hits.retrieval_id or "")
     assert (replayed.is_reproduced, replayed.is_same_today) == (True, True)
+
+
+async def test_pages_go_on_behind_hits_that_are_left_out(platform: Platform) -> None:
+    """Here the best by score are the least relevant; all pages have the hits and ranks of one long page."""
+    reversed_ = replace(CALIBRATION, both=(0, -6, 0, 0, 0))
+    notes = await calibrated(platform, calibration=reversed_)
+    every = await notes.search("database connection timeout")
+    least = sorted(hit.relevance or 0.0 for hit in every)[-2]
+    whole = await notes.search("database connection timeout", min_relevance=least)
+
+    pages: list[list[tuple[int, str]]] = []
+    after: str | None = ""
+    while after is not None:
+        page = await notes.search("database connection timeout", limit=1, min_relevance=least, after=after)
+        pages.append([(hit.rank, hit.item_id) for hit in page])
+        after = page.next
+
+    assert len(pages) == len(every) + 1
+    assert [hit for page in pages for hit in page] == [(hit.rank, hit.item_id) for hit in whole]
+    assert whole[0].item_id != every[0].item_id
+    first = await notes.search("database connection timeout", limit=1, min_score=2, after="")
+    assert (len(first), first.next) == (0, None)  # later scores are no higher
 
 
 async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform) -> None:

@@ -15,6 +15,7 @@ from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.search.diversity import Diversity
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
@@ -165,6 +166,13 @@ def test_a_leg_with_weight_zero_does_not_run() -> None:
 def test_each_leg_brings_at_least_as_many_candidates_as_hits_are_wanted(limit: int, depth: int) -> None:
     """A page of 500 needs more than 50 candidates a leg."""
     assert plan(SMALL, limit=limit).request.depth == depth
+
+
+@pytest.mark.parametrize(("limit", "depth"), [(10, 50), (40, 160), (200, 300), (500, 500)])
+def test_diverse_hits_are_chosen_from_four_times_the_limit(limit: int, depth: int) -> None:
+    """At most 300, whatever the profile's depth is."""
+    diverse = Profile(diversity=Diversity(relevance_share=0.5))
+    assert plan(SMALL, profile=diverse, limit=limit).request.depth == depth
 
 
 def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> None:

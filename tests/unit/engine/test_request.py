@@ -17,8 +17,16 @@ from retrieval.domain.errors import (
     UnknownFieldError,
 )
 from retrieval.domain.items.attribute import AttributeType, checked_filterable
+from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.search.filters import And, Contains, Not, OneOf, parse_field, parse_where
-from retrieval.engine.request import check_fields, check_filter, checked_request, checked_requests, order_notes
+from retrieval.engine.request import (
+    check_fields,
+    check_filter,
+    check_vector,
+    checked_request,
+    checked_requests,
+    order_notes,
+)
 
 KNOWN = {"priority": ("string",), "project": ("string",)}
 """The types that items have, by attribute."""
@@ -59,6 +67,15 @@ def test_an_invalid_vector_is_refused(vector: Any) -> None:
         return
     with pytest.raises(InvalidVectorError):
         checked_request(None, vector=vector)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("vector", [[1e300, 1e300], [1e-300, 1e-300], np.full(2, 3e38, dtype=np.float32)])
+def test_a_huge_or_tiny_vector_keeps_its_direction(vector: Any) -> None:
+    """Also where its length is too large for single precision."""
+    flat = checked_request(None, vector=vector).vector
+    assert flat is not None
+    assert check_vector(flat, EmbeddingSpace(provider="own", model="m", dimensions=2)) == pytest.approx([0.5**0.5] * 2)
 
 
 def test_a_question_is_about_a_hundred_entities_at_most() -> None:

@@ -93,7 +93,10 @@ async def facet_counts(
     It takes one round trip. Archived items, and those without a value, are left out.
     """
     rows = await database.read_each(tenant_id, [_facet(collection, field, filter_) for field in fields])
-    return [({row[0]: row[1] for row in each if row[0]}, not each or each[0][2] <= FACET_ROWS) for each in rows]
+    return [
+        (dict([row[:2] for row in each if row[0]][:FACET_VALUES]), not each or each[0][2] <= FACET_ROWS)
+        for each in rows
+    ]
 
 
 def _facet(collection: StoredCollection, field: Field, filter_: Filter | None) -> Compiled:

@@ -72,6 +72,8 @@ class CandidateRequest:
     """Whether to read the columns of a hit with each candidate, for a search whose candidates are its hits."""
     with_both_scores: bool = False
     """Whether to look up the score of dense candidates in the lexical leg, and the other way round."""
+    ranks_both_scores: bool = True
+    """Whether the scores that are looked up count in the legs' rankings; if not, they are kept beside them."""
     with_vectors: bool = False
     """Whether to look up the candidates' vectors."""
     checks_space: bool = False

@@ -100,6 +100,8 @@ class LegResults:
     """The requested columns by item id: the fields, then the columns of a hit."""
     vectors: PoolVectors = NO_VECTORS
     """The vectors of the candidates that have one, if requested."""
+    unranked: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
+    """The scores that were looked up and count in no ranking, by leg."""
 
 
 async def find_candidates(database: Database, tenant_id: int, request: CandidateRequest, query: Query) -> LegResults:
@@ -262,11 +264,14 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
     beside = _beside_each(by_name, request) if request.fields or request.with_items else {}
     brought: dict[str, int] = {}
     rankings: dict[str, list[Candidate]] = {}
+    unranked: dict[str, list[Candidate]] = {}
     for leg in request.legs:
         name = _NAME_OF[leg]
-        own = by_name.get(name, [])
+        own, looked_up = by_name.get(name, []), by_name.get(f"{name}{_LOOKED_UP}", [])
         brought[name] = len(own)
-        rankings[name] = _ranked(name, [*own, *by_name.get(f"{name}{_LOOKED_UP}", ())])
+        rankings[name] = _ranked(name, [*own, *looked_up] if request.ranks_both_scores else own)
+        if looked_up and not request.ranks_both_scores:
+            unranked[name] = _ranked(name, looked_up)
     path = _path(request, counts)
     return LegResults(
         rankings=rankings,
@@ -279,6 +284,7 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
         brought=brought if request.with_both_scores else {},
         rows=beside,
         vectors=_vectors(by_name[_VECTOR]) if _VECTOR in by_name else NO_VECTORS,
+        unranked=unranked,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any, NoReturn
 
@@ -104,6 +105,7 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
         ({"": 1}, "non-empty text"),
         ({1: 1}, "non-empty text"),
         ({"a\x00": 1}, "non-empty text"),
+        ({"/a/\ud800": 1}, "half of a surrogate pair"),
         ({"kind": 3}, "is text; it cannot be compared with 3"),
         ({"priority": {}}, "condition is empty"),
         ({"priority": {"$gte": "x"}}, r"no operator '\$gte'; say 'gte'; there are"),
@@ -145,11 +147,24 @@ def test_an_invalid_filter_is_refused_with_a_reason(where: Any, message: str) ->
 
 
 def test_nesting_is_bounded() -> None:
-    """A filter nested without end is an error, not a crash."""
+    """A filter nested without end is an error, not a crash, nor is one that contains itself."""
     where: dict[str, Any] = {"kind": "a"}
     for _ in range(1000):
         where = {"not": where}
-    with pytest.raises(InvalidFilterError, match="nested deeper"):
+    endless: dict[str, Any] = {}
+    endless["and"] = [endless]
+    for nested in (where, endless):
+        with pytest.raises(InvalidFilterError, match="nested deeper"):
+            parse_where(nested)
+
+
+@pytest.mark.parametrize("levels", [32, 33])
+def test_a_filter_has_32_levels(levels: int) -> None:
+    """Each level has its list of filters, and the innermost condition its operator."""
+    where: dict[str, Any] = {"kind": {"ne": "a"}}
+    for _ in range(levels):
+        where = {"and": [where]}
+    with nullcontext() if levels == 32 else pytest.raises(InvalidFilterError, match="nested deeper"):
         parse_where(where)
 
 

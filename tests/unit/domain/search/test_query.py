@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retrieval import Profile
 from retrieval.domain.errors import EmptyQueryError, InvalidProfileError
-from retrieval.domain.search.query import MAX_ADDED, MOST_CONDITIONS, ParsedQuery, parse_query, with_synonyms
+from retrieval.domain.search.query import MAX_ADDED, MOST_SIGNS, ParsedQuery, parse_query, with_synonyms
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,10 @@ def test_only_exclusions_leave_nothing_to_search_for(text: str) -> None:
     assert parse_query(text, needs_words=False).excluded
 
 
-def test_a_pasted_text_full_of_signs_is_text() -> None:
-    """More conditions than anybody types are read as text."""
-    text = " ".join(f"-option{number}" for number in range(MOST_CONDITIONS + 1))
+@pytest.mark.parametrize("word", ["-option{}", "option{}*"])
+def test_a_pasted_text_full_of_signs_is_text(word: str) -> None:
+    """More conditions and prefixes than anybody types are read as text."""
+    text = " ".join(map(word.format, range(MOST_SIGNS + 1)))
     assert parse_query(text) == ParsedQuery(text)
 
 

@@ -244,6 +244,8 @@ def test_stored_signals_come_back_equal() -> None:
     signals = (Recency(weight=0.25, decay_days=7), Priority(weight=0.5, values={"Urgent": 1.0}), Popularity(weight=0))
     assert signals_from_dict(signals_as_dict(signals)) == signals
     assert signals_from_dict({"recency": 0.25}) == (Recency(weight=0.25),)
+    listed = Profile(fusion=Fusion(kind=FusionKind.UNION), signals=[Recency(weight=1)])  # type: ignore[arg-type]
+    assert Profile.from_dict(listed.as_dict()) == listed
     assert set(SIGNALS) >= {signal.name for signal in signals}
 
 
@@ -254,6 +256,9 @@ def test_stored_signals_come_back_equal() -> None:
         {"freshness": 1}, {"recency": {"weight": 1, "decay_days": 0}}, {"recency": {"weight": 1, "other": 1}},
         {"priority": {"weight": 1, "values": {"High": 2}}}, {"priority": {"weight": 1, "values": 3}},
         {"resolution_time": {"weight": 1, "normalization_hours": math.inf}}, {"attribute:\ud800": 1},
+        {"priority": {"weight": 1, "values": {None: 1}}}, {"priority": {"weight": 1, "attribute": None}},
+        {"resolution_time": {"weight": 1, "attribute": []}},
+        {"resolution_time": {"weight": 1, "resolved_attribute": "\ud800"}},
     ],
 )  # fmt: skip
 def test_an_invalid_signal_is_refused(stored: object) -> None:
@@ -262,7 +267,9 @@ def test_an_invalid_signal_is_refused(stored: object) -> None:
         signals_from_dict(stored)
 
 
-@pytest.mark.parametrize("entity", [("", "q"), ("a:b", "q"), ("a", ""), ("a", 1), ("a", "x\x00"), ("a" * 600, "q")])
+@pytest.mark.parametrize(
+    "entity", [("", "q"), ("a:b", "q"), ("a", ""), ("a", 1), ("a", "x\x00"), ("a" * 600, "q"), ("a", "\ud800")]
+)
 def test_an_invalid_entity_is_refused(entity: tuple[object, object]) -> None:
     """A type without colon and an id, both texts."""
     with pytest.raises(InvalidRequestError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from retrieval.domain.search.snippet import MARKS, Snippet, snippet_of
@@ -40,3 +42,27 @@ def test_marks_that_overlap_are_one() -> None:
     """A word may be marked by the database and as a prefix."""
     snippet = snippet_of(marked("[potatoes] potable"), "", ("potat", "po"), 40)
     assert snippet.html == "<mark>potatoes</mark> <mark>potable</mark>"
+
+
+def test_a_prefix_with_a_sign_is_marked_whole() -> None:
+    """The longest of the prefixes that begin a word counts."""
+    assert snippet_of("log-rotation off", "", ("log", "log-rot"), 40).html == "<mark>log-rotation</mark> off"
+
+
+def test_repeated_characters_are_marked_whole() -> None:
+    """Pairs that overlap are one mark."""
+    assert snippet_of("人人人 山", "人人", (), 40).html == "<mark>人人人</mark> 山"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (marked("[x] " * 10_000), "x"),
+        ("\u4e00\u4e01" * 10_000, "".join(map(chr, range(0x4E00, 0x4E00 + 10_000)))),
+    ],
+)
+def test_a_text_full_of_the_querys_words_takes_no_longer(text: str, words: str) -> None:
+    """The time grows with the text's length, not with the number of marks in a snippet, or of words in the query."""
+    began = time.process_time()
+    assert snippet_of(text, words, (), 2000).highlights
+    assert time.process_time() - began < 0.5
