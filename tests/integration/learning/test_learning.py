@@ -227,7 +227,7 @@ async def test_a_model_can_be_taken_out_of_use(platform: Platform) -> None:
     ):
         await collection.use_model(7)
     for wrong in ("latest", True, 1.5):
-        with pytest.raises(InvalidRequestError, match=r"version is .*; give a model's number, 0 for none, None for"):
+        with pytest.raises(InvalidRequestError, match=r"version is .*; it must be a whole number from 0"):
             await collection.use_model(wrong)  # type: ignore[arg-type]
 
 
