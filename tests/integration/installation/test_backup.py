@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import tempfile
@@ -31,8 +30,7 @@ from retrieval.adapters.store.installation.backup import (
     upgrade_server,
 )
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
-from retrieval.adapters.store.installation.embedded.cluster import Cluster, server_pid
-from retrieval.adapters.store.installation.embedded.place import server_account
+from retrieval.adapters.store.installation.embedded.cluster import server_pid
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.adapters.store.translate import server_name
@@ -48,9 +46,10 @@ from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, login, make_fast, opened, with_password
 from tests.support.moving import answers, fill, remember
+from tests.support.older_server import OLD_PROGRAMS, VARIABLE, old_cluster
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-OLD_PROGRAMS = "RETRIEVAL_TEST_OLD_POSTGRESQL"
+HASH_OF_ANN = "SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'"
 
 
 @pytest.fixture
@@ -160,7 +159,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
         answers_before = await use(server.url, settings, moment)
         before, allowed = content(server.url), rights(server.url)
         with opened(server.url) as connection:
-            secret = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'").fetchone()
+            secret = connection.execute(HASH_OF_ANN).fetchone()
         saved = back_up(server.url, folder, NOW)
     assert saved.rows >= sum(map(len, before.values()))  # the queue of jobs has tables too
     assert set(saved.roles) == {"ann", *(f"{SCHEMA}_{role}" for role in ("app", "definer", "analyst"))}
@@ -178,7 +177,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
         assert len(rights(server.url)) == len(allowed)
         check_isolation(server.url)
         with opened(server.url) as connection:
-            assert connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'").fetchone() == secret
+            assert connection.execute(HASH_OF_ANN).fetchone() == secret
             assert connection.execute(
                 "SELECT rolconnlimit, shobj_description(oid, 'pg_authid') FROM pg_authid WHERE rolname = 'ann'"
             ).fetchone() == (3, "reads figures")
@@ -421,43 +420,25 @@ def test_remains_of_a_killed_restore_are_removed(place: Path, new_database: NewD
     assert sorted(path.name for path in home.iterdir() if path.is_dir()) == ["data"]
 
 
-@pytest.fixture
-def old_programs() -> Path:
-    """The programs of an older PostgreSQL with pgvector."""
-    if not (named := os.environ.get(OLD_PROGRAMS)):
-        pytest.skip(f"set {OLD_PROGRAMS} to the folder with the programs of PostgreSQL 16 or 17 that has pgvector")
-    return Path(named)
-
-
-def old_cluster(home: Path, programs: Path) -> Cluster:
-    """A cluster of the older version, running, as the older program would have left it."""
-    home.mkdir(mode=0o755)
-    home.chmod(0o755)
-    former = Binaries(programs, server_account(home / "data"))
-    data = Path(tempfile.mkdtemp(dir=home))
-    former.account.own(data)
-    options = ["--username", "postgres", "--encoding", "UTF8", "--locale", "C", "--lc-ctype", "C.UTF-8"]
-    process = former.run("initdb", "-D", str(data), *options, "--auth-local", "trust", "--auth-host", "reject")
-    assert process.returncode == 0, process.stdout
-    data.rename(home / "data")
-    cluster = Cluster(home, former)
-    cluster.serve(time.monotonic() + 60)
-    return cluster
-
-
-async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: Settings, old_programs: Path) -> None:
+@pytest.mark.skipif(
+    OLD_PROGRAMS is None, reason=f"set {VARIABLE} to the programs of PostgreSQL 16 or 17, with pgvector"
+)
+async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: Settings) -> None:
     """A real upgrade: filled under the older version, refused by the installed one with advice, moved, unchanged."""
+    assert OLD_PROGRAMS is not None
     home, moment = place / "home", time.time()
-    cluster = old_cluster(home, old_programs)
+    cluster = old_cluster(home, OLD_PROGRAMS)
     try:
         answers_before = await use(cluster.url, settings, moment)
         before, allowed = content(cluster.url), rights(cluster.url)
+        with opened(cluster.url) as connection:
+            secret = connection.execute(HASH_OF_ANN).fetchone()
     finally:
         cluster.stop(60)
     with pytest.raises(EmbeddedServerError, match="retrieval db upgrade-server DIR"):
         start_embedded(home)
 
-    saved, former_data = upgrade_server(home, old_programs, NOW)
+    saved, former_data = upgrade_server(home, OLD_PROGRAMS, NOW)
 
     assert (
         saved.postgresql
@@ -469,5 +450,7 @@ async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: 
         assert [right for right in rights(server.url) if right not in allowed] == []
         assert len(rights(server.url)) == len(allowed)
         check_isolation(server.url)
+        with opened(server.url) as connection:
+            assert connection.execute(HASH_OF_ANN).fetchone() == secret
         async with platform_at(server.url, settings, moment) as platform:
             assert await answers(await platform.collection("docs", create=False)) == answers_before

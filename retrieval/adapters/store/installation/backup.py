@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from retrieval.adapters.store.installation.embedded.cluster import Cluster, form
 from retrieval.adapters.store.installation.embedded.place import Account, FileLock, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
 from retrieval.adapters.store.translate import server_name, translated
+from retrieval.adapters.unfinished import unfinished
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import (
     ConflictError,
@@ -246,10 +246,10 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
         raise ConflictError(f"{former_data} is there already: move it away, because the former data go there")
     cluster, lease = Cluster(home, former), FileLock(home / "lease.lock")
     try:
-        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), tempfile.TemporaryDirectory(dir=home) as place:
+        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / "upgrade") as place:
             if not lease.hold():
                 raise EmbeddedServerError(f"a process still uses {home}: end it, and try again")
-            folder = Path(place) / "backup"
+            folder = place / "backup"
             try:
                 cluster.serve(time.monotonic() + _WAIT_SECONDS)
                 backup = back_up(cluster.url, folder, now)
@@ -404,7 +404,7 @@ def _own_programs() -> Binaries:
 
 
 def _run(programs: Binaries, program: str, *arguments: str, variables: Mapping[str, str] | None = None) -> None:
-    result = programs.run(program, *arguments, variables=dict(variables or {}))
+    result = programs.run_with_caller(program, *arguments, variables=dict(variables or {}))
     if result.returncode != 0:
         reason = " | ".join(line.strip() for line in result.stdout.splitlines()[-4:] if line.strip())
         raise DatabaseError(f"{program} failed ({reason or 'it gave no reason'}): mend that, and try again")
@@ -423,20 +423,16 @@ def _new_folder(folder: Path) -> Iterator[Path]:
     """A folder that gets its final name when it is complete, so an interrupted backup does not look like one."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        with unfinished(folder) as place:
+            complete = place / "complete"
+            complete.mkdir(mode=0o700)
+            yield complete
+            for path in complete.iterdir():
+                path.chmod(0o600)
+            complete.rename(folder)
     except OSError as error:
-        raise InvalidRequestError(f"cannot write to {folder.parent}: {error}; name another folder") from error
-    try:
-        yield place
-        for path in place.iterdir():
-            path.chmod(0o600)
-        try:
-            place.rename(folder)
-        except OSError:  # another backup has got that name meanwhile
-            check_folder(folder)
-            raise
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+        check_folder(folder)  # another backup has got that name meanwhile
+        raise InvalidRequestError(f"cannot write {folder}: {error}; make room, or name another folder") from error
 
 
 def _hash(path: Path) -> str:

@@ -53,9 +53,9 @@ def status(url: str, schema: str) -> SchemaStatus:
 def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
     """Upgrade the schema to a revision. Only one upgrade runs at a time; others wait for it.
 
-    Raises ``UnsupportedDatabaseError`` for a server or a pgvector that is too old, ``MissingPrivilegeError`` if the role
-    lacks a right, ``SchemaRevisionError`` for a schema that is ahead or of another build, or an unknown revision, and
-    ``DatabaseError`` if it could not get the lock.
+    Raises ``UnsupportedDatabaseError`` for a server or a pgvector that is too old, ``MissingPrivilegeError`` if the
+    role lacks a right, ``SchemaRevisionError`` for a schema that is ahead or of another build, or an unknown revision,
+    and ``DatabaseError`` if it could not get the lock.
     """
     with _connection(url) as connection, _only_one(url, schema, wait_seconds):
         check_postgresql(connection.execute(sa.text(MAJOR_VERSION)).scalar_one())
