@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
-from retrieval.adapters.store.translate import server_name
+from retrieval.adapters.store.translate import URL_SETTING, server_name
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, RetrievalError
 
 _log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ _REPLAYED = Compiled(
 _TOKEN = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
 
 _NOT_YET, _NO_STANDBY = "it was not asked yet", "it is not a standby"
-_ANOTHER = "it is a copy of another database server than RETRIEVAL_DATABASE_URL names"
+_ANOTHER = f"it is a copy of another database server than {URL_SETTING} names"
 
 _AFTER_WRITE: ContextVar[int] = ContextVar("retrieval_after_write", default=0)
 """The position that a replica must have replayed for the task's searches."""
@@ -104,11 +104,6 @@ class ReplicaState:
     """The age of its state: it has everything that was committed that long ago; None: unknown."""
     passed_over: str
     """The reason why searches pass it over; empty: they read from it."""
-
-
-def _fault_of(error: RetrievalError) -> str:
-    """The error's message, which names the primary's setting, for a replica's URL."""
-    return str(error).replace("RETRIEVAL_DATABASE_URL", "RETRIEVAL_READ_DATABASE_URLS")
 
 
 @dataclass(slots=True, eq=False)
@@ -190,7 +185,7 @@ class Replicas:
             return
         for replica in self._replicas:
             if replica.database is database:
-                self._pass_over(replica, _fault_of(error))
+                self._pass_over(replica, str(error))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -258,7 +253,7 @@ class Replicas:
         except TimeoutError:
             fault = f"it did not answer within {ANSWER_SECONDS:g} seconds"
         except RetrievalError as error:
-            fault = _fault_of(error)
+            fault = str(error)
         if fault:
             self._pass_over(replica, fault)
             return

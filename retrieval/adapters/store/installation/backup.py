@@ -406,8 +406,14 @@ def _own_programs() -> Binaries:
 def _run(programs: Binaries, program: str, *arguments: str, variables: Mapping[str, str] | None = None) -> None:
     result = programs.run_with_caller(program, *arguments, variables=dict(variables or {}))
     if result.returncode != 0:
-        reason = " | ".join(line.strip() for line in result.stdout.splitlines()[-4:] if line.strip())
-        raise DatabaseError(f"{program} failed ({reason or 'it gave no reason'}): mend that, and try again")
+        raise DatabaseError(f"{program} failed ({_reason(result.stdout)}): mend that, and try again")
+
+
+def _reason(output: str) -> str:
+    """The first error among a program's lines, which also quote SQL; without one, its last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = (line.partition("error: ")[2] for line in lines if "error: " in line)
+    return next(errors, "".join(lines[-1:])) or "it gave no reason"
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 
 from retrieval.adapters.store.installed_sql import Names, build, directory, quote_identifier
+from retrieval.adapters.store.translate import URL_SETTING
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
 
 
@@ -172,7 +173,7 @@ def check_postgresql(major: int) -> None:
     if major < OLDEST_POSTGRESQL:
         raise UnsupportedDatabaseError(
             f"the server is PostgreSQL {major}; version {OLDEST_POSTGRESQL} or newer is needed; "
-            "upgrade the server, or unset RETRIEVAL_DATABASE_URL to use the embedded one"
+            f"upgrade the server, or use the embedded one, without {URL_SETTING}"
         )
 
 

@@ -16,9 +16,11 @@ from retrieval.adapters.store.installation.checks import STORED_REVISION, status
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.replicas import Replicas
-from retrieval.adapters.store.translate import server_name
+from retrieval.adapters.store.translate import URL_SETTING, server_name
 from retrieval.domain.errors import SchemaRevisionError
 from retrieval.settings import Settings
+
+_READ_URLS_SETTING = "RETRIEVAL_READ_DATABASE_URLS"
 
 
 def server_place(settings: Settings) -> str:
@@ -57,7 +59,7 @@ async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], 
     replicas = Replicas(
         primary,
         urls,
-        lambda url: _open(settings, url),
+        lambda url: _open(settings, url, setting=_READ_URLS_SETTING),
         max_lag_seconds=settings.read_max_lag_seconds,
         wait_seconds=settings.read_wait_seconds,
     )
@@ -66,7 +68,7 @@ async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], 
     return replicas
 
 
-async def _open(settings: Settings, url: str, embedded: Path | None = None) -> Database:
+async def _open(settings: Settings, url: str, embedded: Path | None = None, setting: str = URL_SETTING) -> Database:
     async def revive() -> None:
         """Start the embedded server again if it was killed; the lease on it is still valid."""
         if embedded is not None:
@@ -80,6 +82,7 @@ async def _open(settings: Settings, url: str, embedded: Path | None = None) -> D
         pool_timeout_seconds=settings.pool_timeout_seconds,
         is_pooled=settings.transaction_pooler,
         revive=revive if embedded is not None else None,
+        setting=setting,
     )
 
 

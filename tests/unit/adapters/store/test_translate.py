@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 
 import psycopg
@@ -11,7 +12,7 @@ from psycopg_pool import PoolTimeout, TooManyRequests
 from sqlalchemy.exc import DBAPIError
 
 from retrieval.adapters.store.installation.schema import status
-from retrieval.adapters.store.translate import server_name, translated
+from retrieval.adapters.store.translate import in_one_line, server_name, translated
 from retrieval.domain.errors import (
     ConfigurationError,
     DatabaseBusyError,
@@ -19,6 +20,7 @@ from retrieval.domain.errors import (
     DatabaseUnreachableError,
     MissingPrivilegeError,
     PoolExhaustedError,
+    RetrievalError,
     SchemaRevisionError,
 )
 
@@ -134,3 +136,29 @@ def test_an_invalid_port_is_not_shown() -> None:
     with pytest.raises(ConfigurationError, match="write it as postgresql://") as caught:
         status("postgresql://user:topsecret/rest@db.example/docs", "retrieval")
     assert "topsecret" not in str(caught.value)
+
+
+def test_a_message_calls_the_url_what_its_user_does() -> None:
+    """A replica's is another setting than the primary's, and a source's none."""
+    (port,) = closed_ports()[:1]
+    for url in (f"postgresql://user@127.0.0.1:{port}/docs", "postgresql://user:topsecret@[bad/docs"):
+        with pytest.raises(RetrievalError) as caught, translated(url, "the replica's URL"):
+            psycopg.connect(url)
+        assert "the replica's URL is" in str(caught.value)
+        assert "RETRIEVAL_DATABASE_URL" not in str(caught.value)
+
+
+def test_the_drivers_errors_are_logged_in_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    """The pool of connections logs each attempt to connect, whose error has a line for each host and for advice."""
+    first, second = closed_ports()
+    try:
+        psycopg.connect(f"host=127.0.0.1,127.0.0.1 port={first},{second} dbname=docs user=user")
+    except psycopg.OperationalError as error:
+        caught = error
+    log = logging.getLogger("test of one line")
+    log.addFilter(in_one_line)
+    log.warning("error connecting in %r: %s", "docs", caught)
+    assert "\n" in str(caught)
+    assert caplog.messages[0].startswith("error connecting in 'docs': ")
+    assert f"Connection refused (127.0.0.1:{second})" in caplog.messages[0]
+    assert "\n" not in caplog.messages[0]
