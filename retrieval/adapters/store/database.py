@@ -46,7 +46,7 @@ from retrieval.adapters.store.round_trip import (
     tell_rows,
     written,
 )
-from retrieval.adapters.store.translate import URL_SETTING, in_one_line, translated, translation
+from retrieval.adapters.store.translate import URL_SETTING, ConciseLog, translated, translation
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseUnreachableError, InvalidRequestError
 
@@ -160,6 +160,8 @@ class PoolState:
 
 _log = logging.getLogger(__name__)
 
+_POOL_LOG = ConciseLog()
+
 Connection = SessionConnection
 
 CONNECT_TIMEOUT_SECONDS = 10
@@ -255,7 +257,7 @@ class Database:
                 connection.cursor_factory = psycopg.AsyncClientCursor
             _register(connection, types)
 
-        logging.getLogger("psycopg.pool").addFilter(in_one_line)
+        logging.getLogger("psycopg.pool").addFilter(_POOL_LOG)
         pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
             connection_class=SessionConnection,

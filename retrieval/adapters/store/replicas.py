@@ -24,9 +24,18 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.translate import URL_SETTING, server_name
-from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, RetrievalError
+from retrieval.domain.errors import (
+    DatabaseError,
+    DatabaseUnreachableError,
+    InvalidRequestError,
+    RetrievalError,
+    SchemaRevisionError,
+)
 
 _log = logging.getLogger(__name__)
+
+READ_URLS_SETTING = "RETRIEVAL_READ_DATABASE_URLS"
+"""What the replicas' URLs are called in messages."""
 
 LOOK_SECONDS = 1.0
 """The seconds between two queries for the positions of primary and replica."""
@@ -252,6 +261,9 @@ class Replicas:
                     fault = await self._ask(replica)
         except TimeoutError:
             fault = f"it did not answer within {ANSWER_SECONDS:g} seconds"
+        except SchemaRevisionError as error:
+            found = str(error).partition("; ")[0]
+            fault = f"{found}: it lags behind, or {READ_URLS_SETTING} names another database than {URL_SETTING}"
         except RetrievalError as error:
             fault = str(error)
         if fault:

@@ -104,11 +104,40 @@ def _reason(message: str) -> str:
     return message.partition("\n")[0]
 
 
-def in_one_line(record: logging.LogRecord) -> bool:
-    """A filter for a log: the driver's errors among a record's arguments are told in one line each."""
-    if isinstance(record.args, tuple):
-        record.args = tuple(_reason(str(value)) if isinstance(value, psycopg.Error) else value for value in record.args)
-    return True
+class ConciseLog(logging.Filter):
+    """A filter for the log of the driver's pools: one line for an error, and each message once a minute.
+
+    While a server is away, each connection of a pool fails again and again for the same reason.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Shorten the record; whether it is to be told."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(map(_concise, record.args))
+        text = record.getMessage()
+        if record.created - self._told.get(text, float("-inf")) < _SILENT_SECONDS:
+            return False
+        if len(self._told) >= _MOST_TOLD:
+            self._told.clear()
+        self._told[text] = record.created
+        return True
+
+
+_SILENT_SECONDS, _MOST_TOLD = 60.0, 100
+
+
+def _concise(value: object) -> object:
+    match value:
+        case psycopg.Error():
+            return _reason(str(value))
+        case psycopg.AsyncConnection():  # its text has an address in memory
+            return type(value).__name__
+        case _:
+            return value
 
 
 def _refusal(message: str) -> str | None:

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from retrieval import Platform, Settings
+from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation import backup, checks
 from retrieval.adapters.store.installation.backup import (
@@ -320,6 +320,27 @@ def test_missing_rows_after_a_restore_are_reported(new_database: NewDatabase, pl
         restore_home(folder, home)
     assert not (home / "data").exists()
     assert not (home / "restoring").exists()
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+async def test_words_are_found_on_a_server_whose_stemmers_differ(
+    new_database: NewDatabase, settings: Settings, tmp_path: Path
+) -> None:
+    """A restore on another version indexes such items again; here the stored words are those of another stemmer."""
+    url, folder, empty = new_database(), tmp_path / "backup", new_database(empty=True)
+    async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
+        docs = await platform.collection("docs")
+        await docs.add([{"id": "one", "text": "it was added"}, {"id": "other", "text": "a disk"}])
+    with opened(url) as connection:
+        connection.execute("UPDATE retrieval.item_terms SET lexemes = '{7}' WHERE item_id = 'one'")
+    back_up(url, folder, NOW)
+    manifest = json.loads((folder / "backup.json").read_text())
+    (folder / "backup.json").write_text(json.dumps(manifest | {"postgresql": 16}))
+    restore_database(folder, empty)
+    async with connect(empty, settings=settings, embedder=HashingEmbedder()) as platform:
+        docs = await platform.collection("docs", create=False)
+        hits = await docs.search("added", legs=["lexical"])
+        assert [hit.item_id for hit in hits] == ["one"]
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")

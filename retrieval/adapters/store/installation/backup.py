@@ -89,6 +89,10 @@ _ROLES = """
     WHERE r.oid IN (SELECT c.role FROM concerned AS c) AND r.oid <> 10 AND r.rolname !~ '^pg_'
     ORDER BY r.rolname
 """
+_SCHEMAS = """
+    SELECT n.nspname::text FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+    WHERE p.proname = 'mend_disagreements'
+"""
 _INSTALLABLE_PGVECTOR = "SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"
 _PASSWORDS = "SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = ANY(%s) AND rolpassword IS NOT NULL"
 
@@ -338,6 +342,20 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
                 f"the restored tables do not hold what was saved ({', '.join(off[:5])}): restore it into an empty one"
             )
         connection.execute("ANALYZE")
+        if connection.info.server_version // 10000 != manifest["postgresql"]:
+            _index_words_anew(connection)
+
+
+def _index_words_anew(connection: psycopg.Connection[Any]) -> None:
+    """Index again the items whose words this server stems otherwise than the saved one did.
+
+    The stemmers change with PostgreSQL: "added" is "ad" up to 17 and "add" from 18 on, so a query would not find it.
+    """
+    for (schema,) in connection.execute(_SCHEMAS).fetchall():
+        collections = sql.SQL("SELECT collection_id FROM {}.collections").format(sql.Identifier(schema))
+        mend = sql.SQL("SELECT {}.mend_disagreements(%s)").format(sql.Identifier(schema))
+        for collection in connection.execute(collections).fetchall():
+            connection.execute(mend, collection)
 
 
 def _make_roles(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:

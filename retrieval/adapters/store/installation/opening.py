@@ -15,12 +15,10 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.checks import STORED_REVISION, status_of
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
-from retrieval.adapters.store.replicas import Replicas
+from retrieval.adapters.store.replicas import READ_URLS_SETTING, Replicas
 from retrieval.adapters.store.translate import URL_SETTING, server_name
 from retrieval.domain.errors import SchemaRevisionError
 from retrieval.settings import Settings
-
-_READ_URLS_SETTING = "RETRIEVAL_READ_DATABASE_URLS"
 
 
 def server_place(settings: Settings) -> str:
@@ -59,7 +57,7 @@ async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], 
     replicas = Replicas(
         primary,
         urls,
-        lambda url: _open(settings, url, setting=_READ_URLS_SETTING),
+        lambda url: _open(settings, url, setting=READ_URLS_SETTING),
         max_lag_seconds=settings.read_max_lag_seconds,
         wait_seconds=settings.read_wait_seconds,
     )
