@@ -140,6 +140,12 @@ def _concise(value: object) -> object:
             return value
 
 
+_NODE = re.compile(
+    r"the remote node \S*?([^\s@]+) failed|could not connect to (\S+:\d+) to |connection marked as essential: (\S+)"
+)
+"""What Citus says on the coordinator of a node that is away."""
+
+
 def _refusal(message: str) -> str | None:
     """The reason of a server that refused a connection; a failed connection has no SQLSTATE."""
     match = re.search(r"FATAL: +(.*(?:password|authentication|role|pg_hba|database).*)", message)
@@ -168,20 +174,29 @@ def translation(error: psycopg.Error, url: str, setting: str = URL_SETTING) -> R
             return late()
         case pg.LockNotAvailable() | pg.QueryCanceled() | pg.DeadlockDetected() | pg.SerializationFailure():
             return DatabaseBusyError(f"the database gave up waiting: {reason}; try again when it is less busy")
-        case psycopg.OperationalError() if refusal := _refusal(str(error)):
-            return DatabaseUnreachableError(f"{server_name(url)} refused the login: {refusal}; check {setting}")
-        case psycopg.OperationalError() if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
-            return DatabaseUnreachableError(
-                f"cannot reach PostgreSQL at {server_name(url)}: {reason}; "
-                f"check that it runs and that {setting} is right"
+        case psycopg.OperationalError() | psycopg.InternalError() if text := _unreachable(error, reason, url, setting):
+            return DatabaseUnreachableError(text)
+        case pg.ReadOnlySqlTransaction():
+            return DatabaseError(
+                f"the database refused: {reason}; a standby accepts no writes: name the primary in {setting}, or all "
+                "servers with ?target_session_attrs=read-write"
             )
         case _:
-            remedy = f"; {_for_a_standby(setting)}" if isinstance(error, pg.ReadOnlySqlTransaction) else ""
-            return DatabaseError(f"the database refused: {reason}{remedy}")
+            return DatabaseError(f"the database refused: {reason}")
 
 
-def _for_a_standby(setting: str) -> str:
-    return (
-        f"a standby accepts no writes: name the primary in {setting}, or all servers with "
-        "?target_session_attrs=read-write"
-    )
+def _unreachable(error: psycopg.Error, reason: str, url: str, setting: str) -> str | None:
+    """The message if the server, or a node of its cluster, cannot be reached; None: it can."""
+    server = server_name(url)
+    if node := _NODE.search(reason):
+        return (
+            f"the node {node[1] or node[2] or node[3]} of the cluster at {server} does not answer; start it again: "
+            "meanwhile collections on other nodes can be searched, and none can be written"
+        )
+    if not isinstance(error, psycopg.OperationalError):
+        return None
+    if refusal := _refusal(str(error)):
+        return f"{server} refused the login: {refusal}; check {setting}"
+    if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
+        return f"cannot reach PostgreSQL at {server}: {reason}; check that it runs and that {setting} is right"
+    return None

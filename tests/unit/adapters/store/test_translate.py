@@ -25,6 +25,8 @@ from retrieval.domain.errors import (
 )
 
 URL = "postgresql://user:topsecret@db.example:6543/docs"
+AWAY = "connection to the remote node retrieval_app@db-2:5433 failed with the following error: Connection refused"
+NODE = "^the node db-2:5433 of the cluster at db.example:6543, database 'docs' does not answer; start it again"
 LOGIN = 'connection failed: connection to server at "db.example" failed: FATAL:  '
 
 
@@ -56,6 +58,10 @@ def closed_ports() -> list[int]:
         ),
         (psycopg.OperationalError(LOGIN + 'role "x" does not exist'), DatabaseUnreachableError, "refused the login"),
         (psycopg.OperationalError(LOGIN + "sorry, too many clients already"), DatabaseUnreachableError, "cannot reach"),
+        (pg.ConnectionFailure(AWAY), DatabaseUnreachableError, NODE),
+        (pg.ConnectionException("could not connect to db-2:5433 to get size"), DatabaseUnreachableError, NODE),
+        (pg.InternalError_("failure on connection marked as essential: db-2:5433"), DatabaseUnreachableError, NODE),
+        (pg.InternalError_("cache lookup failed"), DatabaseError, "cache lookup failed"),
         (pg.DiskFull("no space left"), DatabaseError, "no space left"),
     ],
 )
