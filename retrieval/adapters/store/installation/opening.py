@@ -17,7 +17,7 @@ from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.replicas import READ_URLS_SETTING, Replicas
 from retrieval.adapters.store.translate import URL_SETTING, server_name
-from retrieval.domain.errors import SchemaRevisionError
+from retrieval.domain.errors import ConfigurationError, SchemaRevisionError
 from retrieval.settings import Settings
 
 
@@ -29,7 +29,10 @@ def server_place(settings: Settings) -> str:
 
 
 async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
-    """The database, open until the stack is closed. Raises the errors of ``Database.open`` and ``start_embedded``."""
+    """The database, open until the stack is closed.
+
+    Raises the errors of ``Database.open`` and ``start_embedded``, and ``ConfigurationError`` for replicas of a cluster.
+    """
     home = settings.home or default_home()
     if settings.database_url is not None:
         url = settings.database_url.get_secret_value()
@@ -47,6 +50,11 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
             database = await _open(settings, server.url, home)
     stack.push_async_callback(database.close)
     if settings.read_database_urls:
+        if database.facts.is_distributed:
+            raise ConfigurationError(
+                f"{READ_URLS_SETTING} is set, and the database is a Citus cluster, whose replicas are not supported: "
+                "unset it, and add nodes instead"
+            )
         urls = [url.get_secret_value() for url in settings.read_database_urls]
         database.replicas = await _replicas(settings, database, urls, stack)
     return database
