@@ -62,6 +62,8 @@ _TOKEN = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
 _NOT_YET, _NO_STANDBY = "it was not asked yet", "it is not a standby"
 _ANOTHER = f"it is a copy of another database server than {URL_SETTING} names"
 
+_AHEAD = "it has data that the primary does not have, as after a failover that lost writes; copy it again"
+
 _AFTER_WRITE: ContextVar[int] = ContextVar("retrieval_after_write", default=0)
 """The position that a replica must have replayed for the task's searches."""
 
@@ -120,16 +122,25 @@ class _Replica:
     url: str
     database: Database | None = None
     """None until it was reached for the first time."""
+    noted: int = 0
+    """The primary's position when the replica was last looked at."""
     replayed: int = 0
     """The position that the replica has reached."""
     fresh_at: float = float("-inf")
     """The replica has everything that was committed before that time of the clock."""
     positions: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MOST_POSITIONS))
     """The times and positions of the primary that the replica had not reached when it was last asked, oldest first."""
+    ahead_at: int | None = None
+    """A position that the replica had and the primary had not; None: none was seen."""
     fault: str = _NOT_YET
     """The reason why the replica cannot be read from; empty: it can be read from."""
     looked_at: float = float("-inf")
     looking: asyncio.Task[None] | None = None
+
+    def note_ahead(self, position: int) -> None:
+        """Note that the replica has another history than the primary, so its positions say nothing."""
+        self.ahead_at, self.replayed, self.fresh_at = position, 0, float("-inf")
+        self.positions.clear()
 
     def note_replayed(self, position: int) -> None:
         """Note the position that the replica has reached."""
@@ -280,7 +291,8 @@ class Replicas:
             async with asyncio.timeout(ANSWER_SECONDS):
                 if self._system is None:
                     self._system = (await self._primary.read(None, _SYSTEM))[0][0]
-                replica.positions.append((now, checked_token(await token_of(self._primary))))
+                replica.noted = checked_token(await token_of(self._primary))
+                replica.positions.append((now, replica.noted))
 
     async def _ask(self, replica: _Replica) -> str:
         """Read and note the replica's position; returns the reason if it cannot be used."""
@@ -291,5 +303,20 @@ class Replicas:
             return _NO_STANDBY
         if self._system not in (None, system):
             return _ANOTHER
-        replica.note_replayed(checked_token(replayed))
+        position = checked_token(replayed)
+        if position == replica.ahead_at or await self._is_ahead(replica, position):
+            replica.note_ahead(position)
+            return _AHEAD
+        replica.note_replayed(position)
         return ""
+
+    async def _is_ahead(self, replica: _Replica, position: int) -> bool:
+        """Whether the replica has a position that the primary, asked later, has not: it followed a former primary.
+
+        Such a replica cannot follow, so it stays at that position, also once the primary has passed it.
+        """
+        if position <= replica.noted:
+            return False
+        with suppress(DatabaseError):
+            return position > checked_token(await token_of(self._primary))
+        return False
