@@ -349,7 +349,7 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
 def _index_words_anew(connection: psycopg.Connection[Any]) -> None:
     """Index again the items whose words this server stems otherwise than the saved one did.
 
-    The stemmers change with PostgreSQL: "added" is "ad" up to 17 and "add" from 18 on, so a query would not find it.
+    The stemmers change with PostgreSQL: "added" is "ad" in 16 and "add" in 18, so a query would not find it.
     """
     for (schema,) in connection.execute(_SCHEMAS).fetchall():
         collections = sql.SQL("SELECT collection_id FROM {}.collections").format(sql.Identifier(schema))
