@@ -160,7 +160,7 @@ class PoolState:
 
 _log = logging.getLogger(__name__)
 
-_POOL_LOG = ConciseLog()
+_DRIVER_LOG = ConciseLog()
 
 Connection = SessionConnection
 
@@ -257,7 +257,8 @@ class Database:
                 connection.cursor_factory = psycopg.AsyncClientCursor
             _register(connection, types)
 
-        logging.getLogger("psycopg.pool").addFilter(_POOL_LOG)
+        for name in ("psycopg", "psycopg.pool"):
+            logging.getLogger(name).addFilter(_DRIVER_LOG)
         pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
             connection_class=SessionConnection,

@@ -105,7 +105,7 @@ def _reason(message: str) -> str:
 
 
 class ConciseLog(logging.Filter):
-    """A filter for the log of the driver's pools: one line for an error, and each message once a minute.
+    """A filter for the logs of the driver and its pools: one line for an error, and each message once a minute.
 
     While a server is away, each connection of a pool fails again and again for the same reason.
     """
@@ -134,7 +134,7 @@ def _concise(value: object) -> object:
     match value:
         case psycopg.Error():
             return _reason(str(value))
-        case psycopg.AsyncConnection():  # its text has an address in memory
+        case psycopg.AsyncConnection() | psycopg.AsyncTransaction():  # their texts have an address in memory
             return type(value).__name__
         case _:
             return value
