@@ -12,7 +12,6 @@ import gzip
 import json
 import os
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -43,6 +42,7 @@ from retrieval.adapters.store.items.transfer import (
     store_rows,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
+from retrieval.adapters.unfinished import name_file, unfinished
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import ConflictError, InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.attribute import checked_filterable
@@ -161,29 +161,26 @@ def _new_file(file: str) -> Iterator[IO[bytes]]:
         sys.stdout.flush()
         return
     path = Path(file)
-    _check_new(path)
+    if path.exists():
+        raise _is_there(path)
     try:
-        descriptor, place = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    except OSError as error:
-        raise InvalidRequestError(f"cannot write to {path.parent}: {error}; name a file elsewhere") from error
-    try:
-        with os.fdopen(descriptor, "wb") as raw:
-            if path.suffix == ".gz":
-                with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
-                    yield cast(IO[bytes], packed)
-            else:
-                yield raw
-        _check_new(path)  # another export may have got that name meanwhile
-        Path(place).rename(path)
+        with unfinished(path) as place:
+            complete = place / "complete"
+            with os.fdopen(os.open(complete, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as raw:
+                if path.suffix == ".gz":
+                    with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0) as packed:
+                        yield cast(IO[bytes], packed)
+                else:
+                    yield raw
+            name_file(complete, path)
+    except FileExistsError:  # another program has got that name meanwhile
+        raise _is_there(path) from None
     except OSError as error:
         raise InvalidRequestError(f"cannot write {file}: {error}; make room, or name a file elsewhere") from error
-    finally:
-        Path(place).unlink(missing_ok=True)
 
 
-def _check_new(path: Path) -> None:
-    if path.exists():
-        raise ConflictError(f"{path} is there already; name a file that is not")
+def _is_there(path: Path) -> ConflictError:
+    return ConflictError(f"{path} is there already; name a file that is not")
 
 
 def _put(out: IO[bytes], lines: list[str]) -> None:

@@ -112,12 +112,12 @@ async def stored_documents(url: str, store: LangChainStore, *, page: int) -> Asy
 
 @contextmanager
 def _errors_of_source(url: str) -> Iterator[None]:
-    """Reword the platform's errors, which name the platform's own database, for the database that is read."""
+    """Raise the platform's errors for those of the database that is read."""
     try:
-        with translated(url):
+        with translated(url, "its URL"):
             yield
     except (ConfigurationError, DatabaseError) as error:
-        raise type(error)(f"the source: {str(error).replace('RETRIEVAL_DATABASE_URL', 'its URL')}") from error
+        raise type(error)(f"the source: {error}") from error
 
 
 def _without_driver(url: str) -> str:

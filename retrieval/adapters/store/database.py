@@ -46,7 +46,7 @@ from retrieval.adapters.store.round_trip import (
     tell_rows,
     written,
 )
-from retrieval.adapters.store.translate import half_a_character, translated, translation
+from retrieval.adapters.store.translate import URL_SETTING, ConciseLog, half_a_character, translated, translation
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseUnreachableError, InvalidRequestError
 
@@ -159,6 +159,8 @@ class PoolState:
 
 _log = logging.getLogger(__name__)
 
+_DRIVER_LOG = ConciseLog()
+
 Connection = SessionConnection
 
 CONNECT_TIMEOUT_SECONDS = 10
@@ -189,8 +191,10 @@ class Database:
         revive: Callable[[], Awaitable[None]] | None = None,
         *,
         is_pooled: bool = False,
+        setting: str = URL_SETTING,
     ) -> None:
         self._revive = revive or _nothing
+        self._setting = setting
         self.is_pooled = is_pooled
         """Whether a pooler in transaction mode is in front of the server."""
         self.url = url
@@ -228,16 +232,18 @@ class Database:
         pool_timeout_seconds: float,
         is_pooled: bool | None = None,
         revive: Callable[[], Awaitable[None]] | None = None,
+        setting: str = URL_SETTING,
     ) -> Database:
         """Check the server and open the pool. ``revive`` is awaited to restart a server that does not answer.
 
-        ``is_pooled``: whether a pooler in transaction mode is in front of the server; None: detect it.
+        ``is_pooled``: whether a pooler in transaction mode is in front of the server; None: detect it. ``setting`` is
+        what messages call the URL.
 
         Raises ``DatabaseUnreachableError``, ``UnsupportedDatabaseError``, ``SchemaRevisionError`` or
         ``MissingPrivilegeError``, each with the remedy.
         """
         names = Names(schema)
-        with translated(url):
+        with translated(url, setting):
             async with await _connect(url) as connection:
                 facts = await check_server(connection, names)
                 types = await _vector_types(connection, facts.vector_schema or "public")
@@ -251,6 +257,8 @@ class Database:
                 connection.cursor_factory = psycopg.AsyncClientCursor
             _register(connection, types)
 
+        for name in ("psycopg", "psycopg.pool"):
+            logging.getLogger(name).addFilter(_DRIVER_LOG)
         pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
             connection_class=SessionConnection,
@@ -265,7 +273,7 @@ class Database:
             name="retrieval",
         )
         await pool.open()
-        database = cls(url, names, facts, pool, revive, is_pooled=is_pooled)
+        database = cls(url, names, facts, pool, revive, is_pooled=is_pooled, setting=setting)
         database.loop = asyncio.get_running_loop()
         return database
 
@@ -305,7 +313,7 @@ class Database:
             return await self._read(tenant_id, statements, settings)
         except DatabaseUnreachableError:
             _log.info("the connection was lost; reading again on a new one")
-            with translated(self.url):
+            with translated(self.url, self._setting):
                 await self._check_reachable()
             return await self._read(tenant_id, statements, settings)
 
@@ -343,14 +351,14 @@ class Database:
                 return rows
         except psycopg.Error as error:
             # Not ``translated``, which costs three calls: every search runs through here.
-            raise translation(error, self.url) from error
+            raise translation(error, self.url, self._setting) from error
         except UnicodeEncodeError as error:
             raise half_a_character() from error
 
     @asynccontextmanager
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:
         """A transaction that acts as a tenant: committed at the end, rolled back on an error."""
-        with translated(self.url), span(TRANSACTION, SpanKind.CLIENT) as span_:
+        with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
             async with self._acquire() as connection:
                 tell_connected(span_, self._server)
                 async with self._begin(connection, tenant_id):
@@ -359,7 +367,7 @@ class Database:
     @asynccontextmanager
     async def snapshot(self, tenant_id: int) -> AsyncIterator[Connection]:
         """A transaction as a tenant whose statements all see the same state of the database."""
-        with translated(self.url), span(TRANSACTION, SpanKind.CLIENT) as span_:
+        with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
             async with self._acquire() as connection:
                 tell_connected(span_, self._server)
                 await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
@@ -378,7 +386,7 @@ class Database:
         ends its statement soon after this process dies. Behind a pooler it has none of these settings, because other
         clients would inherit them.
         """
-        with translated(self.url):
+        with translated(self.url, self._setting):
             async with await _connect(self.url) as connection:
                 if await _is_direct(connection):
                     for name, value in {"statement_timeout": "0", **(settings or {})}.items():
@@ -393,7 +401,7 @@ class Database:
 
         The lock belongs to a transaction on a separate connection, so that it works through a pooler too.
         """
-        with translated(self.url):
+        with translated(self.url, self._setting):
             async with await _connect(self.url) as holder, holder.transaction():
                 take = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
                 is_alone = await holder.value(take, (f"retrieval {self.names.schema} {work}",))

@@ -23,10 +23,19 @@ from dataclasses import dataclass, field
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
-from retrieval.adapters.store.translate import server_name
-from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, RetrievalError
+from retrieval.adapters.store.translate import URL_SETTING, server_name
+from retrieval.domain.errors import (
+    DatabaseError,
+    DatabaseUnreachableError,
+    InvalidRequestError,
+    RetrievalError,
+    SchemaRevisionError,
+)
 
 _log = logging.getLogger(__name__)
+
+READ_URLS_SETTING = "RETRIEVAL_READ_DATABASE_URLS"
+"""What the replicas' URLs are called in messages."""
 
 LOOK_SECONDS = 1.0
 """The seconds between two queries for the positions of primary and replica."""
@@ -51,7 +60,9 @@ _REPLAYED = Compiled(
 _TOKEN = re.compile(r"[0-9A-F]{1,8}/[0-9A-F]{1,8}")
 
 _NOT_YET, _NO_STANDBY = "it was not asked yet", "it is not a standby"
-_ANOTHER = "it is a copy of another database server than RETRIEVAL_DATABASE_URL names"
+_ANOTHER = f"it is a copy of another database server than {URL_SETTING} names"
+
+_AHEAD = "it has data that the primary does not have, as after a failover that lost writes; copy it again"
 
 _AFTER_WRITE: ContextVar[int] = ContextVar("retrieval_after_write", default=0)
 """The position that a replica must have replayed for the task's searches."""
@@ -104,26 +115,30 @@ class ReplicaState:
     """The reason why searches pass it over; empty: they read from it."""
 
 
-def _fault_of(error: RetrievalError) -> str:
-    """The error's message, which names the primary's setting, for a replica's URL."""
-    return str(error).replace("RETRIEVAL_DATABASE_URL", "RETRIEVAL_READ_DATABASE_URLS")
-
-
 @dataclass(slots=True, eq=False)
 class _Replica:
     url: str
     database: Database | None = None
     """None until it was reached for the first time."""
+    noted: int = 0
+    """The primary's position when the replica was last looked at."""
     replayed: int = 0
     """The position that the replica has reached."""
     fresh_at: float = float("-inf")
     """The replica has everything that was committed before that time of the clock."""
     positions: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=_MOST_POSITIONS))
     """The times and positions of the primary that the replica had not reached when it was last asked, oldest first."""
+    ahead_at: int | None = None
+    """A position that the replica had and the primary had not; None: none was seen."""
     fault: str = _NOT_YET
     """The reason why the replica cannot be read from; empty: it can be read from."""
     looked_at: float = float("-inf")
     looking: asyncio.Task[None] | None = None
+
+    def note_ahead(self, position: int) -> None:
+        """Note that the replica has another history than the primary, so its positions say nothing."""
+        self.ahead_at, self.replayed, self.fresh_at = position, 0, float("-inf")
+        self.positions.clear()
 
     def note_replayed(self, position: int) -> None:
         """Note the position that the replica has reached."""
@@ -188,7 +203,7 @@ class Replicas:
             return
         for replica in self._replicas:
             if replica.database is database:
-                self._pass_over(replica, _fault_of(error))
+                self._pass_over(replica, str(error))
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -255,8 +270,11 @@ class Replicas:
                     fault = await self._ask(replica)
         except TimeoutError:
             fault = f"it did not answer within {ANSWER_SECONDS:g} seconds"
+        except SchemaRevisionError as error:
+            found = str(error).partition("; ")[0]
+            fault = f"{found}: it lags behind, or {READ_URLS_SETTING} names another database than {URL_SETTING}"
         except RetrievalError as error:
-            fault = _fault_of(error)
+            fault = str(error)
         if fault:
             self._pass_over(replica, fault)
             return
@@ -271,7 +289,8 @@ class Replicas:
             async with asyncio.timeout(ANSWER_SECONDS):
                 if self._system is None:
                     self._system = (await self._primary.read(None, _SYSTEM))[0][0]
-                replica.positions.append((now, checked_token(await token_of(self._primary))))
+                replica.noted = checked_token(await token_of(self._primary))
+                replica.positions.append((now, replica.noted))
 
     async def _ask(self, replica: _Replica) -> str:
         """Read and note the replica's position; returns the reason if it cannot be used."""
@@ -282,5 +301,20 @@ class Replicas:
             return _NO_STANDBY
         if self._system not in (None, system):
             return _ANOTHER
-        replica.note_replayed(checked_token(replayed))
+        position = checked_token(replayed)
+        if position == replica.ahead_at or await self._is_ahead(replica, position):
+            replica.note_ahead(position)
+            return _AHEAD
+        replica.note_replayed(position)
         return ""
+
+    async def _is_ahead(self, replica: _Replica, position: int) -> bool:
+        """Whether the replica has a position that the primary, asked later, has not: it followed a former primary.
+
+        Such a replica cannot follow, so it stays at that position, also once the primary has passed it.
+        """
+        if position <= replica.noted:
+            return False
+        with suppress(DatabaseError):
+            return position > checked_token(await token_of(self._primary))
+        return False

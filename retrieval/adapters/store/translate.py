@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 from itertools import zip_longest
@@ -24,17 +25,22 @@ from retrieval.domain.errors import (
     SchemaRevisionError,
 )
 
+URL_SETTING = "RETRIEVAL_DATABASE_URL"
+"""What the platform's own URL is called in messages."""
+
 
 class translated:  # noqa: N801 - used as a function, in a with
     """Raise the platform's errors for the driver's; the URL names the server in messages, without its password.
 
+    ``setting`` is what the user knows the URL as.
+
     The password may be anywhere in an unreadable URL, and in the driver's message, so neither is quoted then.
     """
 
-    __slots__ = ("_url",)
+    __slots__ = ("_setting", "_url")
 
-    def __init__(self, url: str = "") -> None:
-        self._url = url
+    def __init__(self, url: str = "", setting: str = URL_SETTING) -> None:
+        self._url, self._setting = url, setting
 
     def __enter__(self) -> None:
         """Begin the block."""
@@ -48,8 +54,8 @@ class translated:  # noqa: N801 - used as a function, in a with
         if cause is None:
             return
         if self._url and not is_readable(self._url):
-            raise wrong_url() from None
-        raise translation(cause, self._url) from error
+            raise wrong_url(self._setting) from None
+        raise translation(cause, self._url, self._setting) from error
 
 
 def _of_driver(error: BaseException) -> psycopg.Error | None:
@@ -66,10 +72,10 @@ def half_a_character() -> InvalidRequestError:
     return InvalidRequestError("a text contains half of a surrogate pair; remove it")
 
 
-def wrong_url() -> ConfigurationError:
+def wrong_url(setting: str) -> ConfigurationError:
     """The error for an unreadable URL, without any part of it."""
     return ConfigurationError(
-        "RETRIEVAL_DATABASE_URL is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/name, "
+        f"{setting} is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/name, "
         "and @ / : % in a password as %40 %2F %3A %25"
     )
 
@@ -106,19 +112,55 @@ def _reason(message: str) -> str:
     return message.partition("\n")[0]
 
 
+class ConciseLog(logging.Filter):
+    """A filter for the logs of the driver and its pools: one line for an error, and each message once a minute.
+
+    While a server is away, each connection of a pool fails again and again for the same reason.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Shorten the record; whether it is to be told."""
+        if isinstance(record.args, tuple):
+            record.args = tuple(map(_concise, record.args))
+        text = record.getMessage()
+        if record.created - self._told.get(text, float("-inf")) < _SILENT_SECONDS:
+            return False
+        if len(self._told) >= _MOST_TOLD:
+            self._told.clear()
+        self._told[text] = record.created
+        return True
+
+
+_SILENT_SECONDS, _MOST_TOLD = 60.0, 100
+
+
+def _concise(value: object) -> object:
+    match value:
+        case psycopg.Error():
+            return _reason(str(value))
+        case psycopg.AsyncConnection() | psycopg.AsyncTransaction():  # their texts have an address in memory
+            return type(value).__name__
+        case _:
+            return value
+
+
+_NODE = re.compile(
+    r"the remote node \S*?([^\s@]+) failed|could not connect to (\S+:\d+) to |connection marked as essential: (\S+)"
+)
+"""What Citus says on the coordinator of a node that is away."""
+
+
 def _refusal(message: str) -> str | None:
     """The reason of a server that refused a connection; a failed connection has no SQLSTATE."""
     match = re.search(r"FATAL: +(.*(?:password|authentication|role|pg_hba|database).*)", message)
     return match[1].strip() if match and "connection failed" in message else None
 
 
-_FOR_A_STANDBY = (
-    "; a standby accepts no writes: name the primary in RETRIEVAL_DATABASE_URL, or all servers with "
-    "?target_session_attrs=read-write"
-)
-
-
-def translation(error: psycopg.Error, url: str) -> RetrievalError:
+def translation(error: psycopg.Error, url: str, setting: str = URL_SETTING) -> RetrievalError:
     """The platform's error for the driver's; the URL, which must be readable, names the server."""
     reason = _reason(str(error).strip()) or type(error).__name__
     match error:
@@ -140,15 +182,29 @@ def translation(error: psycopg.Error, url: str) -> RetrievalError:
             return late()
         case pg.LockNotAvailable() | pg.QueryCanceled() | pg.DeadlockDetected() | pg.SerializationFailure():
             return DatabaseBusyError(f"the database gave up waiting: {reason}; try again when it is less busy")
-        case psycopg.OperationalError() if refusal := _refusal(str(error)):
-            return DatabaseUnreachableError(
-                f"{server_name(url)} refused the login: {refusal}; check RETRIEVAL_DATABASE_URL"
-            )
-        case psycopg.OperationalError() if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
-            return DatabaseUnreachableError(
-                f"cannot reach PostgreSQL at {server_name(url)}: {reason}; "
-                "check that it runs and that RETRIEVAL_DATABASE_URL is right"
+        case psycopg.OperationalError() | psycopg.InternalError() if text := _unreachable(error, reason, url, setting):
+            return DatabaseUnreachableError(text)
+        case pg.ReadOnlySqlTransaction():
+            return DatabaseError(
+                f"the database refused: {reason}; a standby accepts no writes: name the primary in {setting}, or all "
+                "servers with ?target_session_attrs=read-write"
             )
         case _:
-            is_standby = isinstance(error, pg.ReadOnlySqlTransaction)
-            return DatabaseError(f"the database refused: {reason}{_FOR_A_STANDBY if is_standby else ''}")
+            return DatabaseError(f"the database refused: {reason}")
+
+
+def _unreachable(error: psycopg.Error, reason: str, url: str, setting: str) -> str | None:
+    """The message if the server, or a node of its cluster, cannot be reached; None: it can."""
+    server = server_name(url)
+    if node := _NODE.search(reason):
+        return (
+            f"the node {node[1] or node[2] or node[3]} of the cluster at {server} does not answer; start it again: "
+            "meanwhile collections on other nodes can be searched, and none can be written"
+        )
+    if not isinstance(error, psycopg.OperationalError):
+        return None
+    if refusal := _refusal(str(error)):
+        return f"{server} refused the login: {refusal}; check {setting}"
+    if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:
+        return f"cannot reach PostgreSQL at {server}: {reason}; check that it runs and that {setting} is right"
+    return None

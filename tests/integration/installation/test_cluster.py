@@ -23,7 +23,7 @@ from retrieval.adapters.store.installation.examination.table_state import TableS
 from retrieval.adapters.store.installed_sql import Names, installed_sql
 from retrieval.adapters.store.items.collection_facts import read_facts
 from retrieval.adapters.store.search.indexes import collection_indexes, hnsw_indexes
-from retrieval.domain.errors import UnsupportedDatabaseError
+from retrieval.domain.errors import ConfigurationError, UnsupportedDatabaseError
 from retrieval.services.indexes import keep_index
 from tests.support.cluster import VARIABLE, cluster_url
 from tests.support.database import SCHEMA, opened
@@ -53,6 +53,17 @@ async def fill(platform: Platform) -> None:
         await collection.add(
             [{"_id": f"i-{place}", "text": f"thing {place} of {number}", "parity": place % 2} for place in range(20)]
         )
+
+
+async def test_replicas_of_a_cluster_are_refused(new_database: NewDatabase, settings: Settings) -> None:
+    """A coordinator's position says nothing about the nodes, so no bound of staleness would hold."""
+    url = new_database()
+    if cluster_url() is None:
+        with opened(url) as connection:  # a cluster's database is told by this function
+            connection.execute(f"CREATE FUNCTION {SCHEMA}.own_collections() RETURNS bigint[] RETURN '{{}}'::bigint[]")
+    with pytest.raises(ConfigurationError, match=r"RETRIEVAL_READ_DATABASE_URLS .* are not supported: unset it"):
+        async with connect(url, settings=settings.changed(read_database_urls=(url,))):
+            pass
 
 
 def test_two_databases_of_a_server_are_made_nodes_at_once(new_database: NewDatabase, server_url: str) -> None:

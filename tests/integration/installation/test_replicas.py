@@ -362,15 +362,17 @@ def _kill(server: Cluster) -> None:
 async def test_an_unusable_replica_is_skipped(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """The primary itself, a missing server and another server's copy are skipped and reported; searches work."""
     nobody = "postgresql://postgres@127.0.0.1:1/retrieval"
-    urls = (servers.primary.url, nobody)
+    empty = servers.replicas[0].url.replace("/retrieval?", "/postgres?")
+    urls = (servers.primary.url, nobody, empty)
     async with connect(settings=servers.settings("no", read_database_urls=urls)) as platform:
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
         assert await _ids(docs) == ["a"]
-        itself, none = _replicas(platform).states
+        itself, none, elsewhere = _replicas(platform).states
         assert itself.passed_over == "it is not a standby"
         assert "cannot reach PostgreSQL" in none.passed_over
         assert "that RETRIEVAL_READ_DATABASE_URLS is right" in none.passed_over
+        assert re.fullmatch(r"schema .* is not set up .* names another database than .*", elsewhere.passed_over)
         assert none.server == "127.0.0.1:1, database 'retrieval'"
         await _replicas(platform).look()
         assert await _ids(docs) == ["a"]

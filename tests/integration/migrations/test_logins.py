@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from psycopg import sql
 
 from retrieval import Settings, connect
+from retrieval.adapters.store.installation import checks
 from retrieval.adapters.store.installation.access import add_analyst
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError, UnsupportedDatabaseError
@@ -86,6 +87,17 @@ async def test_a_login_that_may_not_install_pgvector_gets_the_statement_for_a_su
             pytest.skip("pgvector is a trusted extension on this server")
         with pytest.raises(MissingPrivilegeError, match="have a superuser run: CREATE EXTENSION vector;"):
             upgrade(url, schema)
+
+
+async def test_a_pgvector_that_is_too_old_is_named_before_anything_is_made(
+    database: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the schema's statements would fail at a type that it does not have."""
+    monkeypatch.setattr(checks, "OLDEST_PGVECTOR", (99,))
+    with pytest.raises(UnsupportedDatabaseError, match="ALTER EXTENSION vector UPDATE;"):
+        upgrade(database, schema)
+    with opened(database) as connection:
+        assert connection.execute("SELECT to_regnamespace(%s)", (schema,)).fetchone() == (None,)
 
 
 async def test_a_server_that_does_not_answer_is_named_without_its_password(settings: Settings) -> None:

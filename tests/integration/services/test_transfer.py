@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import random
@@ -398,10 +399,19 @@ async def test_an_export_replaces_no_file_that_another_has_written_meanwhile(
     assert files_in(tmp_path) == ["docs.jsonl"]
 
 
+async def test_of_two_exports_into_one_file_at_once_the_second_is_refused(platform: Platform, tmp_path: Path) -> None:
+    """They would otherwise replace each other's file if they ended at the same moment."""
+    collection = await fill(platform)
+    file = tmp_path / "docs.jsonl"
+    ended = await asyncio.gather(
+        *(platform.export_collection(collection.name, file) for _ in range(2)), return_exceptions=True
+    )
+    assert sorted(type(end).__name__ for end in ended) == ["ConflictError", "Moved"]
+    assert files_in(tmp_path) == ["docs.jsonl"]
+
+
 async def test_the_sync_door_moves_it_too(database_url: str, settings: Settings, tmp_path: Path) -> None:
     """The same calls without await."""
-    import asyncio
-
     from retrieval.sync import connect as connect_sync
 
     def moved() -> int:

@@ -14,7 +14,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -27,12 +26,13 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from retrieval.adapters.store.installation.checks import check_postgresql
+from retrieval.adapters.store.installation.checks import check_pgvector, check_postgresql
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
 from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
 from retrieval.adapters.store.installation.embedded.place import Account, FileLock, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
 from retrieval.adapters.store.translate import server_name, translated
+from retrieval.adapters.unfinished import unfinished
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import (
     ConflictError,
@@ -88,6 +88,11 @@ _ROLES = """
     WHERE r.oid IN (SELECT c.role FROM concerned AS c) AND r.oid <> 10 AND r.rolname !~ '^pg_'
     ORDER BY r.rolname
 """
+_SCHEMAS = """
+    SELECT n.nspname::text FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+    WHERE p.proname = 'mend_disagreements'
+"""
+_INSTALLABLE_PGVECTOR = "SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"
 _PASSWORDS = "SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = ANY(%s) AND rolpassword IS NOT NULL"
 
 
@@ -122,12 +127,13 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
     """Save a consistent state of the database in a new folder, while it serves, and verify the written files.
 
     Raises ``ConflictError`` for a folder with contents, ``MissingPrivilegeError`` for a login that does not see every
-    row, ``UnsupportedDatabaseError`` for a server newer than the installed programs and for a cluster's database, and
-    ``DatabaseError``.
+    row, ``UnsupportedDatabaseError`` for a server that is too old, or newer than the installed programs, and for a
+    cluster's database, and ``DatabaseError``.
     """
     check_folder(folder)
     programs = _own_programs()
     with _new_folder(folder) as place, translated(url), psycopg.connect(url) as connection:
+        check_postgresql(connection.info.server_version // 10000)
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         database, major, pgvector, superuser, snapshot, is_on_nodes = _row(connection, _FACTS)
         if is_on_nodes:
@@ -192,12 +198,14 @@ def restore_database(folder: Path, url: str) -> Backup:
     """Fill the empty database of that URL from a backup, in one transaction, after creating missing roles.
 
     Raises ``ConflictError`` if it holds tables, ``InvalidRequestError`` for an incomplete backup,
-    ``UnsupportedDatabaseError`` for a server older than the backup's, and ``DatabaseError``.
+    ``UnsupportedDatabaseError`` for a server older than the backup's or a pgvector that is too old, and
+    ``DatabaseError``.
     """
     manifest = read_manifest(folder)
     with translated(url), psycopg.connect(url, autocommit=True) as connection:
-        (major,) = _row(connection, "SELECT current_setting('server_version_num')::integer / 10000")
-        check_postgresql(major)
+        check_postgresql(major := connection.info.server_version // 10000)
+        if manifest["pgvector"] and (installable := connection.execute(_INSTALLABLE_PGVECTOR).fetchone()):
+            check_pgvector(installable[0])
         if major < manifest["postgresql"]:
             raise UnsupportedDatabaseError(
                 f"the backup is of PostgreSQL {manifest['postgresql']} and the server is {major}; restore it on a "
@@ -241,10 +249,10 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
         raise ConflictError(f"{former_data} is there already: move it away, because the former data go there")
     cluster, lease = Cluster(home, former), FileLock(home / "lease.lock")
     try:
-        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), tempfile.TemporaryDirectory(dir=home) as place:
+        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / "upgrade") as place:
             if not lease.hold():
                 raise EmbeddedServerError(f"a process still uses {home}: end it, and try again")
-            folder = Path(place) / "backup"
+            folder = place / "backup"
             try:
                 cluster.serve(time.monotonic() + _WAIT_SECONDS)
                 backup = back_up(cluster.url, folder, now)
@@ -333,6 +341,20 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
                 f"the restored tables do not hold what was saved ({', '.join(off[:5])}): restore it into an empty one"
             )
         connection.execute("ANALYZE")
+        if connection.info.server_version // 10000 != manifest["postgresql"]:
+            _index_words_anew(connection)
+
+
+def _index_words_anew(connection: psycopg.Connection[Any]) -> None:
+    """Index again the items whose words this server stems otherwise than the saved one did.
+
+    The stemmers change with PostgreSQL: "added" is "ad" in 16 and "add" in 18, so a query would not find it.
+    """
+    for (schema,) in connection.execute(_SCHEMAS).fetchall():
+        collections = sql.SQL("SELECT collection_id FROM {}.collections").format(sql.Identifier(schema))
+        mend = sql.SQL("SELECT {}.mend_disagreements(%s)").format(sql.Identifier(schema))
+        for collection in connection.execute(collections).fetchall():
+            connection.execute(mend, collection)
 
 
 def _make_roles(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:
@@ -399,10 +421,16 @@ def _own_programs() -> Binaries:
 
 
 def _run(programs: Binaries, program: str, *arguments: str, variables: Mapping[str, str] | None = None) -> None:
-    result = programs.run(program, *arguments, variables=dict(variables or {}))
+    result = programs.run_with_caller(program, *arguments, variables=dict(variables or {}))
     if result.returncode != 0:
-        reason = " | ".join(line.strip() for line in result.stdout.splitlines()[-4:] if line.strip())
-        raise DatabaseError(f"{program} failed ({reason or 'it gave no reason'}): mend that, and try again")
+        raise DatabaseError(f"{program} failed ({_reason(result.stdout)}): mend that, and try again")
+
+
+def _reason(output: str) -> str:
+    """The first error among a program's lines, which also quote SQL; without one, its last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = (line.partition("error: ")[2] for line in lines if "error: " in line)
+    return next(errors, "".join(lines[-1:])) or "it gave no reason"
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:
@@ -418,20 +446,16 @@ def _new_folder(folder: Path) -> Iterator[Path]:
     """A folder that gets its final name when it is complete, so an interrupted backup does not look like one."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        with unfinished(folder) as place:
+            complete = place / "complete"
+            complete.mkdir(mode=0o700)
+            yield complete
+            for path in complete.iterdir():
+                path.chmod(0o600)
+            complete.rename(folder)
     except OSError as error:
-        raise InvalidRequestError(f"cannot write to {folder.parent}: {error}; name another folder") from error
-    try:
-        yield place
-        for path in place.iterdir():
-            path.chmod(0o600)
-        try:
-            place.rename(folder)
-        except OSError:  # another backup has got that name meanwhile
-            check_folder(folder)
-            raise
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
+        check_folder(folder)  # another backup has got that name meanwhile
+        raise InvalidRequestError(f"cannot write {folder}: {error}; make room, or name another folder") from error
 
 
 def _hash(path: Path) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import psycopg
 
 from retrieval.adapters.store.installed_sql import Names, build, directory, quote_identifier
+from retrieval.adapters.store.translate import URL_SETTING
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
 
 
@@ -172,7 +173,7 @@ def check_postgresql(major: int) -> None:
     if major < OLDEST_POSTGRESQL:
         raise UnsupportedDatabaseError(
             f"the server is PostgreSQL {major}; version {OLDEST_POSTGRESQL} or newer is needed; "
-            "upgrade the server, or unset RETRIEVAL_DATABASE_URL to use the embedded one"
+            f"upgrade the server, or use the embedded one, without {URL_SETTING}"
         )
 
 
@@ -186,18 +187,26 @@ def check_versions(facts: ServerFacts) -> None:
             f"pgvector is not installed in database {facts.database!r}; have a superuser run there: "
             "CREATE EXTENSION vector;"
         )
-    version = tuple(int(part) for part in facts.pgvector.split(".")[:3])
-    if version < OLDEST_PGVECTOR:
-        raise UnsupportedDatabaseError(
-            f"pgvector {facts.pgvector} is installed; 0.8.0 or newer is needed (iterative index scans); "
-            "install the newer package on the server, then run: ALTER EXTENSION vector UPDATE;"
-        )
-    if version < SOUND_PGVECTOR:
+    check_pgvector(facts.pgvector)
+    if _version(facts.pgvector) < SOUND_PGVECTOR:
         _log.warning(
             "pgvector %s is installed; releases before 0.8.6 can corrupt or break HNSW indexes "
             "(parallel builds, vacuum); update it, run ALTER EXTENSION vector UPDATE; and REINDEX the HNSW indexes",
             facts.pgvector,
         )
+
+
+def check_pgvector(version: str) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a pgvector that is too old."""
+    if _version(version) < OLDEST_PGVECTOR:
+        raise UnsupportedDatabaseError(
+            f"pgvector {version} is installed; 0.8.0 or newer is needed (iterative index scans); "
+            "install the newer package on the server, then run: ALTER EXTENSION vector UPDATE;"
+        )
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(".")[:3])
 
 
 def check_privileges(facts: ServerFacts, names: Names) -> None:

@@ -15,9 +15,9 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.checks import STORED_REVISION, status_of
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
-from retrieval.adapters.store.replicas import Replicas
-from retrieval.adapters.store.translate import server_name
-from retrieval.domain.errors import SchemaRevisionError
+from retrieval.adapters.store.replicas import READ_URLS_SETTING, Replicas
+from retrieval.adapters.store.translate import URL_SETTING, server_name
+from retrieval.domain.errors import ConfigurationError, SchemaRevisionError
 from retrieval.settings import Settings
 
 
@@ -29,7 +29,10 @@ def server_place(settings: Settings) -> str:
 
 
 async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
-    """The database, open until the stack is closed. Raises the errors of ``Database.open`` and ``start_embedded``."""
+    """The database, open until the stack is closed.
+
+    Raises the errors of ``Database.open`` and ``start_embedded``, and ``ConfigurationError`` for replicas of a cluster.
+    """
     home = settings.home or default_home()
     if settings.database_url is not None:
         url = settings.database_url.get_secret_value()
@@ -47,6 +50,11 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
             database = await _open(settings, server.url, home)
     stack.push_async_callback(database.close)
     if settings.read_database_urls:
+        if database.facts.is_distributed:
+            raise ConfigurationError(
+                f"{READ_URLS_SETTING} is set, and the database is a Citus cluster, whose replicas are not supported: "
+                "unset it, and add nodes instead"
+            )
         urls = [url.get_secret_value() for url in settings.read_database_urls]
         database.replicas = await _replicas(settings, database, urls, stack)
     return database
@@ -57,7 +65,7 @@ async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], 
     replicas = Replicas(
         primary,
         urls,
-        lambda url: _open(settings, url),
+        lambda url: _open(settings, url, setting=READ_URLS_SETTING),
         max_lag_seconds=settings.read_max_lag_seconds,
         wait_seconds=settings.read_wait_seconds,
     )
@@ -66,7 +74,7 @@ async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], 
     return replicas
 
 
-async def _open(settings: Settings, url: str, embedded: Path | None = None) -> Database:
+async def _open(settings: Settings, url: str, embedded: Path | None = None, setting: str = URL_SETTING) -> Database:
     async def revive() -> None:
         """Start the embedded server again if it was killed; the lease on it is still valid."""
         if embedded is not None:
@@ -80,6 +88,7 @@ async def _open(settings: Settings, url: str, embedded: Path | None = None) -> D
         pool_timeout_seconds=settings.pool_timeout_seconds,
         is_pooled=settings.transaction_pooler,
         revive=revive if embedded is not None else None,
+        setting=setting,
     )
 
 

@@ -22,13 +22,19 @@ from retrieval.adapters.store.installation.checks import (
     STORED_REVISION,
     SchemaStatus,
     check_encoding,
+    check_pgvector,
     check_postgresql,
     known_revisions,
     status_of,
 )
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier, verbatim
 from retrieval.adapters.store.translate import translated
-from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError
+from retrieval.domain.errors import (
+    DatabaseError,
+    MissingPrivilegeError,
+    SchemaRevisionError,
+    UnsupportedDatabaseError,
+)
 
 UPGRADE_WAIT_SECONDS = 120.0
 """The time that an upgrade waits for another one to finish."""
@@ -44,14 +50,14 @@ def status(url: str, schema: str) -> SchemaStatus:
 def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: float = UPGRADE_WAIT_SECONDS) -> None:
     """Upgrade the schema to a revision. Only one upgrade runs at a time; others wait for it.
 
-    Raises ``UnsupportedDatabaseError`` for a server that is too old, ``MissingPrivilegeError`` if the role lacks a
-    right, ``SchemaRevisionError`` for a schema that is ahead or of another build, or an unknown revision, and
-    ``DatabaseError`` if it could not get the lock.
+    Raises ``UnsupportedDatabaseError`` for a server or a pgvector that is too old, ``MissingPrivilegeError`` if the
+    role lacks a right, ``SchemaRevisionError`` for a schema that is ahead or of another build, or an unknown revision,
+    and ``DatabaseError`` if it could not get the lock.
     """
     with _connection(url) as connection, _only_one(url, schema, wait_seconds):
         check_postgresql(connection.execute(sa.text(MAJOR_VERSION)).scalar_one())
-        _make_schema(connection, schema)
         _make_extension(connection)
+        _make_schema(connection, schema)
         status = _refuse_if_ahead(connection, schema)
         if status.current == status.head:
             status.check()  # raises for another build's schema, for which no step is left
@@ -135,17 +141,23 @@ def _make_schema(connection: sa.Connection, schema: str) -> None:
 
 
 def _make_extension(connection: sa.Connection) -> None:
-    exists = connection.execute(sa.text("SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector')"))
-    if exists.scalar_one():
-        connection.commit()
-        return
-    try:
-        connection.execute(sa.text("CREATE EXTENSION vector"))
-    except DBAPIError as error:
-        raise MissingPrivilegeError(
-            "pgvector is not installed in this database and this role may not install it; "
-            f"have a superuser run: CREATE EXTENSION vector; ({str(error.orig).splitlines()[0]})"
-        ) from error
+    """Install pgvector unless it is installed. Raises ``UnsupportedDatabaseError`` if it is missing or too old."""
+    version = sa.text("SELECT extversion FROM pg_extension WHERE extname = 'vector'")
+    if (installed := connection.execute(version).scalar()) is None:
+        try:
+            connection.execute(sa.text("CREATE EXTENSION vector"))
+        except DBAPIError as error:
+            reason = str(error.orig).splitlines()[0]
+            if isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+                raise MissingPrivilegeError(
+                    "pgvector is not installed in this database and this role may not install it; "
+                    f"have a superuser run: CREATE EXTENSION vector; ({reason})"
+                ) from error
+            raise UnsupportedDatabaseError(
+                f"pgvector cannot be installed in this database ({reason}); install its package on the server"
+            ) from error
+        installed = connection.execute(version).scalar_one()
+    check_pgvector(installed)
     connection.commit()
 
 

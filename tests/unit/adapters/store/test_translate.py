@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 
 import psycopg
@@ -11,7 +12,7 @@ from psycopg_pool import PoolTimeout, TooManyRequests
 from sqlalchemy.exc import DBAPIError
 
 from retrieval.adapters.store.installation.schema import status
-from retrieval.adapters.store.translate import server_name, translated
+from retrieval.adapters.store.translate import ConciseLog, server_name, translated
 from retrieval.domain.errors import (
     ConfigurationError,
     DatabaseBusyError,
@@ -19,10 +20,13 @@ from retrieval.domain.errors import (
     DatabaseUnreachableError,
     MissingPrivilegeError,
     PoolExhaustedError,
+    RetrievalError,
     SchemaRevisionError,
 )
 
 URL = "postgresql://user:topsecret@db.example:6543/docs"
+AWAY = "connection to the remote node retrieval_app@db-2:5433 failed with the following error: Connection refused"
+NODE = "^the node db-2:5433 of the cluster at db.example:6543, database 'docs' does not answer; start it again"
 LOGIN = 'connection failed: connection to server at "db.example" failed: FATAL:  '
 
 
@@ -54,6 +58,10 @@ def closed_ports() -> list[int]:
         ),
         (psycopg.OperationalError(LOGIN + 'role "x" does not exist'), DatabaseUnreachableError, "refused the login"),
         (psycopg.OperationalError(LOGIN + "sorry, too many clients already"), DatabaseUnreachableError, "cannot reach"),
+        (pg.ConnectionFailure(AWAY), DatabaseUnreachableError, NODE),
+        (pg.ConnectionException("could not connect to db-2:5433 to get size"), DatabaseUnreachableError, NODE),
+        (pg.InternalError_("failure on connection marked as essential: db-2:5433"), DatabaseUnreachableError, NODE),
+        (pg.InternalError_("cache lookup failed"), DatabaseError, "cache lookup failed"),
         (pg.DiskFull("no space left"), DatabaseError, "no space left"),
     ],
 )
@@ -134,3 +142,36 @@ def test_an_invalid_port_is_not_shown() -> None:
     with pytest.raises(ConfigurationError, match="write it as postgresql://") as caught:
         status("postgresql://user:topsecret/rest@db.example/docs", "retrieval")
     assert "topsecret" not in str(caught.value)
+
+
+def test_a_message_calls_the_url_what_its_user_does() -> None:
+    """A replica's is another setting than the primary's, and a source's none."""
+    (port,) = closed_ports()[:1]
+    for url in (f"postgresql://user@127.0.0.1:{port}/docs", "postgresql://user:topsecret@[bad/docs"):
+        with pytest.raises(RetrievalError) as caught, translated(url, "the replica's URL"):
+            psycopg.connect(url)
+        assert "the replica's URL is" in str(caught.value)
+        assert "RETRIEVAL_DATABASE_URL" not in str(caught.value)
+
+
+def test_the_log_of_the_drivers_pools_is_concise(caplog: pytest.LogCaptureFixture) -> None:
+    """A pool logs each attempt of each connection, and the error has a line for each host and for advice."""
+    first, second = closed_ports()
+    try:
+        psycopg.connect(f"host=127.0.0.1,127.0.0.1 port={first},{second} dbname=docs user=user")
+    except psycopg.OperationalError as error:
+        caught = error
+    log, concise = logging.getLogger("test of a concise log"), ConciseLog()
+    log.addFilter(concise)
+    for name in ("docs", "docs", "others"):
+        log.warning("error connecting in %r: %s", name, caught)
+    assert "\n" in str(caught)
+    assert [message.partition(": ")[0] for message in caplog.messages] == [
+        "error connecting in 'docs'", "error connecting in 'others'",
+    ]  # fmt: skip
+    assert f"Connection refused (127.0.0.1:{second})" in caplog.messages[0]
+    assert "\n" not in caplog.messages[0]
+    record = logging.LogRecord("", logging.WARNING, "", 0, "error connecting in %r: %s", ("docs", caught), None)
+    assert not concise.filter(record)
+    record.created += 61
+    assert concise.filter(record)

@@ -23,6 +23,17 @@ from typing import IO
 from retrieval.adapters.store.installation.embedded.place import Account
 from retrieval.domain.errors import ConfigurationError, EmbeddedServerError
 
+# A shell runs the program, and waits in a second process for the end of its input, whose other end this process has.
+_WITH_CALLER = """
+    exec 3<&0 </dev/null
+    "$0" "$@" 3<&- & program=$!
+    { read -r _ <&3; kill -KILL $program; } >/dev/null 2>&1 & watch=$!
+    exec 3<&-
+    wait $program; status=$?
+    kill $watch
+    exit $status
+"""
+
 _INHERITED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
 
 
@@ -38,6 +49,7 @@ class Binaries:
         program: str,
         *arguments: str,
         output: int | IO[bytes] = subprocess.PIPE,
+        stdin: int = subprocess.DEVNULL,
         variables: dict[str, str] | None = None,
     ) -> subprocess.CompletedProcess[str]:
         """Run a program to its end, detached from the terminal; its output and errors go to ``output``.
@@ -50,7 +62,7 @@ class Binaries:
         return subprocess.run(
             [str(self.directory / program), *arguments],
             check=False,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=output,
             stderr=subprocess.STDOUT,
             encoding="utf-8",
@@ -62,6 +74,18 @@ class Binaries:
             group=self.account.gid if switch else None,
             extra_groups=[] if switch else None,
         )
+
+    def run_with_caller(
+        self, program: str, *arguments: str, variables: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """The same for a program that is killed if this process dies, however it dies."""
+        reading, writing = os.pipe()
+        command = [_WITH_CALLER, str(self.directory / program), *arguments]
+        try:
+            return self.run("/bin/sh", "-c", *command, stdin=reading, variables=variables)
+        finally:
+            os.close(reading)
+            os.close(writing)
 
     def major(self) -> int:
         """Return the major version of PostgreSQL, 18 for example."""
