@@ -38,7 +38,7 @@ END
 $$;
 
 -- Locks and returns the items that exist, until the transaction ends. The order of locking is the same everywhere, so
--- that writers cannot deadlock.
+-- that writers of stored items cannot deadlock. A caller that then creates items among them can, and is repeated.
 CREATE OR REPLACE FUNCTION hold_items(collection bigint, ids text[]) RETURNS SETOF items
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN

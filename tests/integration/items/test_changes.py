@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from retrieval import Collection, Item, Platform
+from retrieval.adapters.store.items.items import ItemWrite, hold_items, write_items
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, UnknownFieldError
 from retrieval.engine.reading import latest, paths
+
+_WAITS = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
 
 
 @pytest.fixture
@@ -93,6 +97,38 @@ async def test_all_changes_are_made_or_none(notes: Collection) -> None:
     with pytest.raises(InvalidItemError, match="cannot become another one"):
         await notes.change(["2", "new"], lambda key, _: None if key == "2" else Item(item_id="other"))
     assert set(await notes.get(["2", "new", "other"])) == {"2", "new"}
+
+
+@pytest.mark.parametrize("is_change", [True, False], ids=["change", "add"])
+async def test_a_writer_that_the_server_ended_writes_again(
+    notes: Collection, platform: Platform, *, is_change: bool
+) -> None:
+    """One writer has created "0" and waits for "1"; the other has locked "1" and waits for "0"."""
+    fresh = {key: Item(item_id=key, body=f"fresh {key}") for key in ("0", "1")}
+    collection_id = handle_of(notes).stored.collection_id
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        if is_change:
+            await write_items(connection, ItemWrite(collection_id, [replace(fresh["0"], body="first")], None))
+            waiting = asyncio.create_task(notes.change(list(fresh), lambda key, _: fresh[key]))
+        else:
+            await hold_items(connection, collection_id, ["1"])
+            waiting = asyncio.create_task(notes.add(list(fresh.values())))
+        async with asyncio.timeout(30):
+            while not await (await connection.execute(_WAITS)).fetchone():  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.01)
+        # The server ends the one that began to wait first.
+        former = replace(fresh["1" if is_change else "0"], body="first")
+        await write_items(connection, ItemWrite(collection_id, [former], None))
+
+    await waiting
+    assert await notes.get(list(fresh)) == fresh
+
+
+@pytest.mark.parametrize("given", ["text", {"id": "1", "text": "x"}])
+async def test_a_decision_is_an_item(notes: Collection, given: Any) -> None:
+    """Or None; the error names the item."""
+    with pytest.raises(InvalidItemError, match="for item '1'; it must return an Item"):
+        await notes.change(["1"], lambda *_: given)
 
 
 async def test_an_item_is_written_again_by_its_text(notes: Collection) -> None:
