@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
+import psycopg
 import pytest
 
 from retrieval import Collection, Item, Platform
-from retrieval.adapters.store.items.items import ItemWrite, hold_items, write_items
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, UnknownFieldError
 from retrieval.engine.reading import latest, paths
+from tests.support.database import SCHEMA
 
-_WAITS = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+_COPY_ITEM = """
+    INSERT INTO items
+        (collection_id, item_id, kind, title, body, tags, attributes, status, source, content_hash, text_hash)
+    SELECT collection_id, '0', kind, title, body, tags, attributes, status, source, content_hash, text_hash
+    FROM items WHERE collection_id = %s AND item_id = '1'
+"""
 
 
 @pytest.fixture
@@ -99,28 +107,31 @@ async def test_all_changes_are_made_or_none(notes: Collection) -> None:
     assert set(await notes.get(["2", "new", "other"])) == {"2", "new"}
 
 
-@pytest.mark.parametrize("is_change", [True, False], ids=["change", "add"])
-async def test_a_writer_that_the_server_ended_writes_again(
-    notes: Collection, platform: Platform, *, is_change: bool
-) -> None:
-    """One writer has created "0" and waits for "1"; the other has locked "1" and waits for "0"."""
+async def test_a_change_that_the_server_ended_is_made_again(notes: Collection, database_url: str) -> None:
+    """Another writer has created "0" and waits for "1", which the change has locked before it creates "0" too."""
     fresh = {key: Item(item_id=key, body=f"fresh {key}") for key in ("0", "1")}
-    collection_id = handle_of(notes).stored.collection_id
-    async with platform.database.transaction(platform.tenant_id) as connection:
-        if is_change:
-            await write_items(connection, ItemWrite(collection_id, [replace(fresh["0"], body="first")], None))
-            waiting = asyncio.create_task(notes.change(list(fresh), lambda key, _: fresh[key]))
-        else:
-            await hold_items(connection, collection_id, ["1"])
-            waiting = asyncio.create_task(notes.add(list(fresh.values())))
-        async with asyncio.timeout(30):
-            while not await (await connection.execute(_WAITS)).fetchone():  # noqa: ASYNC110 - no event tells
-                await asyncio.sleep(0.01)
-        # The server ends the one that began to wait first.
-        former = replace(fresh["1" if is_change else "0"], body="first")
-        await write_items(connection, ItemWrite(collection_id, [former], None))
+    own = handle_of(notes).stored.collection_id
+    asked: list[str] = []
+    with psycopg.connect(database_url) as other, ThreadPoolExecutor(1) as thread:
+        # It looks for a deadlock at once, so that the server ends the change.
+        other.execute("SELECT set_config('deadlock_timeout', '10ms', false)")
+        other.execute("SELECT set_config('search_path', %s, false)", (f'"{SCHEMA}", public, pg_temp',))
+        other.execute(_COPY_ITEM, (own,))
 
-    await waiting
+        def finish() -> None:
+            other.execute("UPDATE items SET source = 'other' WHERE collection_id = %s AND item_id = '1'", (own,))
+            other.commit()
+
+        def decide(item_id: str, _: Item | None) -> Item:
+            asked.append(item_id)
+            if len(asked) == 1:
+                thread.submit(finish)
+                time.sleep(0.5)
+            return fresh[item_id]
+
+        await notes.change(list(fresh), decide)
+
+    assert asked == ["0", "1", "0", "1"]
     assert await notes.get(list(fresh)) == fresh
 
 

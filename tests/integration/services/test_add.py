@@ -352,6 +352,32 @@ class SlowEmbedder(HashingEmbedder):
         return await super().embed(texts, role)
 
 
+@pytest.mark.parametrize("call", ["add", "put", "patch", "change"])
+async def test_no_search_compares_the_vector_of_a_former_text(database_url: str, settings: Settings, call: str) -> None:
+    """An item whose text changes while the embedder is away has no vector until it has a new one."""
+    embedder = RefusingEmbedder()
+    embedder.refuses = False
+    async with connect(database_url, settings=settings, embedder=embedder) as platform:
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "1", "text": "the secret plan"}, {"_id": "2", "text": "the weather"}])
+        embedder.refuses = True
+        changed = {"id": "1", "text": "a holiday"}
+        match call:
+            case "add":
+                await collection.add([changed])
+            case "put":
+                await collection.put(changed)
+            case "patch":
+                await collection.patch("1", {"text": "a holiday"})
+            case "change":
+                await collection.change(["1"], lambda *_: Item(item_id="1", body="a holiday"))
+        assert [hit.id for hit in await collection.search("the secret plan", legs=["dense"])] == ["2"]
+        assert (await collection.info()).pending == 1
+        embedder.refuses = False
+        assert (await collection.add([changed])).embedded == 1
+        assert [hit.id for hit in await collection.search("a holiday", legs=["dense"])] == ["1", "2"]
+
+
 async def test_items_do_not_wait_long_for_their_vectors(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
