@@ -193,6 +193,8 @@ async def test_of_items_with_one_key_the_last_counts_with_its_vector(platform: P
     assert "1 id stands more than once ('x'); the last of each was kept" in report.notes
     added = await add_each(handle_of(collection), items)
     assert added.report.repeated == 1
+    more = await collection.add([*items, *items, {"_id": "y"}, {"_id": "y"}])
+    assert "2 ids stand more than once, such as 'x'; the last of each was kept" in more.notes
     hits = await collection.search("two", vector=[0, 1, 0])
     assert hits[0].body == "two"
     assert {part.leg: part.raw_score for part in hits[0].explanation.contributions}["dense"] == pytest.approx(1)
