@@ -23,6 +23,7 @@ from retrieval.adapters.store.items.items import (
     ItemIsThereError,
     ItemWrite,
     Settled,
+    StoredHashes,
     WrittenItems,
     became,
     settle,
@@ -121,9 +122,7 @@ def repeated_report(number: int, example: str = "") -> AddReport:
     if not number:
         return AddReport()
     ids = "1 id stands" if number == 1 else f"{number:,} ids stand"
-    shown_example = (
-        f", such as {example!r:.80}" if example and number > 1 else f" ({example!r:.80})" if example else ""
-    )
+    shown_example = f", such as {example!r:.80}" if example and number > 1 else f" ({example!r:.80})" if example else ""
     return AddReport(repeated=number, notes=(f"{ids} more than once{shown_example}; the last of each was kept",))
 
 
@@ -185,8 +184,11 @@ class Writer:
         ids = [item.item_id for item in items]
         place = (self.database, self.tenant_id, self.collection.collection_id)
         known = {} if only_new else await stored_hashes(*place, ids)
-        changed = [item for item in items if known.get(item.item_id) != item.content_hash]
-        fresh = [item for item in changed if item.status != ARCHIVED]
+        formers = {item_id: hashes.content_hash for item_id, hashes in known.items()}
+        changed = [item for item in items if formers.get(item.item_id) != item.content_hash]
+        fresh = [
+            item for item in changed if item.status != ARCHIVED and not _has_text_of(known.get(item.item_id), item)
+        ]
         parts = self._embed(fresh)
         until = asyncio.get_running_loop().time() + SOON_SECONDS
         soon: dict[str, Vector] = {}
@@ -208,7 +210,7 @@ class Writer:
                 await step
             await parts.aclose()
         report += replace(stored, unchanged=stored.unchanged + len(items) - len(changed))
-        written = replace(written, formers={**known, **written.formers})
+        written = replace(written, formers={**formers, **written.formers})
         return report + await self.embed(await self.left_over(items, fresh)), written
 
     def without_embedding(self) -> Writer:
@@ -314,6 +316,11 @@ class Writer:
             added=added, changed=len(items) - added - unchanged, unchanged=unchanged, settled=written.settled
         )
         return report, written
+
+
+def _has_text_of(stored: StoredHashes | None, item: Item) -> bool:
+    """Whether the stored item has the same text as the item, so that its vector stays."""
+    return stored is not None and stored.text_hash == text_hash(item.indexed_text)
 
 
 def _embed_parts(items: Sequence[Item], *, is_followed: bool) -> list[Sequence[Item]]:

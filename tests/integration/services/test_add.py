@@ -354,6 +354,19 @@ class SlowEmbedder(HashingEmbedder):
         return await super().embed(texts, role)
 
 
+async def test_a_change_of_attributes_alone_embeds_nothing(platform: Platform) -> None:
+    """The vector stays; an item whose vector is missing gets one."""
+    collection = await platform.collection("docs", space=SPACE)
+    await collection.add([{"_id": "1", "text": "one"}], embeddings=[[1, 0, 0]])
+    await collection.add([{"_id": "2", "text": "two"}])
+
+    report = await collection.add([{"_id": "1", "text": "one", "n": 1}, {"_id": "2", "text": "two", "n": 2}])
+
+    assert (report.changed, report.embedded, report.pending) == (2, 0, 1)
+    assert set(await collection.embeddings(["1", "2"])) == {"1"}
+    assert [hit.id for hit in await collection.search(vector=[1, 0, 0], where={"n": 1})] == ["1"]
+
+
 @pytest.mark.parametrize("call", ["add", "put", "patch", "change"])
 async def test_no_search_compares_the_vector_of_a_former_text(database_url: str, settings: Settings, call: str) -> None:
     """An item whose text changes while the embedder is away has no vector until it has a new one."""
