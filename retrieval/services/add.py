@@ -213,9 +213,9 @@ class Writer:
         written = replace(written, formers={**formers, **written.formers})
         return report + await self.embed(await self.left_over(items, fresh)), written
 
-    def without_embedding(self) -> Writer:
-        """The same writer, but one that leaves every item pending."""
-        return replace(self, asks=False)
+    def after(self, report: AddReport) -> Writer:
+        """The writer after that report: if the embedder has stopped, it is not asked, and items are left pending."""
+        return replace(self, asks=False) if report.stopped else self
 
     async def embed(self, items: Sequence[Item]) -> AddReport:
         """Embed items that are stored already.
@@ -348,22 +348,23 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
     first, *others = _split(places, size, at_once)
     waiting = iter(others)
 
-    async def add(part: Sequence[int]) -> AddReport:
+    async def add(part: Sequence[int], before: AddReport) -> AddReport:
         part_vectors = None if vectors is None else vectors[part]
-        return await replace(writer, goes_on=True).add([items[place] for place in part], part_vectors)
+        part_writer = replace(writer.after(before), goes_on=True)
+        return await part_writer.add([items[place] for place in part], part_vectors)
 
-    async def add_waiting() -> AddReport:
+    async def add_waiting(before: AddReport) -> AddReport:
         report = AddReport()
         for part in waiting:
             try:
-                report += await add(part)
+                report += await add(part, before + report)
             except BaseException:
                 list(waiting)  # the other task stops after its part
                 raise
         return report
 
-    report = await add(first)
-    outcomes = await asyncio.gather(*(add_waiting() for _ in range(at_once)), return_exceptions=True)
+    report = await add(first, AddReport())
+    outcomes = await asyncio.gather(*(add_waiting(report) for _ in range(at_once)), return_exceptions=True)
     drift = await settle(writer.database, writer.tenant_id, writer.collection.collection_id, len(items))
     for outcome in outcomes:
         if isinstance(outcome, BaseException):

@@ -353,8 +353,7 @@ class Documents:
         tell(report, done)
         while batch := await asyncio.to_thread(_next_batch, reading, rest):
             follower = followed(writer, progress and partial(_advance, tell, report, done, batch))
-            stopped = report.chunks.stopped
-            report += await self._store_batch(follower.without_embedding() if stopped else follower, batch, known)
+            report += await self._store_batch(follower.after(report.chunks), batch, known)
             done += len(batch)
             tell(report, done)
         follower = followed(writer, progress and partial(_advance, tell, report, done, ()))

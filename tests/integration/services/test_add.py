@@ -20,6 +20,7 @@ from retrieval.collection import handle_of
 from retrieval.domain.errors import (
     DatabaseError,
     EmbedderRejectedError,
+    EmbedderUnavailableError,
     InvalidItemError,
     InvalidRequestError,
     InvalidVectorError,
@@ -224,6 +225,27 @@ async def test_the_same_call_again_embeds_what_the_first_could_not(database_url:
         report = await collection.add(items)
         assert (report.unchanged, report.embedded, report.pending) == (5, 5, 0)
         assert (await collection.info()).pending == 0
+
+
+async def test_an_embedder_that_has_stopped_is_not_asked_for_the_other_parts(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt could take its whole time limit."""
+    monkeypatch.setattr(add, "BATCH_ITEMS", 10)
+    asked: list[TextRole] = []
+
+    class Away(HashingEmbedder):
+        """An embedder that does not answer."""
+
+        async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+            """Never the vectors."""
+            asked.append(role)
+            raise EmbedderUnavailableError(f"{len(texts)} texts wait")
+
+    async with connect(database_url, settings=settings, embedder=Away()) as platform:
+        collection = await platform.collection("docs")
+        report = await collection.add([{"_id": str(number), "text": f"thing {number}"} for number in range(40)])
+    assert (report.added, report.pending, len(asked)) == (40, 40, 1)
 
 
 async def test_vectors_of_another_length_are_told_once(
