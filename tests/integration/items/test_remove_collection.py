@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Item, Platform, Profile
-from retrieval.adapters.store.items.removal import remove_next_items
+from retrieval.adapters.store.items.items import hold_items
+from retrieval.adapters.store.items.removal import remove_itself, remove_next_items
 from retrieval.adapters.store.search.indexes import hnsw_indexes
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
@@ -19,7 +21,7 @@ from retrieval.engine.collection_search import leg_rankings
 from retrieval.services import collections as remove_collection
 from retrieval.services.indexes import keep_index
 from retrieval.services.items import add_each, add_new
-from tests.support.database import SCHEMA
+from tests.support.database import SCHEMA, until_somebody_waits
 
 SPACE = EmbeddingSpace(provider="test", model="removal", dimensions=4)
 
@@ -101,6 +103,21 @@ async def test_a_partly_removed_collection_can_be_searched_and_removed(platform:
     assert (await docs.info()).items == 7
     assert len(await docs.search("common", limit=20)) == 7
     assert await platform.remove_collection("docs")
+
+
+async def test_the_removal_waits_for_a_writer(platform: Platform) -> None:
+    """It locks no item for which the writer would wait in turn."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": "1", "text": "one"}, {"_id": "2", "text": "two"}])
+    own = handle_of(collection).stored.collection_id
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for key in ("2", "1"):
+            await hold_items(connection, own, [key])
+            if key == "2":
+                removing = asyncio.create_task(remove_itself(platform.database, platform.tenant_id, own))
+                await until_somebody_waits(platform, 1)
+    assert await removing
+    assert await platform.collections() == []
 
 
 async def test_another_tenants_collection_of_that_name_stays(platform: Platform) -> None:
