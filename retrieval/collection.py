@@ -355,9 +355,9 @@ class Collection:
         """Store the items of lines, as ``retrieval.read_items`` yields them; see ``retrieval.services.ingest``.
 
         ``rejected`` is called with each line without a valid item; without it such a line raises ``BadLineError``. If
-        no item of the input has a title or a text, ``InvalidItemError`` is raised, and nothing is stored. ``prune``
-        archives the items that are not in the stream. ``progress`` is called at the start, after each batch, and while
-        texts are embedded.
+        none of the first 500 items has a title or a text, ``InvalidItemError`` is raised, and nothing is stored.
+        ``prune`` archives the items that are not in the stream. ``progress`` is called at the start, after each batch,
+        and while texts are embedded.
         """
         from retrieval.services.items import ingest
 

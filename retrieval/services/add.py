@@ -23,6 +23,7 @@ from retrieval.adapters.store.items.items import (
     ItemIsThereError,
     ItemWrite,
     Settled,
+    StoredHashes,
     WrittenItems,
     became,
     settle,
@@ -121,9 +122,7 @@ def repeated_report(number: int, example: str = "") -> AddReport:
     if not number:
         return AddReport()
     ids = "1 id stands" if number == 1 else f"{number:,} ids stand"
-    shown_example = (
-        f", such as {example!r:.80}," if example and number > 1 else f" ({example!r:.80})" if example else ""
-    )
+    shown_example = f", such as {example!r:.80}" if example and number > 1 else f" ({example!r:.80})" if example else ""
     return AddReport(repeated=number, notes=(f"{ids} more than once{shown_example}; the last of each was kept",))
 
 
@@ -185,8 +184,11 @@ class Writer:
         ids = [item.item_id for item in items]
         place = (self.database, self.tenant_id, self.collection.collection_id)
         known = {} if only_new else await stored_hashes(*place, ids)
-        changed = [item for item in items if known.get(item.item_id) != item.content_hash]
-        fresh = [item for item in changed if item.status != ARCHIVED]
+        formers = {item_id: hashes.content_hash for item_id, hashes in known.items()}
+        changed = [item for item in items if formers.get(item.item_id) != item.content_hash]
+        fresh = [
+            item for item in changed if item.status != ARCHIVED and not _has_text_of(known.get(item.item_id), item)
+        ]
         parts = self._embed(fresh)
         until = asyncio.get_running_loop().time() + SOON_SECONDS
         soon: dict[str, Vector] = {}
@@ -208,12 +210,12 @@ class Writer:
                 await step
             await parts.aclose()
         report += replace(stored, unchanged=stored.unchanged + len(items) - len(changed))
-        written = replace(written, formers={**known, **written.formers})
+        written = replace(written, formers={**formers, **written.formers})
         return report + await self.embed(await self.left_over(items, fresh)), written
 
-    def without_embedding(self) -> Writer:
-        """The same writer, but one that leaves every item pending."""
-        return replace(self, asks=False)
+    def after(self, report: AddReport) -> Writer:
+        """The writer after that report: if the embedder has stopped, it is not asked, and items are left pending."""
+        return replace(self, asks=False) if report.stopped else self
 
     async def embed(self, items: Sequence[Item]) -> AddReport:
         """Embed items that are stored already.
@@ -316,6 +318,11 @@ class Writer:
         return report, written
 
 
+def _has_text_of(stored: StoredHashes | None, item: Item) -> bool:
+    """Whether the stored item has the same text as the item, so that its vector stays."""
+    return stored is not None and stored.text_hash == text_hash(item.indexed_text)
+
+
 def _embed_parts(items: Sequence[Item], *, is_followed: bool) -> list[Sequence[Item]]:
     """The items in parts to embed; for a caller that follows the progress the first parts are small."""
     parts, start, size = [], 0, _FOLLOWED_BATCH if is_followed else EMBED_BATCH
@@ -341,22 +348,23 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
     first, *others = _split(places, size, at_once)
     waiting = iter(others)
 
-    async def add(part: Sequence[int]) -> AddReport:
+    async def add(part: Sequence[int], before: AddReport) -> AddReport:
         part_vectors = None if vectors is None else vectors[part]
-        return await replace(writer, goes_on=True).add([items[place] for place in part], part_vectors)
+        part_writer = replace(writer.after(before), goes_on=True)
+        return await part_writer.add([items[place] for place in part], part_vectors)
 
-    async def add_waiting() -> AddReport:
+    async def add_waiting(before: AddReport) -> AddReport:
         report = AddReport()
         for part in waiting:
             try:
-                report += await add(part)
+                report += await add(part, before + report)
             except BaseException:
                 list(waiting)  # the other task stops after its part
                 raise
         return report
 
-    report = await add(first)
-    outcomes = await asyncio.gather(*(add_waiting() for _ in range(at_once)), return_exceptions=True)
+    report = await add(first, AddReport())
+    outcomes = await asyncio.gather(*(add_waiting(report) for _ in range(at_once)), return_exceptions=True)
     drift = await settle(writer.database, writer.tenant_id, writer.collection.collection_id, len(items))
     for outcome in outcomes:
         if isinstance(outcome, BaseException):

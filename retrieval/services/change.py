@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import Connection, Database, despite_deadlocks
 from retrieval.adapters.store.items.items import (
     ARCHIVED,
     ItemIsThereError,
@@ -19,6 +19,7 @@ from retrieval.adapters.store.items.items import (
     write_attributes,
     write_items,
 )
+from retrieval.domain.checks import kind_of
 from retrieval.domain.errors import InvalidItemError, UnknownItemError
 from retrieval.domain.items.item import ABSENT, Became, Item, StoredItem, check_version
 from retrieval.services.add import AddReport, Writer
@@ -147,17 +148,20 @@ async def change(
     An item that ``decide`` returns as the same object is left alone. Raises ``InvalidItemError`` for an item of another
     id, or with ``keeps_time`` for more than a change of attributes, and ``RemovalError`` unless it ``may_remove``.
     """
-    settled: Settled | None = None
-    async with writer.database.transaction(writer.tenant_id) as connection:
-        former_items = await hold_items(connection, writer.collection.collection_id, item_ids)
-        decisions = _decide(former_items, sorted(set(item_ids)), decide)
-        await writer.check(decisions.written)
-        if decisions.removed and not may_remove:
-            raise RemovalError
-        if keeps_time:
+
+    async def decided() -> tuple[_Decisions, Settled | None]:
+        async with writer.database.transaction(writer.tenant_id) as connection:
+            former_items = await hold_items(connection, writer.collection.collection_id, item_ids)
+            decisions = _decide(former_items, sorted(set(item_ids)), decide)
+            await writer.check(decisions.written)
+            if decisions.removed and not may_remove:
+                raise RemovalError
+            if not keeps_time:
+                return decisions, await _write(connection, writer, decisions)
             await _annotate(connection, writer.collection.collection_id, decisions)
-        else:
-            settled = await _write(connection, writer, decisions)
+            return decisions, None
+
+    decisions, settled = await despite_deadlocks(decided)
     if keeps_time:
         return decisions.report
     waiting = [item for item in decisions.written if item.status != ARCHIVED]
@@ -173,6 +177,12 @@ def _decide(former_items: Mapping[str, Item], item_ids: Sequence[str], decide: D
         after = decide(item_id, before)
         if after is None:
             decisions.removed.extend([] if before is None else [item_id])
+        elif not isinstance(after, Item):
+            raise InvalidItemError(
+                f"decide returned {kind_of(after)} for item {item_id!r:.80}; it must return an Item, or None to remove "
+                "the item",
+                item_id=item_id,
+            )
         elif after.item_id != item_id:
             raise InvalidItemError(f"item {item_id!r:.80} cannot become another one", item_id=item_id)
         elif after is not before:

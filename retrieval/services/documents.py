@@ -40,6 +40,7 @@ from retrieval.engine import collection_search
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
+from retrieval.services.change import ChangeReport, change
 from retrieval.services.ingest import embed_pending, followed
 from retrieval.services.items import delete, finished, writer_of
 from retrieval.services.textsearch import refresh_weights
@@ -227,8 +228,7 @@ class Documents:
     """The documents of one collection."""
 
     writer: Writer
-    delete: Callable[[Sequence[str]], Awaitable[int]]
-    """Removes items, and returns how many were removed."""
+    handle: CollectionHandle
 
     async def ingest(
         self, paths: Paths, chunking: Chunking, *, name: str | None, prune: bool, progress: DocumentProgress | None
@@ -260,7 +260,7 @@ class Documents:
     async def remove(self, document_ids: Sequence[str]) -> int:
         """See ``Collection.delete_documents``."""
         chunks = await self._chunk_ids(checked_item_ids(document_ids))
-        await self.delete([item_id for ids in chunks.values() for item_id in ids])
+        await delete(self.handle, [item_id for ids in chunks.values() for item_id in ids])
         return len(chunks)
 
     async def page(self, *, after: str, limit: int) -> tuple[list[DocumentEntry], str | None]:
@@ -353,8 +353,7 @@ class Documents:
         tell(report, done)
         while batch := await asyncio.to_thread(_next_batch, reading, rest):
             follower = followed(writer, progress and partial(_advance, tell, report, done, batch))
-            stopped = report.chunks.stopped
-            report += await self._store_batch(follower.without_embedding() if stopped else follower, batch, known)
+            report += await self._store_batch(follower.after(report.chunks), batch, known)
             done += len(batch)
             tell(report, done)
         follower = followed(writer, progress and partial(_advance, tell, report, done, ()))
@@ -367,11 +366,18 @@ class Documents:
         self, writer: Writer, batch: Sequence[_ReadDocument], known: Mapping[str, str]
     ) -> DocumentsReport:
         fresh = {document.document_id: document.items for document in batch if document.items is not None}
-        former = await self._chunk_ids([name for name in fresh if name in known])
-        # A document's first chunk shows that all of it is stored, so it is stored last.
-        chunks = await add_in_parts(writer, [item for items in fresh.values() for item in reversed(items)])
+        # Also of documents whose storing broke off before their first chunk, and which are not known therefore.
+        former = await self._chunk_ids(list(fresh))
         current = {item.item_id for items in fresh.values() for item in items}
         stale = [item_id for ids in former.values() for item_id in ids if item_id not in current]
+        # A document's first chunk shows that all of it is stored and nothing else, so it is stored last: with the
+        # removal of former chunks, if there are any.
+        replacing = {items[0].item_id: items[0] for name, items in fresh.items() if items and name in former}
+        others = [item for items in fresh.values() for item in reversed(items) if item.item_id not in replacing]
+        chunks, replaced = await add_in_parts(writer, others), ChangeReport()
+        if former:
+            await self.handle.recorded()  # records cannot name removed items
+            replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
         return DocumentsReport(
             added=sum(bool(items) and name not in known for name, items in fresh.items()),
             changed=sum(name in known for name in fresh),
@@ -379,8 +385,8 @@ class Documents:
             unchanged=sum(document.items is None and not document.fault for document in batch),
             failed=tuple((document.document_id, document.fault) for document in batch if document.fault),
             cleaned=sum(document.is_cleaned for document in batch),
-            chunks_removed=await self.delete(stale) if stale else 0,
-            chunks=chunks,
+            chunks_removed=replaced.removed,
+            chunks=chunks + replaced.written,
         )
 
     async def _vanished_report(
@@ -402,7 +408,7 @@ class Documents:
                 continue
             for start in range(0, len(gone), _BATCH_FILES):
                 chunks = await self._chunk_ids(gone[start : start + _BATCH_FILES])
-                chunks_removed += await self.delete([item_id for ids in chunks.values() for item_id in ids])
+                chunks_removed += await delete(self.handle, [item_id for ids in chunks.values() for item_id in ids])
             removed += len(gone)
         return replace(report, removed=removed, chunks_removed=chunks_removed)
 
@@ -600,7 +606,7 @@ def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
 async def _documents(handle: CollectionHandle, chunking: Chunking = Chunking()) -> Documents:
     if not isinstance(chunking, Chunking):
         raise InvalidRequestError(f"chunking is a {type(chunking).__name__}; it must be a Chunking")
-    return Documents(await writer_of(handle), partial(delete, handle))
+    return Documents(await writer_of(handle), handle)
 
 
 async def _keep_indexed(handle: CollectionHandle, report: DocumentsReport) -> DocumentsReport:

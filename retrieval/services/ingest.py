@@ -199,15 +199,13 @@ async def ingest(
                 rejected(line)
         seen.extend(item.item_id for item in batch.items)
         follower = followed(writer, progress and partial(_advance, progress, report, offset, batch))
-        # Once the embedder has not answered, items are left pending without asking it.
-        follower = follower.without_embedding() if report.items.stopped else follower
         report = replace(
             report,
             read=report.read + len(batch.items),
             rejected=report.rejected + len(batch.rejected),
             cleaned=report.cleaned + batch.cleaned,
             without_text=report.without_text + WithoutText.among(batch.items),
-            items=report.items + await follower.add(batch.items),
+            items=report.items + await follower.after(report.items).add(batch.items),
         )
         offset = batch.offset
         if progress:

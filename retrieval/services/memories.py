@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import Connection, Database, despite_deadlocks
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, known_hashes, write_items
 from retrieval.adapters.store.items.memories import (
@@ -228,8 +228,7 @@ class MemoryWriter:
         report = AddReport()
         for start in range(0, len(last), BATCH):
             part = last[start : start + BATCH]
-            async with self._transaction() as connection:
-                written, items = await self._write(connection, part)
+            written, items = await despite_deadlocks(partial(self._store_part, part))
             report += written + await self.writer.embed(items)
         return await self._settle(report)
 
@@ -345,6 +344,10 @@ class MemoryWriter:
 
     async def _archive(self, connection: Connection, ids: Sequence[str]) -> None:
         await archive_items(connection, self._collection.collection_id, ids)
+
+    async def _store_part(self, memories: Sequence[NewMemory]) -> tuple[AddReport, list[Item]]:
+        async with self._transaction() as connection:
+            return await self._write(connection, memories)
 
     async def _write(
         self, connection: Connection, memories: Sequence[NewMemory], *, replaced: Sequence[str] = ()

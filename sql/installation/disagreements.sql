@@ -6,8 +6,7 @@
 --   statistics: the frequency of a lexeme (its number), or a total ('totals'), is not the sum over the items' terms,
 --     including differences that are not folded yet
 --   filters: an item's tags or declared attributes differ from the tables for filters
---   vectors: a space in use has a vector of an archived item, or of a former text of an item that has none now, or
---     facets that are not the item's
+--   vectors: a space in use has a vector of an archived item, or of a former text, or facets that are not the item's
 --   records: the arrays of a recorded search do not fit each other, or an item was shown twice
 --   arms: an arm is not the sum of its events (retrieval/jobs/learning.py corrects it)
 -- It reads the snapshot of the calling statement, and writes nothing.
@@ -86,7 +85,7 @@ BEGIN
                      ON item.collection_id = known.collection_id AND item.item_id = known.item_id
                  WHERE known.collection_id = $1 AND known.item_id = ANY ($2)
                      AND (item.status = ''archived'' OR item.facets <> known.facets
-                         OR NOT has_text(item.text_hash) AND item.text_hash <> known.content_hash)',
+                         OR item.text_hash <> known.content_hash)',
                 'embeddings_' || space)
             USING collection, page;
         END LOOP;
@@ -161,7 +160,7 @@ BEGIN
         SELECT DISTINCT one.id FROM unnest(kinds, ids) AS one (kind, id) WHERE one.kind IN ('words', 'weights')));
     PERFORM index_attributes(collection, ids);
     PERFORM write_facets(collection, ids);
-    PERFORM remove_outdated_vectors(collection, NULL, ids, NULL);
+    PERFORM remove_outdated_vectors(collection, NULL, ids, ids);
     PERFORM remove_vectors(collection, ARRAY(
         SELECT item.item_id FROM items AS item
         WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status = 'archived'));

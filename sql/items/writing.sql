@@ -38,7 +38,7 @@ END
 $$;
 
 -- Locks and returns the items that exist, until the transaction ends. The order of locking is the same everywhere, so
--- that writers cannot deadlock.
+-- that writers of stored items cannot deadlock. A caller that then creates items among them can, and is repeated.
 CREATE OR REPLACE FUNCTION hold_items(collection bigint, ids text[]) RETURNS SETOF items
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 BEGIN
@@ -72,7 +72,7 @@ DECLARE
     written text[];
     changed text[];
     archived text[];
-    emptied text[];
+    unembedded text[];
 BEGIN
     PERFORM check_tenant(collection), pg_advisory_xact_lock_shared(writers_lock(collection));
     stored := 0;
@@ -115,15 +115,13 @@ BEGIN
                 text_hash = excluded.text_hash, updated_at = excluded.updated_at
             WHERE known.content_hash <> excluded.content_hash OR only_new
             RETURNING
-                known.item_id, known.status, known.text_hash, known.xmax = 0 AS is_new, known.created_at,
-                known.updated_at
+                known.item_id, known.status, known.xmax = 0 AS is_new, known.created_at, known.updated_at
         )
         SELECT
             array_agg(made.item_id), array_agg(made.item_id) FILTER (WHERE made.status = 'archived'),
             array_agg(made.item_id ORDER BY made.item_id) FILTER (WHERE NOT made.is_new),
-            array_agg(made.item_id) FILTER (WHERE NOT made.is_new AND NOT has_text(made.text_hash)),
             min(made.created_at), min(made.updated_at)
-        INTO written, archived, changed, emptied, created_at, updated_at
+        INTO written, archived, changed, created_at, updated_at
         FROM made;
     END IF;
     IF only_new AND (changed IS NOT NULL OR written IS DISTINCT FROM ids) THEN
@@ -150,7 +148,11 @@ BEGIN
 
     IF written IS NOT NULL THEN
         IF changed IS NOT NULL THEN
-            PERFORM remove_outdated_vectors(collection, space, changed, emptied);
+            unembedded := CASE WHEN vectors IS NULL THEN changed ELSE ARRAY(
+                SELECT given.item_id FROM unnest(ids, vectors) AS given (item_id, vector)
+                WHERE given.vector IS NULL AND given.item_id = ANY (changed)
+            ) END;
+            PERFORM remove_outdated_vectors(collection, space, changed, unembedded);
         END IF;
         has_new_fields := '{}' <> ANY (attribute_objects) AND know_attributes(collection, written) > 0;
         PERFORM index_terms(collection, written, are_new => changed IS NULL),
@@ -162,12 +164,8 @@ BEGIN
     IF vectors IS NOT NULL THEN
         stored := store_vectors(collection, space, ids, vectors, text_hashes);
     END IF;
-    IF changed IS NOT NULL AND vectors IS NOT NULL AND spaces_of(collection) = ARRAY[space] THEN
-        -- Their facets were written with their vectors or, in windows, by the mixing for index_terms.
-        changed := ARRAY(
-            SELECT given.item_id FROM unnest(ids, vectors) AS given (item_id, vector)
-            WHERE given.vector IS NULL AND given.item_id = ANY (changed)
-        );
+    IF changed IS NOT NULL AND spaces_of(collection) = ARRAY[space] THEN
+        changed := unembedded; -- the others' facets were written with their vectors or, in windows, by their mixing
     END IF;
     IF cardinality(changed) > 0 THEN
         PERFORM write_facets(collection, changed);

@@ -378,10 +378,9 @@ BEGIN
 END
 $$;
 
--- Removes vectors of former texts of these items from the spaces other than the given one. The items wait for new
--- vectors there, so that no search meets a vector of a former text, whichever space is in use. In the given space, for
--- which the writer has vectors, only those of the emptied items (NULL: none), which have no text and get no new vector.
-CREATE OR REPLACE FUNCTION remove_outdated_vectors(collection bigint, space bigint, ids text[], emptied text[])
+-- Removes vectors of former texts of these items, which wait for new vectors then, so that no search meets a vector of a
+-- former text. In the given space, only those of unembedded items: the others' vectors are replaced next.
+CREATE OR REPLACE FUNCTION remove_outdated_vectors(collection bigint, space bigint, ids text[], unembedded text[])
 RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE
@@ -389,14 +388,14 @@ DECLARE
     one bigint;
     outdated text[];
 BEGIN
-    IF emptied IS NULL THEN
+    IF unembedded = '{}' THEN
         spaces := array_remove(spaces, space);
     END IF;
     IF spaces <> '{}' AND are_windowed(collection) THEN
         PERFORM hold_totals(collection); -- as in write_facets
     END IF;
     FOREACH one IN ARRAY spaces LOOP
-        outdated := CASE WHEN one = space THEN emptied ELSE ids END;
+        outdated := CASE WHEN one = space THEN unembedded ELSE ids END;
         EXECUTE format(
             'DELETE FROM %I AS known USING items AS item
              WHERE known.collection_id = $1 AND known.item_id = ANY ($2)

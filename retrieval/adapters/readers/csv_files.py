@@ -48,7 +48,7 @@ class ColumnPlan:
         """
         if len(row) > self.width:
             raise InvalidItemError(
-                f"{len(row)} fields, but the header has {self.width}; a text that holds a comma needs quotes"
+                f"{len(row)} fields, but the header has {self.width}; a text that holds the separator needs quotes"
             )
         fields: dict[str, Any] = {}
         for name, positions in self.fields.items():

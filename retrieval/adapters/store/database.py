@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
 from opentelemetry.trace import SpanKind
@@ -48,12 +48,31 @@ from retrieval.adapters.store.round_trip import (
 )
 from retrieval.adapters.store.translate import URL_SETTING, ConciseLog, half_a_character, translated, translation
 from retrieval.adapters.tracing import span
-from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseUnreachableError, InvalidRequestError
+from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseBusyError, DatabaseUnreachableError, InvalidRequestError
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.replicas import Replicas
 
 _Pool = AsyncConnectionPool[SessionConnection]
+_Result = TypeVar("_Result")
+
+_MOST_ATTEMPTS = 5
+
+
+async def despite_deadlocks(write: Callable[[], Awaitable[_Result]]) -> _Result:
+    """The result of ``write``, a whole transaction, which is done again if the server ended it because of a deadlock.
+
+    Writers lock stored items in one order, but an item that is not stored yet cannot be locked: one writer may create
+    it after it has locked a later item, for which another writer waits that has created the same item.
+    """
+    for _ in range(_MOST_ATTEMPTS - 1):
+        try:
+            return await write()
+        except DatabaseBusyError as error:
+            if not isinstance(error.__cause__, psycopg.errors.DeadlockDetected):
+                raise
+            _log.info("two writers waited for each other; writing again")
+    return await write()
 
 
 async def wait_for_connection(
@@ -325,11 +344,11 @@ class Database:
         ``settings`` hold for this statement alone. None: its plan depends on none of a search's settings, so those of
         the last search stay, and the next search need not set them again.
         """
-        return (await self._read(tenant_id, [statement], settings))[0]
+        return (await despite_deadlocks(lambda: self._read(tenant_id, [statement], settings)))[0]
 
     async def write_each(self, tenant_id: int | None, statements: Sequence[Compiled]) -> list[list[Row]]:
         """Run several statements as a tenant, in one round trip and one transaction of their own."""
-        return await self._read(tenant_id, statements, _NO_SETTINGS)
+        return await despite_deadlocks(lambda: self._read(tenant_id, statements, _NO_SETTINGS))
 
     async def _read(
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None

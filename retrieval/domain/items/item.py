@@ -368,6 +368,12 @@ def checked_changes(item_id: str, changes: object) -> Mapping[str, Any]:
             "put anything else into metadata",
             item_id=item_id,
         )
+    names = {fields[name]: name for name in changes}
+    if repeated := [name for name in changes if names[fields[name]] != name]:
+        raise InvalidItemError(
+            f"item {item_id!r:.80}: {repeated[0]!r} and {names[fields[repeated[0]]]!r} are one field; give one of them",
+            item_id=item_id,
+        )
     changes = {fields[name]: value for name, value in changes.items()}
     if changes.get("item_id", item_id) != item_id:
         raise InvalidItemError(

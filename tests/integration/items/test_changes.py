@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
+import psycopg
 import pytest
 
 from retrieval import Collection, Item, Platform
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, UnknownFieldError
 from retrieval.engine.reading import latest, paths
+from tests.support.database import SCHEMA
+
+_COPY_ITEM = """
+    INSERT INTO items
+        (collection_id, item_id, kind, title, body, tags, attributes, status, source, content_hash, text_hash)
+    SELECT collection_id, '0', kind, title, body, tags, attributes, status, source, content_hash, text_hash
+    FROM items WHERE collection_id = %s AND item_id = '1'
+"""
 
 
 @pytest.fixture
@@ -93,6 +105,41 @@ async def test_all_changes_are_made_or_none(notes: Collection) -> None:
     with pytest.raises(InvalidItemError, match="cannot become another one"):
         await notes.change(["2", "new"], lambda key, _: None if key == "2" else Item(item_id="other"))
     assert set(await notes.get(["2", "new", "other"])) == {"2", "new"}
+
+
+async def test_a_change_that_the_server_ended_is_made_again(notes: Collection, database_url: str) -> None:
+    """Another writer has created "0" and waits for "1", which the change has locked before it creates "0" too."""
+    fresh = {key: Item(item_id=key, body=f"fresh {key}") for key in ("0", "1")}
+    own = handle_of(notes).stored.collection_id
+    asked: list[str] = []
+    with psycopg.connect(database_url) as other, ThreadPoolExecutor(1) as thread:
+        # It looks for a deadlock at once, so that the server ends the change.
+        other.execute("SELECT set_config('deadlock_timeout', '10ms', false)")
+        other.execute("SELECT set_config('search_path', %s, false)", (f'"{SCHEMA}", public, pg_temp',))
+        other.execute(_COPY_ITEM, (own,))
+
+        def finish() -> None:
+            other.execute("UPDATE items SET source = 'other' WHERE collection_id = %s AND item_id = '1'", (own,))
+            other.commit()
+
+        def decide(item_id: str, _: Item | None) -> Item:
+            asked.append(item_id)
+            if len(asked) == 1:
+                thread.submit(finish)
+                time.sleep(0.5)
+            return fresh[item_id]
+
+        await notes.change(list(fresh), decide)
+
+    assert asked == ["0", "1", "0", "1"]
+    assert await notes.get(list(fresh)) == fresh
+
+
+@pytest.mark.parametrize("given", ["text", {"id": "1", "text": "x"}])
+async def test_a_decision_is_an_item(notes: Collection, given: Any) -> None:
+    """Or None; the error names the item."""
+    with pytest.raises(InvalidItemError, match="for item '1'; it must return an Item"):
+        await notes.change(["1"], lambda *_: given)
 
 
 async def test_an_item_is_written_again_by_its_text(notes: Collection) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Item, Platform, Profile
-from retrieval.adapters.store.items.removal import remove_next_items
+from retrieval.adapters.store.items.items import hold_items
+from retrieval.adapters.store.items.removal import remove_itself, remove_next_items
 from retrieval.adapters.store.search.indexes import hnsw_indexes
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
@@ -19,7 +21,7 @@ from retrieval.engine.collection_search import leg_rankings
 from retrieval.services import collections as remove_collection
 from retrieval.services.indexes import keep_index
 from retrieval.services.items import add_each, add_new
-from tests.support.database import SCHEMA
+from tests.support.database import SCHEMA, until_somebody_waits
 
 SPACE = EmbeddingSpace(provider="test", model="removal", dimensions=4)
 
@@ -103,6 +105,21 @@ async def test_a_partly_removed_collection_can_be_searched_and_removed(platform:
     assert await platform.remove_collection("docs")
 
 
+async def test_the_removal_waits_for_a_writer(platform: Platform) -> None:
+    """It locks no item for which the writer would wait in turn."""
+    collection = await platform.collection("docs")
+    await collection.add([{"_id": "1", "text": "one"}, {"_id": "2", "text": "two"}])
+    own = handle_of(collection).stored.collection_id
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for key in ("2", "1"):
+            await hold_items(connection, own, [key])
+            if key == "2":
+                removing = asyncio.create_task(remove_itself(platform.database, platform.tenant_id, own))
+                await until_somebody_waits(platform, 1)
+    assert await removing
+    assert await platform.collections() == []
+
+
 async def test_another_tenants_collection_of_that_name_stays(platform: Platform) -> None:
     """A name is a tenant's own."""
     async with platform.of_tenant(f"{platform.settings.tenant}-other") as other:
@@ -122,7 +139,7 @@ async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platf
         docs.change(["b"], lambda *_: Item(item_id="b", body="t")), docs.make_filterable({"n": "number"}),
         docs.set_profile(profile), docs.use_profile(1), docs.stored_profile(),
     ):  # fmt: skip
-        with pytest.raises(UnknownCollectionError, match="gone"):
+        with pytest.raises(UnknownCollectionError, match="was removed"):
             await write
 
 
@@ -136,7 +153,7 @@ async def test_the_handle_of_a_recreated_collection_uses_the_new_one(
     assert await platform.remove_collection("docs")
     monkeypatch.setattr("retrieval.engine.collection_handle.FRESH_SECONDS", -1.0)
     for call in (docs.stored(["a"]), docs.get(["a"]), docs.delete("a"), docs.retrievals(), docs.profiles()):
-        with pytest.raises(UnknownCollectionError, match="gone"):
+        with pytest.raises(UnknownCollectionError, match="was removed"):
             await call
     collection = await platform.collection("docs", profile=Profile(legs={"lexical": 1.0}))
     await collection.put({"_id": "a", "text": "new"})
@@ -156,5 +173,5 @@ async def test_a_search_says_that_its_collection_is_gone(platform: Platform) -> 
     await docs.search("t")
     assert await platform.remove_collection("docs")
     for search in (docs.search("t"), docs.search_each(["t"]), leg_rankings(handle_of(docs), "t", legs=["lexical"])):
-        with pytest.raises(UnknownCollectionError, match="gone"):
+        with pytest.raises(UnknownCollectionError, match="was removed"):
             await search

@@ -32,6 +32,7 @@ CORRUPTIONS = {
         SELECT collection_id, 'archived', vector, content_hash, facets
         FROM {vectors} WHERE item_id = '1'""",
     "vectors of a text that is gone": "UPDATE {vectors} SET content_hash = '' WHERE item_id = 'textless'",
+    "vectors of a former text": "UPDATE {vectors} SET content_hash = '' WHERE item_id = '1'",
     "records": "UPDATE retrievals SET hits = hits + 1",
     "records of an item twice": """UPDATE retrievals SET shown_items = array_fill(shown_items[1],
         ARRAY[cardinality(shown_items)])""",

@@ -20,6 +20,7 @@ from retrieval.collection import handle_of
 from retrieval.domain.errors import (
     DatabaseError,
     EmbedderRejectedError,
+    EmbedderUnavailableError,
     InvalidItemError,
     InvalidRequestError,
     InvalidVectorError,
@@ -193,6 +194,8 @@ async def test_of_items_with_one_key_the_last_counts_with_its_vector(platform: P
     assert "1 id stands more than once ('x'); the last of each was kept" in report.notes
     added = await add_each(handle_of(collection), items)
     assert added.report.repeated == 1
+    more = await collection.add([*items, *items, {"_id": "y"}, {"_id": "y"}])
+    assert "2 ids stand more than once, such as 'x'; the last of each was kept" in more.notes
     hits = await collection.search("two", vector=[0, 1, 0])
     assert hits[0].body == "two"
     assert {part.leg: part.raw_score for part in hits[0].explanation.contributions}["dense"] == pytest.approx(1)
@@ -222,6 +225,27 @@ async def test_the_same_call_again_embeds_what_the_first_could_not(database_url:
         report = await collection.add(items)
         assert (report.unchanged, report.embedded, report.pending) == (5, 5, 0)
         assert (await collection.info()).pending == 0
+
+
+async def test_an_embedder_that_has_stopped_is_not_asked_for_the_other_parts(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each attempt could take its whole time limit."""
+    monkeypatch.setattr(add, "BATCH_ITEMS", 10)
+    asked: list[TextRole] = []
+
+    class Away(HashingEmbedder):
+        """An embedder that does not answer."""
+
+        async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+            """Never the vectors."""
+            asked.append(role)
+            raise EmbedderUnavailableError(f"{len(texts)} texts wait")
+
+    async with connect(database_url, settings=settings, embedder=Away()) as platform:
+        collection = await platform.collection("docs")
+        report = await collection.add([{"_id": str(number), "text": f"thing {number}"} for number in range(40)])
+    assert (report.added, report.pending, len(asked)) == (40, 40, 1)
 
 
 async def test_vectors_of_another_length_are_told_once(
@@ -350,6 +374,45 @@ class SlowEmbedder(HashingEmbedder):
         if role is TextRole.DOCUMENT:
             await self.may_answer.wait()
         return await super().embed(texts, role)
+
+
+async def test_a_change_of_attributes_alone_embeds_nothing(platform: Platform) -> None:
+    """The vector stays; an item whose vector is missing gets one."""
+    collection = await platform.collection("docs", space=SPACE)
+    await collection.add([{"_id": "1", "text": "one"}], embeddings=[[1, 0, 0]])
+    await collection.add([{"_id": "2", "text": "two"}])
+
+    report = await collection.add([{"_id": "1", "text": "one", "n": 1}, {"_id": "2", "text": "two", "n": 2}])
+
+    assert (report.changed, report.embedded, report.pending) == (2, 0, 1)
+    assert set(await collection.embeddings(["1", "2"])) == {"1"}
+    assert [hit.id for hit in await collection.search(vector=[1, 0, 0], where={"n": 1})] == ["1"]
+
+
+@pytest.mark.parametrize("call", ["add", "put", "patch", "change"])
+async def test_no_search_compares_the_vector_of_a_former_text(database_url: str, settings: Settings, call: str) -> None:
+    """An item whose text changes while the embedder is away has no vector until it has a new one."""
+    embedder = RefusingEmbedder()
+    embedder.refuses = False
+    async with connect(database_url, settings=settings, embedder=embedder) as platform:
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "1", "text": "the secret plan"}, {"_id": "2", "text": "the weather"}])
+        embedder.refuses = True
+        changed = {"id": "1", "text": "a holiday"}
+        match call:
+            case "add":
+                await collection.add([changed])
+            case "put":
+                await collection.put(changed)
+            case "patch":
+                await collection.patch("1", {"text": "a holiday"})
+            case "change":
+                await collection.change(["1"], lambda *_: Item(item_id="1", body="a holiday"))
+        assert [hit.id for hit in await collection.search("the secret plan", legs=["dense"])] == ["2"]
+        assert (await collection.info()).pending == 1
+        embedder.refuses = False
+        assert (await collection.add([changed])).embedded == 1
+        assert [hit.id for hit in await collection.search("a holiday", legs=["dense"])] == ["1", "2"]
 
 
 async def test_items_do_not_wait_long_for_their_vectors(

@@ -19,6 +19,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole, Vectors
+from retrieval.services import documents
 from retrieval.services.documents import DocumentsReport
 from tests.support.documents import write_handbook
 
@@ -262,6 +263,34 @@ async def test_a_document_whose_storing_broke_off_is_stored_again(docs: Collecti
     report = await docs.ingest_documents(file)
 
     assert (report.added, report.chunks.added, report.chunks.unchanged) == (1, 1, 2)
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["a stored document", "a new document"])
+async def test_no_chunk_of_a_former_text_stays_where_storing_broke_off(
+    docs: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_known: bool
+) -> None:
+    """Whether storing broke off before the first chunk or, with this text, before the removal of former chunks."""
+    file = tmp_path / "long.md"
+    if is_known:
+        file.write_text("".join(map(section, "ABC")))
+        await docs.ingest_documents(file)
+
+    async def broken(*_: object) -> None:
+        raise OSError("the disk is full")
+
+    file.write_text("".join(map(section, "ADE")))
+    with monkeypatch.context() as patch:
+        patch.setattr(documents, "change" if is_known else "embed_pending", broken)
+        with pytest.raises(OSError, match="the disk"):
+            await docs.ingest_documents(file)
+    if not is_known:
+        [first] = [row.item.item_id for row in await docs.page(where={"chunk": 0})]
+        await docs.delete([first])
+        file.write_text("".join(map(section, "AF")))
+    await docs.ingest_documents(file)
+
+    texts = [row.item.text.split()[0] for row in await docs.page()]
+    assert sorted(texts) == (["a0", "d0", "e0"] if is_known else ["a0", "f0"])
 
 
 async def test_chunks_without_vectors_get_them_by_the_next_run(

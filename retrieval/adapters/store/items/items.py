@@ -54,20 +54,29 @@ _ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(ids)s
 
 
 _HASHES = Compiled(
-    "SELECT item_id, content_hash FROM items WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
+    "SELECT item_id, content_hash, text_hash FROM items "
+    "WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StoredHashes:
+    """The hashes of a stored item, which show what a new version of it changes."""
+
+    content_hash: bytes
+    text_hash: bytes
 
 
 async def stored_hashes(
     database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, bytes]:
-    """The content hashes of those items that are stored, by item id."""
+) -> dict[str, StoredHashes]:
+    """The hashes of those items that are stored, by item id."""
     statement = _HASHES.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: bytes(row[1]) for row in await database.read(tenant_id, statement)}
+    return {row[0]: StoredHashes(bytes(row[1]), bytes(row[2])) for row in await database.read(tenant_id, statement)}
 
 
 async def known_hashes(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, bytes]:
-    """The same, as a transaction sees the items."""
+    """The content hashes of those items that are stored, as a transaction sees the items."""
     cursor = await connection.execute(_HASHES.text, {"collection_id": collection_id, "item_ids": list(item_ids)})
     return {row[0]: bytes(row[1]) for row in await cursor.fetchall()}
 

@@ -153,6 +153,7 @@ _PARTS = (
 )
 """The tables that may be large, apart from items; rows of small tables are removed with the collection."""
 
+_LOCK_OUT_WRITERS = "SELECT pg_advisory_xact_lock(writers_lock(%s))"
 _ITSELF = "DELETE FROM collections WHERE tenant_id = %s AND collection_id = %s"
 
 
@@ -184,4 +185,5 @@ async def remove_itself(database: Database, tenant_id: int, collection_id: int) 
     """Remove the rest of the collection, after waiting for writers of its items; returns whether it existed."""
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_LOCK_FEEDBACK)
+        await connection.execute(_LOCK_OUT_WRITERS, (collection_id,))
         return (await connection.execute(_ITSELF, (tenant_id, collection_id))).rowcount > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import retrieval.sync
 from retrieval import Platform
+from retrieval.adapters.store.database import Connection
 from retrieval.adapters.store.items.memories import write_memories
 from retrieval.apps.memories import MemoryStore, RetrievalEngine
 from retrieval.domain.errors import (
@@ -19,6 +21,7 @@ from retrieval.domain.errors import (
     InvalidRequestError,
     UnknownItemError,
 )
+from retrieval.domain.items.memory import NewMemory
 from retrieval.domain.search.profile import Profile
 from tests.support.database import SCHEMA
 
@@ -137,6 +140,25 @@ async def test_an_expired_memory_is_immutable_and_no_successor(store: MemoryStor
         with pytest.raises(InvalidRequestError, match=r"is of project 'p1', '(other|new)' of 'p2'"):
             await store.supersede("live", new)
     assert [memory.memory_id for memory in await store.list_memories("p1", include_superseded=True)] == ["live"]
+
+
+async def test_memories_that_the_server_kept_out_are_stored_again(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer may create one of them after another of them was locked, and wait for that one."""
+    attempts: list[int] = []
+
+    async def written(connection: Connection, collection_id: int, memories: Sequence[NewMemory]) -> set[str]:
+        attempts.append(len(memories))
+        if len(attempts) == 1:
+            raise psycopg.errors.DeadlockDetected
+        return await write_memories(connection, collection_id, memories)
+
+    monkeypatch.setattr("retrieval.services.memories.write_memories", written)
+    fact = {"project_id": "p", "interaction_type": "note"}
+    report = await store.store_memories([{**fact, "content": "one"}, {**fact, "content": "two"}])
+
+    assert (report.added, attempts) == (2, [2, 2])
 
 
 async def test_both_memories_are_held_before_one_takes_the_others_place(

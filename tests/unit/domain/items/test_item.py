@@ -254,6 +254,7 @@ def test_a_bottomless_patch_is_refused() -> None:
         ({"colour": "red"}, "an item has no 'colour'"),
         ({"item_id": "b"}, "an item keeps its id"),
         ({"attributes": 3}, "metadata must be an object"),
+        ({"text": "a", "title": "t", "body": "b"}, "'text' and 'body' are one field"),
     ],
 )
 def test_changes_name_fields_of_an_item(changes: Any, message: str) -> None:
