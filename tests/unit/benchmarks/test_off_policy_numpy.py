@@ -168,7 +168,7 @@ def test_missing_support_shows_in_the_mean_weight() -> None:
 def test_no_traffic_concludes_nothing() -> None:
     """The figures are null in JSON, and the objection says what to do."""
     nothing = weigh(Traffic.of_rows(propensity=[], target=[], reward=[]))
-    assert "give feedback" in nothing.objections()[0]
+    assert "record searches" in nothing.objections()[0]
     assert nothing.as_dict()["mean_weight"] is None
 
 
