@@ -171,7 +171,7 @@ async def test_the_first_wrong_value_of_a_list_is_reported(client: AsyncClient) 
         (SEARCH, {"query": "a", "prefer": {"level": [*range(10_001)]}}, "/prefer", "10,000 values"),
         (SEARCH, {"query": "a", "where": {"or": [{"level": n} for n in range(101)]}}, "/where", "100 conditions"),
         (f"{COLLECTION}/preview", {"query": "x" * 40_000, "profiles": {"a": 1}}, "/query", "32,768 bytes"),
-        ("/v2/retrieval/search", {"title": "x" * 40_000}, "/description", "32,768 bytes"),
+        ("/v2/retrieval/search", {"title": "x" * 40_000}, "/title", "32,768 bytes"),
     ],
 )
 async def test_an_exceeded_bound_is_named_with_its_place(
