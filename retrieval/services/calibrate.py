@@ -61,8 +61,12 @@ def judged_of(relevant: Mapping[str, Sequence[str]]) -> tuple[list[JudgedQuery],
 
     Raises ``InvalidRequestError`` for anything else.
     """
-    if not isinstance(relevant, Mapping) or any(
-        isinstance(ids, str) or not isinstance(ids, Sequence) for ids in relevant.values()
+    if not isinstance(relevant, Mapping) or not all(
+        isinstance(text, str)
+        and isinstance(ids, Sequence)
+        and not isinstance(ids, str)
+        and all(isinstance(item_id, str) for item_id in ids)
+        for text, ids in relevant.items()
     ):
         raise InvalidRequestError('judgements come as {"connection timeout": ["T-17"], "apple pie": []}')
     queries = [JudgedQuery(query_id=str(number), text=text) for number, text in enumerate(relevant, 1)]
@@ -84,12 +88,8 @@ async def calibrate(
     Where a calibration is shipped for the embedding space, the fit starts from it. Raises ``InvalidRequestError`` for
     fewer than 10 hits that are relevant, or that are not; with a shipped start 3 of each are enough.
     """
-    asked = [
-        _Asked(query.text, where_of(query, where_from, drop_self), qrels[query.query_id])
-        for query in queries
-        if query.query_id in qrels
-    ]
-    hits = await _judged_hits(handle, asked, progress=progress)
+    asked = searches_of(queries, qrels, where_from=where_from, drop_self=drop_self)
+    hits = await judged_hits(handle, asked, progress=progress)
     return await _report(handle, hits, len(asked), "judged queries", apply=apply)
 
 
@@ -101,12 +101,12 @@ async def calibrate_by_feedback(
     An item is relevant to a search if the mean reward of its verdicts, by their weights, is at least a half.
     """
     asked = await _rated_searches(handle)
-    hits = await _judged_hits(handle, asked, only_judged=True, progress=progress)
+    hits = await judged_hits(handle, asked, only_judged=True, progress=progress)
     return await _report(handle, hits, len(asked), "searches with feedback", apply=apply)
 
 
-class _Asked(NamedTuple):
-    """A query with its judgements."""
+class JudgedSearch(NamedTuple):
+    """A query with its filter and its judgements."""
 
     text: str
     where: dict[str, Any] | Filter | None
@@ -114,8 +114,23 @@ class _Asked(NamedTuple):
     """By item id; a relevant item has one above 0."""
 
 
-async def _judged_hits(
-    handle: CollectionHandle, asked: Sequence[_Asked], *, only_judged: bool = False, progress: Step | None = None
+def searches_of(
+    queries: Sequence[JudgedQuery],
+    qrels: Qrels,
+    *,
+    where_from: Sequence[WhereFrom] = (),
+    drop_self: DropSelf | None = None,
+) -> list[JudgedSearch]:
+    """The searches of the queries that have judgements."""
+    return [
+        JudgedSearch(query.text, where_of(query, where_from, drop_self), qrels[query.query_id])
+        for query in queries
+        if query.query_id in qrels
+    ]
+
+
+async def judged_hits(
+    handle: CollectionHandle, asked: Sequence[JudgedSearch], *, only_judged: bool = False, progress: Step | None = None
 ) -> dict[str, list[JudgedHit]]:
     """The judged hits of the searches, by model, with their evidence."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
@@ -127,7 +142,7 @@ async def _judged_hits(
     return hits
 
 
-async def _hits(handle: CollectionHandle, query: _Asked, *, only_judged: bool) -> dict[str, list[JudgedHit]]:
+async def _hits(handle: CollectionHandle, query: JudgedSearch, *, only_judged: bool) -> dict[str, list[JudgedHit]]:
     stored, (text, where, judged) = handle.stored, query
     legs = (LegName.DENSE, LegName.LEXICAL) if stored.space else (LegName.LEXICAL,)
     with patiently():
@@ -154,7 +169,7 @@ async def _hits(handle: CollectionHandle, query: _Asked, *, only_judged: bool) -
     }
 
 
-async def _rated_searches(handle: CollectionHandle) -> list[_Asked]:
+async def _rated_searches(handle: CollectionHandle) -> list[JudgedSearch]:
     """The latest searches with a verdict, under their own filters, and their verdicts.
 
     A search whose filter was not recorded, or fits the collection no longer, is left out.
@@ -175,7 +190,7 @@ async def _rated_searches(handle: CollectionHandle) -> list[_Asked]:
             with suppress(InvalidFilterError):
                 check_condition(condition, handle.stored)
                 grades = {item_id: _grade(given) for item_id, given in verdicts[search_.retrieval_id].items()}
-                asked.append(_Asked(search_.query, condition, grades))
+                asked.append(JudgedSearch(search_.query, condition, grades))
     return asked
 
 

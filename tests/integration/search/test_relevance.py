@@ -282,8 +282,10 @@ async def test_a_calibration_takes_the_mean_of_several_verdicts(platform: Platfo
 async def test_a_calibration_by_feedback_repeats_searches_under_their_filters(platform: Platform) -> None:
     """Otherwise the best of all items would count as the best of the search."""
     notes = await calibrated(platform, calibration=None)
-    await notes.add({"id": f"{word}-{n}", "text": f"{word} {n}", "n": n} for word in ("disk", "mail") for n in range(150))
-    for n in range(20):
+    await notes.add(
+        {"id": f"{word}-{n}", "text": f"{word} {n}", "n": n} for word in ("disk", "mail") for n in range(150)
+    )
+    for _ in range(20):
         hits = await notes.search("disk", where={"n": {"gte": 148}})
         for hit in hits:
             await platform.feedback(hits.retrieval_id, hit.item_id, helpful=hit.item_id.startswith("disk"))
@@ -299,8 +301,9 @@ async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[s
         InvalidRequestError, match=r"needs 10 of each.*retrieval calibrate notes --queries FILE --qrels FILE"
     ):
         await notes.calibrate(judged)
-    with pytest.raises(InvalidRequestError, match="come as"):
-        await notes.calibrate({"database": "pool"})
+    for wrong in ({"database": "pool"}, {"database": [["pool"]]}, {5: ["pool"]}, ["database"]):
+        with pytest.raises(InvalidRequestError, match="come as"):
+            await notes.calibrate(wrong)  # type: ignore[arg-type]
     assert notes.profile.calibration is None
 
 

@@ -33,7 +33,7 @@ from retrieval.adapters.store.installation.embedded.place import Account, FileLo
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
 from retrieval.adapters.store.translate import server_name, translated
 from retrieval.adapters.unfinished import unfinished
-from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.checks import JSONTextError, checked_path, json_of
 from retrieval.domain.errors import (
     ConflictError,
     DatabaseError,
@@ -118,7 +118,8 @@ class Backup(Serializable):
 
 
 def check_folder(folder: Path) -> None:
-    """Raise ``ConflictError`` for a folder with contents: a backup is never overwritten."""
+    """Raise ``ConflictError`` for a folder with contents, which is never overwritten."""
+    checked_path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConflictError(f"{folder} is there already; name a folder that is not, such as {folder}-2")
 
