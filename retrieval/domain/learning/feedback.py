@@ -254,4 +254,5 @@ def _check_item_id(value: object) -> None:
 
 def _check_time(value: object) -> None:
     if value is not None and (fault := time_fault(value)):
-        raise InvalidRequestError(f"at is {value!r:.80}; {fault}")
+        shown = value.isoformat() if isinstance(value, datetime) else f"{value!r:.80}"
+        raise InvalidRequestError(f"at is {shown}; {fault}")
