@@ -32,7 +32,7 @@ from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, check_functions, checked_path, checks_argument_names, checks_arguments
+from retrieval.domain.checks import check_flags, check_functions, checks_argument_names, checks_arguments
 from retrieval.domain.errors import PLATFORM_CLOSED, ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
@@ -277,6 +277,7 @@ class Platform:
         of finished and of all rows. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and
         ``InvalidRequestError`` for a file that cannot be written.
         """
+        from retrieval.adapters.readers.lines import checked_path
         from retrieval.services.transfer import export_collection
 
         check_flags(records=records)
@@ -306,6 +307,7 @@ class Platform:
         for an existing collection, or a search that the tenant already recorded, and ``InvalidRequestError`` for a
         file of another format, an incomplete file, or vectors of an embedder that is not configured.
         """
+        from retrieval.adapters.readers.lines import checked_path
         from retrieval.adapters.store.items.items import Settled
         from retrieval.services.add import AddReport
         from retrieval.services.items import keep_indexed

@@ -21,7 +21,6 @@ import difflib
 import inspect
 import json
 import math
-import os
 import re
 import sys
 import unicodedata
@@ -91,30 +90,6 @@ def checked_texts(name: str, value: object, example: str) -> list[str]:
         if not isinstance(text, str):
             raise InvalidRequestError(f"{name} are texts such as {example}, not {shown_line(repr(text), 80)}")
     return texts
-
-
-_MOST_PATH_BYTES, _MOST_NAME_BYTES = 4095, 255
-
-
-def checked_path(value: object) -> str:
-    """The path as text. Raises ``InvalidRequestError`` for anything else, and for a path that no file can have."""
-    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-    if not isinstance(path, str) or not path:
-        raise InvalidRequestError(f"{value!r:.80} is not a path; name a file or a folder, such as '.' for this one")
-    try:
-        data = os.fsencode(path)
-    except UnicodeEncodeError:
-        data = b"\0"
-    if b"\0" in data:
-        raise InvalidRequestError(
-            f"{shortened(path)!r} is no path: it holds a NUL or half of a surrogate pair; remove it"
-        )
-    if len(data) > _MOST_PATH_BYTES or max(map(len, data.split(b"/"))) > _MOST_NAME_BYTES:
-        raise InvalidRequestError(
-            f"{shortened(path)!r} is too long for a path: it may have {_MOST_PATH_BYTES} bytes, and each name in it "
-            f"{_MOST_NAME_BYTES}"
-        )
-    return path
 
 
 def is_unicode(text: str) -> bool:

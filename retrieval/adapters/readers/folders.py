@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from retrieval.adapters.readers.documents import RawDocument, format_of
-from retrieval.domain.checks import checked_path, is_storable, text_fault
+from retrieval.adapters.readers.lines import checked_path
+from retrieval.domain.checks import is_storable, text_fault
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 
 MAX_FILE_BYTES = 64 * 1024 * 1024

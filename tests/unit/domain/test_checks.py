@@ -6,7 +6,6 @@ import json
 import sys
 import unicodedata
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -20,7 +19,6 @@ from retrieval.domain.checks import (
     JSONTextError,
     arguments_hint,
     checked_choice,
-    checked_path,
     checked_texts,
     checked_whole,
     checks_arguments,
@@ -276,21 +274,6 @@ def test_a_choice_is_refused_with_the_choices() -> None:
     """The nearest is named first."""
     with pytest.raises(InvalidRequestError, match=r"there is no fusion 'rff'; did you mean 'rrf'\? There"):
         checked_choice("fusion", "rff", FusionKind)
-
-
-@pytest.mark.parametrize("path", ["", 5, None, b"bytes", ["a"], "a\0b", "\ud800", "x" * 256, "é" * 128, "dir/" * 1100])
-def test_a_path_that_no_file_can_have_is_refused(path: object) -> None:
-    """In one line, before a file is looked for."""
-    with pytest.raises(InvalidRequestError) as raised:
-        checked_path(path)
-    assert "\n" not in str(raised.value)
-    assert len(str(raised.value)) < 200
-
-
-@pytest.mark.parametrize("path", [".", "-", "x" * 255, "\udcff", Path("dir/" * 1000)])
-def test_a_path_that_a_file_can_have_is_kept(path: str | Path) -> None:
-    """As text; a file's name need not be UTF-8."""
-    assert checked_path(path) == str(path)
 
 
 @pytest.mark.parametrize("value", ["abc", [5], [["a"]], [np.array([1, 2])], {"a": 1}, None])
