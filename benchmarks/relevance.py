@@ -34,7 +34,7 @@ from retrieval import Platform, connect
 from retrieval.collection import handle_of
 from retrieval.domain.search.relevance import Calibration
 from retrieval.learning.relevance import Honesty, JudgedHit, fit_calibration, held_out, honesty
-from retrieval.services.calibrate import judged_hits
+from retrieval.services.calibrate import judged_hits, searches_of
 from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels
 from retrieval.settings import Settings
 
@@ -91,7 +91,7 @@ async def hits_of(
     filters, own = (task.filters(), task.self_id()) if judged is None or task is TICKETS else ((), None)
     if own and any("as_of" not in query.metadata for query in queries):
         filters, own = (), None
-    hits = await judged_hits(handle_of(collection), queries, qrels, where_from=filters, drop_self=own)
+    hits = await judged_hits(handle_of(collection), searches_of(queries, qrels, where_from=filters, drop_self=own))
     print(f"{task.name}: {len(queries)} queries, {len(hits['both'])} hits", file=sys.stderr)
     return hits
 
@@ -186,7 +186,7 @@ async def by_grade(platform: Platform, data: Path, grades: Mapping[str, Mapping[
             query: {item_id: int(grades[query].get(item_id, worst) <= worst) for item_id in judged}
             for query, judged in qrels.items()
         }
-        sets[f"grades 1 to {worst}"] = await judged_hits(handle, tagged, relevant, drop_self=own)
+        sets[f"grades 1 to {worst}"] = await judged_hits(handle, searches_of(tagged, relevant, drop_self=own))
     return sets
 
 

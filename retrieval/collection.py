@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.store.replicas import reading_after
-from retrieval.domain.checks import check_flags, checks_argument_names
+from retrieval.domain.checks import check_flags, checks_arguments
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.learning.context import Context
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from retrieval.services.workplace import Workplace
 
 
+@checks_arguments
 class Collection:
     """A named corpus of one tenant; ``Platform.collection`` returns it."""
 
@@ -72,7 +73,6 @@ class Collection:
 
     # Search.
 
-    @checks_argument_names
     async def search(
         self,
         query: str | None = None,
@@ -160,7 +160,6 @@ class Collection:
                 min_relevance=min_relevance,
             )
 
-    @checks_argument_names
     async def search_each(
         self,
         queries: Sequence[str],
@@ -200,7 +199,6 @@ class Collection:
                 min_relevance=min_relevance,
             )
 
-    @checks_argument_names
     async def interleave(
         self,
         query: str,
@@ -232,7 +230,6 @@ class Collection:
             min_relevance=min_relevance,
         )
 
-    @checks_argument_names
     async def preview(
         self,
         query: str,
@@ -264,7 +261,6 @@ class Collection:
             typos=typos,
         )
 
-    @checks_argument_names
     async def complete(
         self,
         text: str,
@@ -282,7 +278,6 @@ class Collection:
         with reading_after(after_write):
             return await collection_search.complete(self._handle, text, where=where, limit=limit)
 
-    @checks_argument_names
     async def passages(
         self,
         query: str,
@@ -323,7 +318,6 @@ class Collection:
 
     # Add.
 
-    @checks_argument_names
     async def add(
         self,
         items: Iterable[Item | Mapping[str, Any]],
@@ -343,7 +337,6 @@ class Collection:
 
         return await add(self._handle, items, embeddings)
 
-    @checks_argument_names
     async def ingest(
         self,
         lines: Iterator[InputLine],
@@ -363,7 +356,6 @@ class Collection:
 
         return await ingest(self._handle, lines, rejected=rejected, prune=prune, progress=progress)
 
-    @checks_argument_names
     async def ingest_documents(
         self,
         paths: Paths,
@@ -386,7 +378,6 @@ class Collection:
 
         return await ingest_documents(self._handle, paths, chunking, name=name, prune=prune, progress=progress)
 
-    @checks_argument_names
     async def add_documents(
         self,
         documents: Iterable[RawDocument | Mapping[str, Any]],
@@ -405,7 +396,6 @@ class Collection:
 
     # Change.
 
-    @checks_argument_names
     async def put(self, item: Item | Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Store one item, new or replacing the one with its id, and embed it; ``became`` says which.
 
@@ -418,7 +408,6 @@ class Collection:
 
         return await put(self._handle, item, version)
 
-    @checks_argument_names
     async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Change parts of an item, by a JSON merge patch (RFC 7396) on the result of ``Item.as_dict``; else as ``put``.
 
@@ -429,7 +418,6 @@ class Collection:
 
         return await patch(self._handle, item_id, changes, version)
 
-    @checks_argument_names
     async def change(self, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False) -> ChangeReport:
         """Change each of the items to the result of ``decide``, all or none, safely alongside other writers.
 
@@ -443,7 +431,6 @@ class Collection:
 
         return await change(self._handle, item_ids, decide, keeps_time=keeps_time)
 
-    @checks_argument_names
     async def delete(self, item_ids: str | Sequence[str], *, version: str | None = None) -> int:
         """Delete one item, or several, with their terms and vectors; return the number of deleted items.
 
@@ -458,7 +445,6 @@ class Collection:
         """Do the same as ``delete``."""
         return await self.delete(item_ids, version=version)
 
-    @checks_argument_names
     async def delete_documents(self, document_ids: Sequence[str]) -> int:
         """Remove documents with all of their chunks; return their number. Else as ``delete``."""
         from retrieval.services.documents import delete_documents
@@ -582,7 +568,6 @@ class Collection:
 
         await use_profile(self._handle, version)
 
-    @checks_argument_names
     async def calibrate(
         self, relevant: Mapping[str, Sequence[str]] | None = None, *, apply: bool = True
     ) -> CalibrationReport:
@@ -666,7 +651,6 @@ class Collection:
 
     # Learning.
 
-    @checks_argument_names
     async def set_learning(self, *, half_life_days: float | None = None, daily_cap: int | None = None) -> None:
         """Set the half-life of feedback, and the number of one actor's events that count in a day (UTC).
 

@@ -32,7 +32,7 @@ from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, check_functions, checks_argument_names
+from retrieval.domain.checks import check_flags, check_functions, checks_argument_names, checks_arguments
 from retrieval.domain.errors import PLATFORM_CLOSED, ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
@@ -92,6 +92,7 @@ _ASYNCHRONOUS = (
 )
 
 
+@checks_arguments
 class Platform:
     """One tenant's view of one installation. Use ``connect`` as an async context manager, or ``retrieval.open``.
 
@@ -179,7 +180,6 @@ class Platform:
 
     # Collections.
 
-    @checks_argument_names
     async def collection(
         self,
         name: str,
@@ -208,8 +208,6 @@ class Platform:
         check_flags(create=create)
         if profile is not None:
             check_profile(profile)
-        if not isinstance(language, str):
-            raise InvalidRequestError(f"language is {language!r:.80}; it must be a name, such as english")
         if space is not None and not isinstance(space, EmbeddingSpace):
             raise InvalidRequestError(f"space is {space!r:.80}; it must be a retrieval.EmbeddingSpace")
         checked_filterable({} if filterable is None else filterable)
@@ -279,7 +277,8 @@ class Platform:
         of finished and of all rows. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and
         ``InvalidRequestError`` for a file that cannot be written.
         """
-        from retrieval.services.transfer import checked_path, export_collection
+        from retrieval.adapters.readers.lines import checked_path
+        from retrieval.services.transfer import export_collection
 
         check_flags(records=records)
         check_functions(advance=advance)
@@ -308,10 +307,11 @@ class Platform:
         for an existing collection, or a search that the tenant already recorded, and ``InvalidRequestError`` for a
         file of another format, an incomplete file, or vectors of an embedder that is not configured.
         """
+        from retrieval.adapters.readers.lines import checked_path
         from retrieval.adapters.store.items.items import Settled
         from retrieval.services.add import AddReport
         from retrieval.services.items import keep_indexed
-        from retrieval.services.transfer import checked_path, import_collection
+        from retrieval.services.transfer import import_collection
 
         check_flags(own_vectors=own_vectors)
         check_functions(advance=advance)
@@ -329,7 +329,6 @@ class Platform:
 
     # Feedback.
 
-    @checks_argument_names
     async def feedback(
         self,
         retrieval_id: UUID | str | None = None,
@@ -378,7 +377,6 @@ class Platform:
         place = (self.database, self._tenant_id)
         return await take_feedback(*place, valid_events, self.now, key=api_key, observer=self.observer)
 
-    @checks_argument_names
     async def outcome(
         self,
         retrieval_id: UUID | str,

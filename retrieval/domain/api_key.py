@@ -17,7 +17,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from retrieval.domain.checks import checked_list, is_whole
+from retrieval.domain.checks import checked_texts, is_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.serialization import Serializable
 
@@ -164,7 +164,7 @@ def checked_key_name(name: str) -> str:
 
 def checked_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
     """The scopes of those names, at least one. Raises ``InvalidRequestError``."""
-    names = [scopes] if isinstance(scopes, str) else checked_list("scopes", scopes, "['read']")
+    names = [scopes] if isinstance(scopes, str) else checked_texts("scopes", scopes, "['read']")
     known = [scope.value for scope in Scope]
     if not names or not set(names) <= set(known):
         wrong = next((repr(str(scope)) for scope in names if scope not in known), "a key without a scope")

@@ -29,6 +29,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import wraps
+from types import MappingProxyType
 from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar
 
 from retrieval.domain.errors import InvalidRequestError
@@ -80,6 +81,15 @@ def checked_list(name: str, value: object, example: str) -> list[Any]:
     if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
         raise InvalidRequestError(f"{name} come in a list such as {example}, not {value!r:.80}")
     return list(value)
+
+
+def checked_texts(name: str, value: object, example: str) -> list[str]:
+    """The elements of an iterable of texts. Raises ``InvalidRequestError`` for anything else."""
+    texts = checked_list(name, value, example)
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidRequestError(f"{name} are texts such as {example}, not {shown_line(repr(text), 80)}")
+    return texts
 
 
 def is_unicode(text: str) -> bool:
@@ -408,6 +418,7 @@ DECODER = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_m
 
 _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
+_Class = TypeVar("_Class")
 
 _OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
     "limit": ("k", "n", "top_k", "topk", "top", "size", "count", "n_results", "num_results", "max_results"),
@@ -451,6 +462,10 @@ def meant_argument(name: str, arguments: Sequence[str]) -> str:
     return next(iter(same or difflib.get_close_matches(name, arguments, n=1)), "")
 
 
+_MAY_BE_NONE = MappingProxyType({"str": False, "str | None": True})
+"""Whether an argument that is a text may be None, by its annotation."""
+
+
 def checks_argument_names(call: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
     """Make the call raise ``InvalidRequestError`` with the right name for an argument that it does not have.
 
@@ -473,6 +488,33 @@ def checks_argument_names(call: Callable[_Arguments, _Answer]) -> Callable[_Argu
             raise
 
     return checked
+
+
+def _checks_texts(call: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
+    """Make the call raise ``InvalidRequestError`` for an argument of the type ``str`` or ``str | None`` of another."""
+    types = call.__annotations__.items()
+    may_be_none = {name: _MAY_BE_NONE[annotation] for name, annotation in types if annotation in _MAY_BE_NONE}
+    code = call.__code__
+    places = code.co_varnames[: code.co_argcount]
+    hints = {"query": "; give a vector as vector="} if "vector" in call.__annotations__ else {}
+
+    @wraps(call)
+    def checked(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
+        for name, value in (*zip(places, given, strict=False), *named.items()):
+            if name in may_be_none and not isinstance(value, str) and not (value is None and may_be_none[name]):
+                shown = shown_line(repr(value), 80)
+                raise InvalidRequestError(f"{name} is {shown}; it must be a text{hints.get(name, '')}")
+        return call(*given, **named)
+
+    return checked
+
+
+def checks_arguments(cls: type[_Class]) -> type[_Class]:
+    """Make the public methods of the class check the names of their arguments, and the type of those that are texts."""
+    for name, method in list(vars(cls).items()):
+        if inspect.isfunction(method) and not name.startswith("_"):
+            setattr(cls, name, checks_argument_names(_checks_texts(method)))
+    return cls
 
 
 def unknown_argument(function: str, name: object, known: Iterable[str]) -> str:

@@ -376,8 +376,6 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     stored, bounds = await handle.fresh(), handle.parts.bounds
     checked_whole("limit", limit, 1, _MOST_COMPLETIONS, error=InvalidLimitError)
     condition = await parsed_filter(where, bounds)
-    if not isinstance(text, str):
-        raise InvalidRequestError(f"text is {text!r:.80}; it must be a text")
     if not text.strip():
         return Completions((), ())
     profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=spelling.COMPLETION_ITEMS)

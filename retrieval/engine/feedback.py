@@ -16,7 +16,7 @@ from retrieval.adapters.store.learning.feedback import (
 )
 from retrieval.adapters.tracing import span
 from retrieval.domain.api_key import ApiKey
-from retrieval.domain.checks import checked_list
+from retrieval.domain.checks import check_text, checked_list
 from retrieval.domain.errors import (
     InvalidRequestError,
     RetrievalError,
@@ -25,7 +25,7 @@ from retrieval.domain.errors import (
     UnknownRetrievalError,
 )
 from retrieval.domain.learning.context import Context
-from retrieval.domain.learning.feedback import Feedback, FeedbackReport, check_not_ahead
+from retrieval.domain.learning.feedback import MAX_NOTE_LENGTH, Feedback, FeedbackReport, check_not_ahead
 from retrieval.domain.observer import Observer
 
 MAX_EVENTS = 10_000
@@ -155,8 +155,7 @@ def timed(events: Sequence[Feedback], now: datetime) -> list[Feedback]:
 
 async def quarantine(database: Database, tenant_id: int, actor: str, reason: str = "", *, is_held: bool) -> int:
     """Exclude an actor's feedback, or include it again; returns the number of changed events."""
-    if not isinstance(reason, str):
-        raise InvalidRequestError(f"reason is {reason!r:.80}; it must be a text")
+    check_text("reason", reason, MAX_NOTE_LENGTH)
     if not actor:
         raise InvalidRequestError("name an actor; feedback without one cannot be told apart")
     return await quarantine_actor(database, tenant_id, Context(actor=actor).actor, reason, is_held=is_held)

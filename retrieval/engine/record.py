@@ -86,7 +86,7 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
         query=recorded.query,
         vector=None if recorded.vector is None else np.asarray(recorded.vector, dtype=np.float32),
         limit=request["limit"],
-        condition=_join(recorded.condition, request),
+        condition=filter_of(recorded.condition, request),
         profile=None if request["profile"] is None else Profile.from_dict(request["profile"]),
         group_by=None if request["group_by"] is None else parse_field(request["group_by"]),
         prefixes=tuple(request["prefixes"]),
@@ -109,7 +109,11 @@ def _newer_fields(request: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _join(condition: Mapping[str, Any], request: Mapping[str, Any]) -> Filter | None:
+def filter_of(condition: Mapping[str, Any], request: Mapping[str, Any]) -> Filter | None:
+    """The filter of a recorded request, with the phrases that an item must contain and must not; None: there is none.
+
+    It is incomplete unless ``request["is_whole"]``.
+    """
     parts: list[Filter] = [parsed for parsed in (parse_where(condition),) if parsed is not None]
     parts += [Contains(phrase) for phrase in request["phrases"]]
     parts += [Not(Contains(phrase)) for phrase in request["excluded"]]

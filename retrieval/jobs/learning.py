@@ -122,7 +122,7 @@ def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Sear
         question=_question(search),
         query=search.query,
         # A vector of a space that the collection has left cannot be compared with those of the present space.
-        vector=search.vector if search.space_id == space_id else None,
+        vector=search.vector if search.request.get("space_id") == space_id else None,
         shown=[item for item in search.shown if item in places],
         relevance={item: signals["scaled"][place] for item, place in places.items()},
         legs={leg: {item: scores[place] for item, place in places.items()} for leg, scores in legs.items()},

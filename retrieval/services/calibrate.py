@@ -7,21 +7,25 @@ queries an item that is not judged counts as not relevant; of feedback only item
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from retrieval.adapters.embedders.cached import patiently
-from retrieval.adapters.store.learning.training import read_rated_searches, read_verdicts
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.adapters.store.learning.training import CountedVerdict, read_rated_searches, read_verdicts
+from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
 from retrieval.domain.learning.context import Context
+from retrieval.domain.search.filters import Filter
 from retrieval.domain.search.profile import LegName
 from retrieval.domain.search.relevance import SHIPPED, Calibration, evidence_of, most_by_words
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings, search
 from retrieval.engine.profiles import set_profile
+from retrieval.engine.record import filter_of
+from retrieval.engine.request import check_condition
 from retrieval.learning.relevance import Honesty, JudgedHit, can_fit, fewest, fit_calibration, held_out
 from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, where_of
 
@@ -32,7 +36,7 @@ MOST_SEARCHES = 2_000
 """The number of searches with a verdict, the latest ones, that are repeated."""
 
 _SUCCESS = 0.5
-"""A verdict of at least this reward says that the item is relevant."""
+"""The least mean reward of a relevant item."""
 
 Step = Callable[[int, int], None]
 """Called with the number of queries done, and the number of all queries."""
@@ -57,8 +61,12 @@ def judged_of(relevant: Mapping[str, Sequence[str]]) -> tuple[list[JudgedQuery],
 
     Raises ``InvalidRequestError`` for anything else.
     """
-    if not isinstance(relevant, Mapping) or any(
-        isinstance(ids, str) or not isinstance(ids, Sequence) for ids in relevant.values()
+    if not isinstance(relevant, Mapping) or not all(
+        isinstance(text, str)
+        and isinstance(ids, Sequence)
+        and not isinstance(ids, str)
+        and all(isinstance(item_id, str) for item_id in ids)
+        for text, ids in relevant.items()
     ):
         raise InvalidRequestError('judgements come as {"connection timeout": ["T-17"], "apple pie": []}')
     queries = [JudgedQuery(query_id=str(number), text=text) for number, text in enumerate(relevant, 1)]
@@ -80,60 +88,72 @@ async def calibrate(
     Where a calibration is shipped for the embedding space, the fit starts from it. Raises ``InvalidRequestError`` for
     fewer than 10 hits that are relevant, or that are not; with a shipped start 3 of each are enough.
     """
-    known = [query for query in queries if query.query_id in qrels]
-    hits = await judged_hits(handle, known, qrels, where_from=where_from, drop_self=drop_self, progress=progress)
-    return await _report(handle, hits, len(known), "judged queries", apply=apply)
+    asked = searches_of(queries, qrels, where_from=where_from, drop_self=drop_self)
+    hits = await judged_hits(handle, asked, progress=progress)
+    return await _report(handle, hits, len(asked), "judged queries", apply=apply)
 
 
 async def calibrate_by_feedback(
     handle: CollectionHandle, *, apply: bool = True, progress: Step | None = None
 ) -> CalibrationReport:
-    """Fit on the verdicts that recorded searches were given. Raises as ``calibrate`` does."""
-    queries, qrels = await _rated_searches(handle)
-    hits = await judged_hits(handle, queries, qrels, only_judged=True, progress=progress)
-    return await _report(handle, hits, len(queries), "searches with feedback", apply=apply)
+    """Fit on the verdicts that recorded searches were given. Raises as ``calibrate`` does.
+
+    An item is relevant to a search if the mean reward of its verdicts, by their weights, is at least a half.
+    """
+    asked = await _rated_searches(handle)
+    hits = await judged_hits(handle, asked, only_judged=True, progress=progress)
+    return await _report(handle, hits, len(asked), "searches with feedback", apply=apply)
 
 
-async def judged_hits(
-    handle: CollectionHandle,
+class JudgedSearch(NamedTuple):
+    """A query with its filter and its judgements."""
+
+    text: str
+    where: dict[str, Any] | Filter | None
+    grades: Mapping[str, float]
+    """By item id; a relevant item has one above 0."""
+
+
+def searches_of(
     queries: Sequence[JudgedQuery],
     qrels: Qrels,
     *,
     where_from: Sequence[WhereFrom] = (),
     drop_self: DropSelf | None = None,
-    only_judged: bool = False,
-    progress: Step | None = None,
+) -> list[JudgedSearch]:
+    """The searches of the queries that have judgements."""
+    return [
+        JudgedSearch(query.text, where_of(query, where_from, drop_self), qrels[query.query_id])
+        for query in queries
+        if query.query_id in qrels
+    ]
+
+
+async def judged_hits(
+    handle: CollectionHandle, asked: Sequence[JudgedSearch], *, only_judged: bool = False, progress: Step | None = None
 ) -> dict[str, list[JudgedHit]]:
     """The judged hits of the searches, by model, with their evidence."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
-    for number, query in enumerate(queries):
-        where = where_of(query, where_from, drop_self)
-        for name, some in (await _hits(handle, query, where, qrels[query.query_id], only_judged=only_judged)).items():
+    for number, query in enumerate(asked):
+        for name, some in (await _hits(handle, query, only_judged=only_judged)).items():
             hits[name] += [hit._replace(query=number) for hit in some]
         if progress is not None:
-            progress(number + 1, len(queries))
+            progress(number + 1, len(asked))
     return hits
 
 
-async def _hits(
-    handle: CollectionHandle,
-    query: JudgedQuery,
-    where: dict[str, Any] | None,
-    judged: Mapping[str, int],
-    *,
-    only_judged: bool,
-) -> dict[str, list[JudgedHit]]:
-    stored = handle.stored
+async def _hits(handle: CollectionHandle, query: JudgedSearch, *, only_judged: bool) -> dict[str, list[JudgedHit]]:
+    stored, (text, where, judged) = handle.stored, query
     legs = (LegName.DENSE, LegName.LEXICAL) if stored.space else (LegName.LEXICAL,)
     with patiently():
-        rankings = await leg_rankings(handle, query.text, where=where, legs=legs, depth=stored.profile.depth)
+        rankings = await leg_rankings(handle, text, where=where, legs=legs, depth=stored.profile.depth)
     if only_judged:
         shown = {name: list(judged) for name in ("both", *rankings)}
     else:
-        result = await search(handle.unrecorded(), query.text, where=where, context=Context(), limit=HITS, syntax=False)
+        result = await search(handle.unrecorded(), text, where=where, context=Context(), limit=HITS, syntax=False)
         shown = {name: [hit.item_id for hit in ranking[:HITS]] for name, ranking in rankings.items()}
         shown["both"] = [hit.item_id for hit in result]
-    most = most_by_words(query.text, stored.documents)
+    most = most_by_words(text, stored.documents)
     rankings_by_model = {name: {name: ranking} for name, ranking in rankings.items()} | (
         {"both": rankings} if stored.space else {}
     )
@@ -149,24 +169,34 @@ async def _hits(
     }
 
 
-async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
-    """The latest searches with a verdict, and their verdicts."""
+async def _rated_searches(handle: CollectionHandle) -> list[JudgedSearch]:
+    """The latest searches with a verdict, under their own filters, and their verdicts.
+
+    A search whose filter was not recorded, or fits the collection no longer, is left out.
+    """
     await handle.recorded()
     place = await handle.place()
-    qrels: dict[str, dict[str, int]] = {}
-    ids: dict[UUID, str] = {}
+    verdicts: dict[UUID, dict[str, list[CountedVerdict]]] = {}
     for verdict in await read_verdicts(*place, until=datetime.now(UTC)):
-        if verdict.retrieval_id is not None and (verdict.retrieval_id in ids or len(ids) < MOST_SEARCHES):
-            ids[verdict.retrieval_id] = str(verdict.retrieval_id)
-            qrels.setdefault(str(verdict.retrieval_id), {})[verdict.item_id] = int(verdict.reward >= _SUCCESS)
-    queries = []
-    async for page in read_rated_searches(*place, list(ids)):
-        queries += [
-            JudgedQuery(query_id=str(retrieval.retrieval_id), text=retrieval.query)
-            for retrieval in page
-            if retrieval.query
-        ]
-    return queries, qrels
+        search_id = verdict.retrieval_id
+        if search_id is not None and (search_id in verdicts or len(verdicts) < MOST_SEARCHES):
+            verdicts.setdefault(search_id, {}).setdefault(verdict.item_id, []).append(verdict)
+    asked = []
+    async for page in read_rated_searches(*place, list(verdicts)):
+        for search_ in page:
+            if not search_.query or not search_.request["is_whole"]:
+                continue
+            condition = filter_of(search_.condition, search_.request)
+            with suppress(InvalidFilterError):
+                check_condition(condition, handle.stored)
+                grades = {item_id: _grade(given) for item_id, given in verdicts[search_.retrieval_id].items()}
+                asked.append(JudgedSearch(search_.query, condition, grades))
+    return asked
+
+
+def _grade(verdicts: Sequence[CountedVerdict]) -> float:
+    mean = sum(given.weight * given.reward for given in verdicts) / sum(given.weight for given in verdicts)
+    return float(mean >= _SUCCESS)
 
 
 async def _report(

@@ -146,13 +146,6 @@ def _settings_of(
     }
 
 
-def checked_path(value: object) -> str:
-    """The path as text. Raises ``InvalidRequestError`` for anything else."""
-    if not isinstance(value, str | Path):
-        raise InvalidRequestError(f"file is {value!r:.80}; it must be a path")
-    return str(value)
-
-
 @contextlib.contextmanager
 def _new_file(file: str) -> Iterator[IO[bytes]]:
     """The new file to write to, which gets its name when it is complete; ``-`` is standard output."""

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.items.items import read_items
+from retrieval.domain.checks import checked_whole
 from retrieval.domain.errors import EmbedderError, InvalidProfileError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
@@ -481,8 +482,9 @@ async def _in_thread(calculate: Callable[..., TuningReport], progress: StageProg
 
 
 def _check_folds(queries: int, folds: int) -> None:
-    if not 2 <= folds <= queries:
+    checked_whole("folds", folds, 2)
+    if queries < folds:
         raise InvalidRequestError(
-            f"cannot tune on {queries} judged queries in {folds} folds: "
-            "use at least 2 folds, and judge at least as many queries"
+            f"tuning needs {folds} judged queries, one for each fold, and there {'is' if queries == 1 else 'are'} "
+            f"{queries}; judge more"
         )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
 from retrieval.adapters.readers.documents import RawDocument, format_of
+from retrieval.adapters.readers.lines import checked_path
 from retrieval.domain.checks import is_storable, text_fault
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 
@@ -94,11 +95,7 @@ def find_documents(paths: Sequence[str | os.PathLike[str]], name: str | None = N
     folders: dict[str, FoundFolder] = {}
     unreadable: list[tuple[str, str]] = []
     for named_path in paths:
-        if not isinstance(named_path, str | os.PathLike) or not os.fspath(named_path):
-            raise InvalidRequestError(
-                f"{named_path!r:.80} is not a path; name a file or a folder, such as '.' for this one"
-            )
-        path = Path(named_path)
+        path = Path(checked_path(named_path))
         if path.is_dir():
             folder = _folder(path.resolve(), name)
             other_folder = folders.setdefault(folder.name, folder)
@@ -142,8 +139,8 @@ def _folder(root: Path, name: str | None) -> FoundFolder:
 
 
 def holds_documents(path: str | os.PathLike[str]) -> bool:
-    """Whether the path is a folder, or a file with the ending of a document."""
-    return Path(path).is_dir() or format_of(os.fspath(path)) is not None
+    """Whether the path is a folder, or a file with the ending of a document. Raises as ``checked_path`` does."""
+    return Path(checked_path(path)).is_dir() or format_of(os.fspath(path)) is not None
 
 
 def _document_file(path: Path, name: str | None) -> DocumentFile:

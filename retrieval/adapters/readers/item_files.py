@@ -14,6 +14,7 @@ from retrieval.adapters.readers.lines import (
     MAX_LINE_BYTES,
     STANDARD_INPUT,
     InputLine,
+    checked_path,
     decoded,
     line_read,
     read_lines,
@@ -32,13 +33,13 @@ from retrieval.domain.checks import (
     JSONTextError,
     check_flags,
     check_functions,
-    checked_list,
+    checked_texts,
     checked_whole,
     checks_argument_names,
     choices_hint,
     json_of,
 )
-from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError
+from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
 
 _NAMES_SHOWN = 20
@@ -175,13 +176,13 @@ def read_items(
     an unknown format or columns that the file does not have (for standard input, when reading begins). Raises
     ``InvalidRequestError`` while reading if the data ends too early or is damaged, after the lines before that place.
     """
-    file = _checked_file(path)
+    file = checked_path(path)
     format_ = _format_of(file, format)
     check_flags(clean=clean)
     if id_from is not None and (not isinstance(id_from, str) or not id_from):
         raise ConfigurationError(f"id_from is {id_from!r:.80}; give the name of an entry, such as text")
     check_functions(header=header)
-    texts = checked_list("texts", texts, "['number']")
+    texts = checked_texts("texts", texts, "['number']")
     checked_whole("max_line_bytes", max_line_bytes, 1)
     _check_targets({} if columns is None else columns)
     known_size = size_of(file)
@@ -200,7 +201,7 @@ def column_names(path: str | os.PathLike[str], format: str | None = None) -> lis
 
     Raises the errors that ``read_items`` raises before it returns.
     """
-    file = os.fspath(path)
+    file = checked_path(path)
     if _format_of(file, format) != "csv" or size_of(file) is None:
         return None
     return read_header(file)
@@ -216,12 +217,6 @@ def size_of(path: str | os.PathLike[str]) -> int | None:
         return None
     status = readable_status(file)
     return status.st_size if stat.S_ISREG(status.st_mode) else None
-
-
-def _checked_file(path: object) -> str:
-    if isinstance(path, str | os.PathLike) and isinstance(file := os.fspath(path), str) and file:
-        return file
-    raise InvalidRequestError(f"{path!r:.80} is not a path; name a file, or '-' for standard input")
 
 
 def _check_targets(columns: Mapping[str, str]) -> None:

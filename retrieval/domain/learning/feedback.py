@@ -13,8 +13,8 @@ from uuid import UUID
 
 from retrieval.domain.checks import (
     check_text,
-    checked_list,
     checked_number,
+    checked_texts,
     checks_argument_names,
     is_storable,
     kind_of,
@@ -81,13 +81,13 @@ class Feedback:
         put(self, "reward", _reward(self.reward, helpful))
         put(self, "weight", _number("weight", self.weight))
         put(self, "retrieval_id", _retrieval_id(self.retrieval_id))
-        if isinstance(self.context, Context):
-            put(self, "actor", self.actor or self.context.actor)
-            put(self, "session", self.session or self.context.session)
         _check_item_id(self.item_id)
         for name, most in (("kind", MAX_NAME_LENGTH), ("actor", MAX_NAME_LENGTH), ("session", MAX_NAME_LENGTH),
                            ("note", MAX_NOTE_LENGTH)):  # fmt: skip
             check_text(name, getattr(self, name), most)
+        if isinstance(self.context, Context):
+            put(self, "actor", self.actor or self.context.actor)
+            put(self, "session", self.session or self.context.session)
         if not self.kind:
             raise InvalidRequestError("kind is empty; leave it out for a rating, or name it, such as 'click'")
         _check_time(self.at)
@@ -190,7 +190,7 @@ def outcome_events(
     at: datetime | None = None,
 ) -> list[Feedback]:  # fmt: skip
     """The outcome of a task, in equal shares, for the items it used. Raises ``InvalidRequestError`` for none."""
-    items = list(dict.fromkeys(checked_list("used items", used, "['a', 'b']")))
+    items = list(dict.fromkeys(checked_texts("used items", used, "['a', 'b']")))
     if not items:
         raise InvalidRequestError("an outcome is spread over the items that were used; name at least one")
     return [
@@ -254,4 +254,5 @@ def _check_item_id(value: object) -> None:
 
 def _check_time(value: object) -> None:
     if value is not None and (fault := time_fault(value)):
-        raise InvalidRequestError(f"at is {value!r:.80}; {fault}")
+        shown = value.isoformat() if isinstance(value, datetime) else f"{value!r:.80}"
+        raise InvalidRequestError(f"at is {shown}; {fault}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -163,6 +164,52 @@ async def test_an_array_in_the_place_of_another_argument_is_refused(platform: Pl
     collection = await platform.collection("tests")
     with pytest.raises(InvalidRequestError, match="give a vector as vector=" if argument == "query" else None):
         await outcome_of(collection.search, argument, np.ones(8, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    "value", [[], {}, np.array([1, 2]), np.array([["a"], ["b"]])], ids=["list", "dict", "1d", "2d"]
+)
+@pytest.mark.parametrize(
+    ("cls", "method", "argument"),
+    [
+        pytest.param(*call.values[:3], id=call.id)
+        for call in [*text_arguments(Collection), *text_arguments(Platform)]
+        if not isinstance(call.values[3], list)
+    ],
+)
+async def test_a_text_that_cannot_be_compared_is_refused(
+    platform: Platform, cls: type, method: str, argument: str, value: object
+) -> None:
+    """A list has no hash, and an array of several numbers is neither true nor false; a list of no ids is none."""
+    collection = await platform.collection("tests")
+    await collection.add([ITEM])
+    called = getattr(collection if cls is Collection else platform, method)
+    with suppress(RetrievalError):
+        await outcome_of(called, argument, value)
+        annotation = str(inspect.signature(called).parameters[argument].annotation)
+        assert annotation.removesuffix(" | None") != "str", "a text is a text"
+
+
+async def test_scopes_and_used_items_are_texts(platform: Platform) -> None:
+    """Not even a value without a hash is looked up."""
+    with pytest.raises(InvalidRequestError, match=r"scopes are texts such as \['read'\], not \[\]"):
+        await platform.create_key("app", scopes=[[]])  # type: ignore[list-item]
+    with pytest.raises(InvalidRequestError, match="used items are texts"):
+        await platform.outcome(uuid4(), [{}], reward=1)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("path", ["a\0b", "x" * 300, "d/" * 3000], ids=["NUL", "name", "path"])
+async def test_a_path_that_no_file_can_have_is_refused(platform: Platform, tmp_path: Path, path: str) -> None:
+    """Wherever a path is taken, before it is looked for."""
+    collection = await platform.collection("tests")
+    with pytest.raises(InvalidRequestError, match="path"):
+        await platform.export_collection("tests", tmp_path / path)
+    with pytest.raises(InvalidRequestError, match="path"):
+        await platform.import_collection(path)
+    with pytest.raises(InvalidRequestError, match="path"):
+        await collection.ingest_documents([path])
+    with pytest.raises(InvalidRequestError, match="path"):
+        read_items(path)
 
 
 @pytest.mark.parametrize(

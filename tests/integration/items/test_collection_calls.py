@@ -168,6 +168,17 @@ async def test_values_are_counted_by_tag_and_within_a_filter(docs: Collection) -
         await docs.value_counts("levle")
 
 
+async def test_equal_numbers_are_one_value(platform: Platform) -> None:
+    """The count of a number is that of the items which its filter finds, however the number was written."""
+    own = await platform.collection("numbers")
+    minutes = [30, 30.0, 2.5, 2.50, 0, -0.0, 1e2, 100]
+    await own.add({"id": f"n{n}", "title": "disk", "minutes": value} for n, value in enumerate(minutes))
+    counts = {"0": 2, "100": 2, "2.5": 2, "30": 2}
+    assert {count.value: count.items for count in await own.value_counts("minutes")} == counts
+    assert (await own.search("disk", facets=["minutes"])).facets["minutes"] == counts
+    assert len([item async for item in own.scan({"minutes": 30})]) == 2
+
+
 async def test_without_a_model_standings_are_raw_counts(platform: Platform) -> None:
     """Standings are raw counts; expectations those of Beta(successes + 1, failures + 1)."""
     own = await _own(platform, "counts")
@@ -198,7 +209,7 @@ async def test_without_a_model_standings_are_raw_counts(platform: Platform) -> N
         ({"relevance": [1]}, "relevance is .1.; it must be numbers from 0 to 1 by item id"),
         ({"relevance": {"i01": 10**400}}, "the relevance of 'i01' is 1000"),
         ({"vector": [1.0, 2.0]}, "dimensions"),
-        ({"query": 5}, "the query must be text"),
+        ({"query": 5}, "query is 5; it must be a text"),
     ],
 )
 async def test_invalid_arguments_of_expectations_are_refused(

@@ -296,6 +296,14 @@ async def test_a_quarantine_takes_an_actors_events_out_and_a_release_puts_them_b
     assert await _raw(platform, "b") == (1, 1)
 
 
+@pytest.mark.parametrize("reason", ["a\0b", "\ud800", "x" * 10_001], ids=["NUL", "half", "long"])
+async def test_the_reason_of_a_quarantine_is_a_text_that_can_be_stored(platform: Platform, reason: str) -> None:
+    """It is the caller's fault, and not the database's."""
+    await _stored(platform)
+    with pytest.raises(InvalidRequestError, match=r"^reason "):
+        await platform.quarantine("u1", reason=reason)
+
+
 async def test_a_verdict_that_does_not_count_still_replaces_the_earlier_one(platform: Platform) -> None:
     """No verdict of that subject counts, and the arm's last use is that of another event."""
     await _stored(platform)

@@ -264,6 +264,35 @@ async def test_feedback_fits_a_calibration(platform: Platform) -> None:
     assert (await notes.search(next(iter(QUESTIONS))))[0].relevance is not None
 
 
+async def test_a_calibration_takes_the_mean_of_several_verdicts(platform: Platform) -> None:
+    """One helpful verdict does not make an item relevant that three others found unhelpful, whichever came first."""
+    notes = await calibrated(platform, calibration=None)
+    for words in [*QUESTIONS] * 3:
+        hits = await notes.search(words, limit=4)
+        for hit in hits:
+            for actor, helpful in (("ann", True), ("bob", False), ("cy", hit.rank == 1), ("dee", hit.rank == 1)):
+                await platform.feedback(hits.retrieval_id, hit.item_id, helpful=helpful, actor=actor)
+
+    report = await notes.calibrate(apply=False)
+
+    assert report.held_out is not None
+    assert (report.hits, report.held_out.relevant) == (60, 0.25)
+
+
+async def test_a_calibration_by_feedback_repeats_searches_under_their_filters(platform: Platform) -> None:
+    """Otherwise the best of all items would count as the best of the search."""
+    notes = await calibrated(platform, calibration=None)
+    await notes.add(
+        {"id": f"{word}-{n}", "text": f"{word} {n}", "n": n} for word in ("disk", "mail") for n in range(150)
+    )
+    for _ in range(20):
+        hits = await notes.search("disk", where={"n": {"gte": 148}})
+        for hit in hits:
+            await platform.feedback(hits.retrieval_id, hit.item_id, helpful=hit.item_id.startswith("disk"))
+
+    assert (await notes.calibrate(apply=False)).hits == 80
+
+
 @pytest.mark.parametrize("judged", [{}, {"database": ["pool"]}, {"apple pie": []}])
 async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[str, list[str]]) -> None:
     """Nothing is stored."""
@@ -272,8 +301,9 @@ async def test_too_few_judgements_are_refused(platform: Platform, judged: dict[s
         InvalidRequestError, match=r"needs 10 of each.*retrieval calibrate notes --queries FILE --qrels FILE"
     ):
         await notes.calibrate(judged)
-    with pytest.raises(InvalidRequestError, match="come as"):
-        await notes.calibrate({"database": "pool"})
+    for wrong in ({"database": "pool"}, {"database": [["pool"]]}, {5: ["pool"]}, ["database"]):
+        with pytest.raises(InvalidRequestError, match="come as"):
+            await notes.calibrate(wrong)  # type: ignore[arg-type]
     assert notes.profile.calibration is None
 
 

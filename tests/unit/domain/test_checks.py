@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import sys
 import unicodedata
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +19,9 @@ from retrieval.domain.checks import (
     JSONTextError,
     arguments_hint,
     checked_choice,
+    checked_texts,
     checked_whole,
+    checks_arguments,
     clean_text,
     clean_value,
     escaped_json,
@@ -270,3 +274,39 @@ def test_a_choice_is_refused_with_the_choices() -> None:
     """The nearest is named first."""
     with pytest.raises(InvalidRequestError, match=r"there is no fusion 'rff'; did you mean 'rrf'\? There"):
         checked_choice("fusion", "rff", FusionKind)
+
+
+@pytest.mark.parametrize("value", ["abc", [5], [["a"]], [np.array([1, 2])], {"a": 1}, None])
+def test_texts_are_a_list_of_texts(value: object) -> None:
+    """One text alone is no list, and every element is looked at."""
+    with pytest.raises(InvalidRequestError, match=r"^names .* such as \['a'\], not "):
+        checked_texts("names", value, "['a']")
+    assert checked_texts("names", iter(["b"]), "['a']") == ["b"]
+
+
+@checks_arguments
+class _Shop:
+    def find(self, name: str, kind: str | None = None, *, where: Mapping[str, str] | None = None) -> object:
+        return name, kind, where
+
+    def _own(self, name: str) -> str:
+        return name
+
+
+@pytest.mark.parametrize("value", [5, b"x", ["a"], {}, np.array([[1, 2], [3, 4]]), True])
+def test_an_argument_that_is_a_text_is_checked(value: Any) -> None:
+    """By place and by name, in one line; None only where it is a value. Private methods are left alone."""
+    shop = _Shop()
+    message = r"^(name|kind) is [^\n]*; it must be a text$"
+    with pytest.raises(InvalidRequestError, match=message):
+        shop.find(value)
+    with pytest.raises(InvalidRequestError, match=message):
+        shop.find(name=value)
+    with pytest.raises(InvalidRequestError, match=message):
+        shop.find("a", value)
+    with pytest.raises(InvalidRequestError, match="name is None"):
+        shop.find(None)  # type: ignore[arg-type]
+    with pytest.raises(InvalidRequestError, match="find has no argument 'filter'; did you mean 'where'"):
+        shop.find("a", filter={})  # type: ignore[call-arg]
+    assert shop.find("a", None, where=value) == ("a", None, value)
+    assert shop._own(value) is value  # noqa: SLF001 - the test is about it

@@ -245,7 +245,9 @@ def test_too_few_queries_for_the_folds_are_refused(queries: int, folds: int) -> 
     """Each fold needs a query, and the choice needs other folds."""
     rankings, qrels = complementary(queries)
 
-    with pytest.raises(InvalidRequestError, match=f"{queries} judged queries in {folds} folds"):
+    with pytest.raises(
+        InvalidRequestError, match=f"needs {folds} judged queries.* {queries}; judge more|folds is {folds}; it must be"
+    ):
         tune(rankings, qrels, EVEN, folds=folds)
 
 
@@ -520,7 +522,8 @@ async def test_cancelled_while_it_calculates_it_stops_soon() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cutoff", "folds", "reason"), [(0, 5, "cutoff is 0"), (1001, 5, "cutoff"), (10, 1, "folds"), (10, 41, "folds")]
+    ("cutoff", "folds", "reason"),
+    [(0, 5, "cutoff is 0"), (1001, 5, "cutoff"), (10, 1, "folds"), (10, 41, "one for each fold")],
 )
 async def test_impossible_tunings_are_refused_before_the_first_search(cutoff: int, folds: int, reason: str) -> None:
     """The searches may take long."""

@@ -26,6 +26,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from retrieval.adapters.readers.lines import checked_path
 from retrieval.adapters.store.installation.checks import check_pgvector, check_postgresql
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
 from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
@@ -118,7 +119,8 @@ class Backup(Serializable):
 
 
 def check_folder(folder: Path) -> None:
-    """Raise ``ConflictError`` for a folder with contents: a backup is never overwritten."""
+    """Raise ``ConflictError`` for a folder with contents, which is never overwritten."""
+    checked_path(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConflictError(f"{folder} is there already; name a folder that is not, such as {folder}-2")
 

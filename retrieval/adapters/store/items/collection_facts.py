@@ -124,7 +124,12 @@ def _value(field: Field) -> sa.ColumnElement[str]:
     if field.is_attribute:
         attributes = sa.type_coerce(items.c.attributes, sa.types.NullType())
         name: sa.BindParameter[Any] = sa.bindparam("attribute", [field.name, *field.path], type_=sa.ARRAY(sa.Text()))
-        return sa.func.coalesce(attributes.op("#>>", return_type=sa.Text())(name), sa.literal_column("''"))
+        value = attributes.op("#>", return_type=sa.types.NullType())(name)
+        text = attributes.op("#>>", return_type=sa.Text())(name)
+        # 1 and 1.0 are one number, as they are for a filter.
+        number = sa.cast(sa.func.trim_scale(sa.cast(value, sa.Numeric())), sa.Text())
+        is_number = sa.func.jsonb_typeof(value) == sa.literal_column("'number'")
+        return sa.func.coalesce(sa.case((is_number, number), else_=text), sa.literal_column("''"))
     column: sa.ColumnElement[str] = item_tags.c.tag if field.name == "tags" else items.c[field.name]
     return column
 

@@ -16,6 +16,7 @@ from retrieval.adapters.store.records.retrievals import POOL_COLUMNS, signals_fr
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.records.search_record import USUAL
 from retrieval.domain.search.profile import Profile
 
 MOST_VERDICTS = 200_000
@@ -59,8 +60,7 @@ _VERDICTS = Compiled("""
 """)
 _SEARCHES = Compiled(f"""
     SELECT
-        r.retrieval_id, r.query, r.vector, r.request -> 'space_id', r.shown_items, r.profile_version,
-        r.request -> 'profile', {POOL_COLUMNS}
+        r.retrieval_id, r.query, r.vector, r.condition, r.request, r.shown_items, r.profile_version, {POOL_COLUMNS}
     FROM unnest(%(ids)s::uuid[], %(times)s::timestamptz[]) AS requested (retrieval_id, retrieved_at)
     JOIN retrievals AS r ON r.collection_id = %(collection_id)s
         AND r.retrieval_id = requested.retrieval_id AND r.retrieved_at = requested.retrieved_at
@@ -98,8 +98,10 @@ class RatedSearch:
     query: str
     vector: Vector | None
     """The vector that the caller passed, shape (dimensions,); None: the query was embedded."""
-    space_id: int | None
-    """The space of that vector."""
+    condition: Mapping[str, Any]
+    """The filter; empty: none."""
+    request: Mapping[str, Any]
+    """The rest of the request; see ``RecordedSearch``."""
     pool_items: Sequence[str]
     pool_signals: Mapping[str, Any]
     """See ``RecordedSearch``."""
@@ -175,14 +177,16 @@ async def read_item_octets(
 
 
 def _search(row: Row, profiles: Mapping[int, Profile]) -> RatedSearch:
-    search, query, vector, space_id, shown, version, own, *pool = row
+    search, query, vector, condition, request, shown, version, *pool = row
+    own = request.get("profile")
     profile = profiles.get(version) if own is None else Profile.from_dict(own)
     items, signals = signals_from(tuple(pool), profile)
     return RatedSearch(
         retrieval_id=search,
         query=query,
         vector=None if vector is None else np.asarray(vector.to_numpy(), dtype=np.float32),
-        space_id=space_id,
+        condition=condition,
+        request={**USUAL, **request},
         pool_items=items,
         pool_signals=signals,
         shown=shown,

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
 from retrieval.adapters.readers.folders import holds_documents
+from retrieval.adapters.readers.lines import checked_path
 from retrieval.adapters.readers.records import mapped_columns
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
@@ -171,9 +172,10 @@ class RejectedLines:
         self._stack = ExitStack()
         self.paths: list[Path] = []
         """The files written to."""
-        if chosen is not None and not chosen.absolute().parent.is_dir():
-            raise InvalidRequestError(f"{chosen}: there is no such folder; make it first")
         if chosen is not None:
+            checked_path(chosen)
+            if not chosen.absolute().parent.is_dir():
+                raise InvalidRequestError(f"{chosen}: there is no such folder; make it first")
             self._check_not_an_input(chosen)
 
     def __enter__(self) -> Self:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 import pytest
 
 from retrieval import Context, Feedback
@@ -175,3 +176,15 @@ def test_a_time_that_no_database_can_hold_is_refused(at: str) -> None:
     """Before the year 1 and after 9999 in UTC, and in a zone that is nowhere."""
     with pytest.raises(InvalidRequestError, match="at is"):
         Feedback(item_id="a", collection="docs", reward=1.0, at=datetime.fromisoformat(at))
+
+
+def test_a_time_without_a_zone_is_shown_as_it_was_written() -> None:
+    """Not in Python's own notation, since the command line and HTTP show the message too."""
+    with pytest.raises(InvalidRequestError, match=r"^at is 2026-03-01T00:00:00; it must be a datetime"):
+        direct(at=datetime(2026, 3, 1))  # noqa: DTZ001 - the test is about it
+
+
+def test_an_array_is_no_actor_beside_a_context() -> None:
+    """It is refused before the context's actor could take its place."""
+    with pytest.raises(InvalidRequestError, match=r"^actor is array"):
+        direct(actor=np.array([1, 2]), context=Context(actor="ann"))

@@ -116,6 +116,8 @@ def test_a_folder_that_is_missing_is_reported_before_the_run(place: Path, messag
     """Hours of work must not end in it."""
     with pytest.raises(InvalidRequestError, match="no such folder"):
         RejectedLines(place / "no" / "file", inputs=[], headers={}, say=Console(file=messages))
+    with pytest.raises(InvalidRequestError, match="too long for a path"):
+        RejectedLines(place / ("x" * 300), inputs=[], headers={}, say=Console(file=messages))
 
 
 def test_inputs_with_different_headers_have_files_of_their_own(place: Path, messages: io.StringIO) -> None:
