@@ -25,6 +25,8 @@ from retrieval.adapters.store.items.items import vectors_statement
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.search.recall import Sample, probe
 from retrieval.adapters.store.search.reembeddings import (
+    PAUSED,
+    REMOVING,
     ReembeddingState,
     StoredReembedding,
     Switching,
@@ -351,10 +353,10 @@ def no_reembedding(name: str) -> InvalidRequestError:
 _REMOVING = {
     "state": ReembeddingState.REMOVING.value,
     "is_paused": False,
-    "note": "a worker, or the action run, removes the vectors of the space that is not used",
+    "note": REMOVING,
 }
 _CHANGES: Mapping[str, tuple[Sequence[ReembeddingState], Mapping[str, Any]]] = {
-    "pause": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": True, "note": "paused"}),
+    "pause": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": True, "note": PAUSED}),
     "resume": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": False, "note": ""}),
     "switch": (_BEFORE_SWITCH, {"switching": Switching.NOW.value, "is_paused": False, "note": ""}),
     "abort": (_BEFORE_SWITCH, _REMOVING),
@@ -559,12 +561,15 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         await place.wait(no_embedder(space.space))
         return False
     writer = Writer(place.database, place.tenant_id, await place.collection_in(space), embedder)
-    after, report = "", AddReport()
+    after, size, report = "", 0, AddReport()
     while True:
         row = await find_reembedding(*place.where)
         if row is None or row.is_paused or row.state not in _KEPT_STATES:
             return False
-        page = await writer.next_pending(after, limit=row.batch_texts)
+        # After a run that had to wait, one text shows whether the embedder answers before a whole batch is booked.
+        first = 1 if row.note else row.batch_texts
+        size = min(2 * size, row.batch_texts) if size else first
+        page = await writer.next_pending(after, limit=size)
         if not page:
             break
         began = asyncio.get_running_loop().time()
@@ -578,12 +583,15 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         if done.stopped:
             await place.wait("; ".join(done.notes)[:500])
             return False
+        if done.pending:
+            await _give_back(place, embedder, [item.indexed_text for item in some], TextRole.DOCUMENT)
         after = some[-1].item_id
         if row.tokens_a_minute is not None:
             await _pass_time(place, began + tokens * 60 / row.tokens_a_minute)
         place.workplace.end_of_step()
     if report.pending:
-        await place.wait(f"{report.pending} items are refused: " + "; ".join(report.notes)[:500])
+        refused = f"the embedder refuses {several(report.pending, 'item')}: change, archive or remove what it refuses"
+        await place.wait(f"{refused} ({'; '.join(report.notes)[:500]})")
         return False
     if row.note:
         await place.wait("")
@@ -632,6 +640,13 @@ async def _affordable(
             why = f"the budget of {row.tokens_a_day or 0:,} tokens is spent for today; it goes on tomorrow (UTC)"
         await place.wait(why)
     return affordable, tokens
+
+
+async def _give_back(place: _Place, embedder: CachedEmbedder, texts: Sequence[str], role: TextRole) -> None:
+    """Release the tokens that were reserved for those of the texts that the embedder refused."""
+    refused = await embedder.uncached(texts, role)
+    tokens = await _tokens(embedder, refused)
+    await set_tokens_aside(*place.where, tokens=-tokens, texts=-len(refused), today=place.today)
 
 
 async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[int]:
@@ -722,6 +737,12 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     tokens = await _tokens(embedder, words)
     if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
         await place.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
+        return None
+    try:
+        await embedder.embed_queries(words)
+    except EmbedderError as error:
+        await _give_back(place, embedder, words, TextRole.QUERY)
+        await place.wait(f"the comparison waits for the embedder: {error}"[:500])
         return None
     overlaps: list[float] = []
     ndcgs: list[tuple[float, float]] = []
