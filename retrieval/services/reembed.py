@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from math import log2
+from math import inf, log2
 from statistics import fmean
 from typing import Any
 from uuid import UUID
@@ -566,9 +566,7 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         row = await find_reembedding(*place.where)
         if row is None or row.is_paused or row.state not in _KEPT_STATES:
             return False
-        # After a run that had to wait, one text shows whether the embedder answers before a whole batch is booked.
-        first = 1 if row.note else row.batch_texts
-        size = min(2 * size, row.batch_texts) if size else first
+        size = _page_size(row, size)
         page = await writer.next_pending(after, limit=size)
         if not page:
             break
@@ -586,8 +584,7 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         if done.pending:
             await _give_back(place, embedder, [item.indexed_text for item in some], TextRole.DOCUMENT)
         after = some[-1].item_id
-        if row.tokens_a_minute is not None:
-            await _pass_time(place, began + tokens * 60 / row.tokens_a_minute)
+        await _pass_time(place, began + tokens * 60 / (row.tokens_a_minute or inf))
         place.workplace.end_of_step()
     if report.pending:
         refused = f"the embedder refuses {several(report.pending, 'item')}: change, archive or remove what it refuses"
@@ -596,6 +593,16 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
     if row.note:
         await place.wait("")
     return True
+
+
+def _page_size(row: StoredReembedding, former: int) -> int:
+    """The number of texts to embed next, after ``former`` ones in this run.
+
+    After a run that had to wait, one text shows whether the embedder answers before a whole batch is booked.
+    """
+    if former:
+        return min(2 * former, row.batch_texts)
+    return 1 if row.note else row.batch_texts
 
 
 async def _pass_time(place: _Place, until: float) -> None:
@@ -733,16 +740,7 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
         request = None if record is None else request_of(record)
         if request is not None and request.about is None and request.group_by is None and request.query:
             requests[retrieval_id] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
-    words = await embedder.uncached([request.query for request in requests.values()], TextRole.QUERY)
-    tokens = await _tokens(embedder, words)
-    if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
-        await place.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
-        return None
-    try:
-        await embedder.embed_queries(words)
-    except EmbedderError as error:
-        await _give_back(place, embedder, words, TextRole.QUERY)
-        await place.wait(f"the comparison waits for the embedder: {error}"[:500])
+    if not await _are_embedded(place, embedder, [request.query for request in requests.values()]):
         return None
     overlaps: list[float] = []
     ndcgs: list[tuple[float, float]] = []
@@ -778,6 +776,22 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
         recall=_mean(recalls),
         is_exact=is_exact,
     )
+
+
+async def _are_embedded(place: _Place, embedder: CachedEmbedder, questions: Sequence[str]) -> bool:
+    """Embed the questions, which caches their vectors; False: the job has to wait, and the note says for what."""
+    words = await embedder.uncached(questions, TextRole.QUERY)
+    tokens = await _tokens(embedder, words)
+    if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
+        await place.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
+        return False
+    try:
+        await embedder.embed_queries(words)
+    except EmbedderError as error:
+        await _give_back(place, embedder, words, TextRole.QUERY)
+        await place.wait(f"the comparison waits for the embedder: {error}"[:500])
+        return False
+    return True
 
 
 def _mean(values: Sequence[float]) -> float | None:
