@@ -351,6 +351,8 @@ async def test_a_refused_text_is_not_paid_for(moving: Platform, platform: Platfo
     assert runs[-1].note.startswith(
         "the embedder refuses 1 item: change, archive or remove what it refuses (item '007'"
     )
+    [told] = [one.found for one in (await moving.doctor("docs")).findings if one.check == "reembed"]
+    assert "is filling and waits: the embedder refuses 1 item" in told
     await collection.delete("007")
     assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
 
