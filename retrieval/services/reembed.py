@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
-from math import log2
+from math import inf, log2
 from statistics import fmean
 from typing import Any
 from uuid import UUID
@@ -25,6 +25,8 @@ from retrieval.adapters.store.items.items import vectors_statement
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.search.recall import Sample, probe
 from retrieval.adapters.store.search.reembeddings import (
+    PAUSED,
+    REMOVING,
     ReembeddingState,
     StoredReembedding,
     Switching,
@@ -351,10 +353,10 @@ def no_reembedding(name: str) -> InvalidRequestError:
 _REMOVING = {
     "state": ReembeddingState.REMOVING.value,
     "is_paused": False,
-    "note": "a worker, or the action run, removes the vectors of the space that is not used",
+    "note": REMOVING,
 }
 _CHANGES: Mapping[str, tuple[Sequence[ReembeddingState], Mapping[str, Any]]] = {
-    "pause": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": True, "note": "paused"}),
+    "pause": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": True, "note": PAUSED}),
     "resume": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": False, "note": ""}),
     "switch": (_BEFORE_SWITCH, {"switching": Switching.NOW.value, "is_paused": False, "note": ""}),
     "abort": (_BEFORE_SWITCH, _REMOVING),
@@ -559,12 +561,13 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         await place.wait(no_embedder(space.space))
         return False
     writer = Writer(place.database, place.tenant_id, await place.collection_in(space), embedder)
-    after, report = "", AddReport()
+    after, size, report = "", 0, AddReport()
     while True:
         row = await find_reembedding(*place.where)
         if row is None or row.is_paused or row.state not in _KEPT_STATES:
             return False
-        page = await writer.next_pending(after, limit=row.batch_texts)
+        size = _page_size(row, size)
+        page = await writer.next_pending(after, limit=size)
         if not page:
             break
         began = asyncio.get_running_loop().time()
@@ -578,16 +581,28 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         if done.stopped:
             await place.wait("; ".join(done.notes)[:500])
             return False
+        if done.pending:
+            await _give_back(place, embedder, [item.indexed_text for item in some], TextRole.DOCUMENT)
         after = some[-1].item_id
-        if row.tokens_a_minute is not None:
-            await _pass_time(place, began + tokens * 60 / row.tokens_a_minute)
+        await _pass_time(place, began + tokens * 60 / (row.tokens_a_minute or inf))
         place.workplace.end_of_step()
     if report.pending:
-        await place.wait(f"{report.pending} items are refused: " + "; ".join(report.notes)[:500])
+        refused = f"the embedder refuses {several(report.pending, 'item')}: change, archive or remove what it refuses"
+        await place.wait(f"{refused} ({'; '.join(report.notes)[:500]})")
         return False
     if row.note:
         await place.wait("")
     return True
+
+
+def _page_size(row: StoredReembedding, former: int) -> int:
+    """The number of texts to embed next, after ``former`` ones in this run.
+
+    After a run that had to wait, one text shows whether the embedder answers before a whole batch is booked.
+    """
+    if former:
+        return min(2 * former, row.batch_texts)
+    return 1 if row.note else row.batch_texts
 
 
 async def _pass_time(place: _Place, until: float) -> None:
@@ -632,6 +647,13 @@ async def _affordable(
             why = f"the budget of {row.tokens_a_day or 0:,} tokens is spent for today; it goes on tomorrow (UTC)"
         await place.wait(why)
     return affordable, tokens
+
+
+async def _give_back(place: _Place, embedder: CachedEmbedder, texts: Sequence[str], role: TextRole) -> None:
+    """Release the tokens that were reserved for those of the texts that the embedder refused."""
+    refused = await embedder.uncached(texts, role)
+    tokens = await _tokens(embedder, refused)
+    await set_tokens_aside(*place.where, tokens=-tokens, texts=-len(refused), today=place.today)
 
 
 async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[int]:
@@ -718,10 +740,7 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
         request = None if record is None else request_of(record)
         if request is not None and request.about is None and request.group_by is None and request.query:
             requests[retrieval_id] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
-    words = await embedder.uncached([request.query for request in requests.values()], TextRole.QUERY)
-    tokens = await _tokens(embedder, words)
-    if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
-        await place.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
+    if not await _are_embedded(place, embedder, [request.query for request in requests.values()]):
         return None
     overlaps: list[float] = []
     ndcgs: list[tuple[float, float]] = []
@@ -757,6 +776,22 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
         recall=_mean(recalls),
         is_exact=is_exact,
     )
+
+
+async def _are_embedded(place: _Place, embedder: CachedEmbedder, questions: Sequence[str]) -> bool:
+    """Embed the questions, which caches their vectors; False: the job has to wait, and the note says for what."""
+    words = await embedder.uncached(questions, TextRole.QUERY)
+    tokens = await _tokens(embedder, words)
+    if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
+        await place.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
+        return False
+    try:
+        await embedder.embed_queries(words)
+    except EmbedderError as error:
+        await _give_back(place, embedder, words, TextRole.QUERY)
+        await place.wait(f"the comparison waits for the embedder: {error}"[:500])
+        return False
+    return True
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -13,6 +13,7 @@ from retrieval.adapters.store.installation.examination.installation import Queue
 from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.diagnosis import Finding, Severity, duration, several
 from retrieval.domain.errors import RetrievalError
@@ -111,6 +112,7 @@ def check_collection(
     yield from _check_effort(state)
     yield from _check_parts(state)
     yield from _check_recall(state, now)
+    yield from _check_reembedding(state)
     name = state.stored.name
     for job, error in state.failed.items():
         yield Severity.WARNING.finding(
@@ -232,6 +234,17 @@ def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
     elif now - recall.measured_at > OLD_RECALL:
         found = f"the recall of collection {name!r} was last measured on {recall.measured_at:%Y-%m-%d}"
         yield Severity.ADVICE.finding("recall", found, job, about=name)
+
+
+def _check_reembedding(state: CollectionState) -> Iterator[Finding]:
+    if state.reembedding is None:
+        return
+    (stage, note), name = state.reembedding, state.stored.name
+    if not note and stage is not ReembeddingState.READY:
+        return  # it proceeds, or the former space is kept for a time
+    found = f"the re-embedding of collection {name!r} is {stage.value} and waits: {note or 'somebody has to switch it'}"
+    action = {"": " switch", PAUSED: " resume", REMOVING: " run"}.get(note, "")
+    yield Severity.ADVICE.finding("reembed", found, f"retrieval reembed {shlex.quote(name)}{action}", about=name)
 
 
 LATE_SECONDS = 3600

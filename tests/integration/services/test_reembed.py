@@ -19,7 +19,7 @@ from retrieval.adapters.store.learning.clusters import keep_centroids, read_cent
 from retrieval.adapters.store.search.reembeddings import ReembeddingState, Switching, note_reembedding
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending, register_space, sample_vectors
 from retrieval.collection import handle_of
-from retrieval.domain.errors import EmbedderUnavailableError, InvalidRequestError
+from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError, InvalidRequestError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.search.relevance import SHIPPED
@@ -34,18 +34,21 @@ ITEMS = 60
 
 
 class Counting(HashingEmbedder):
-    """The target's embedder: it counts its texts, and can be unavailable."""
+    """The target's embedder: it counts its texts, and can be unavailable or refuse one."""
 
     def __init__(self) -> None:
         super().__init__(seed=1)
         self.texts: list[str] = []
         self.queries: list[str] = []
-        self.is_away = False
+        self.is_away = self.has_no_answer_to_queries = False
+        self.refused = ""
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Embed like the base class."""
-        if self.is_away:
+        if self.is_away or (self.has_no_answer_to_queries and role is TextRole.QUERY):
             raise EmbedderUnavailableError("the service is away")
+        if self.refused in texts:
+            raise EmbedderRejectedError("the service refuses it")
         (self.texts if role is TextRole.DOCUMENT else self.queries).extend(texts)
         return await super().embed(texts, role)
 
@@ -319,6 +322,54 @@ async def test_an_embedder_that_is_away_is_waited_for(moving: Platform, platform
     assert (await first(collection, 8))[0] == "008"
     counting.is_away = False
     assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
+
+
+async def test_an_embedder_that_is_away_does_not_use_up_the_budget(
+    moving: Platform, platform: Platform, counting: Counting
+) -> None:
+    """After the first batch each run books one text to see whether the embedder is back, then all of them."""
+    await fill(platform)
+    await moving.reembed("docs", tokens_a_day=10_000)
+    counting.is_away = True
+    paid = [(await moving.reembedding("docs", "run")).paid_texts for _ in range(4)]
+    assert paid == [ITEMS - 1 + run for run in range(4)]
+    counting.is_away = False
+    assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
+    assert len(counting.texts) == ITEMS - 1
+
+
+async def test_a_refused_text_is_not_paid_for(moving: Platform, platform: Platform, counting: Counting) -> None:
+    """The others are embedded; the note says what to do, and then the move proceeds."""
+    collection = await fill(platform)
+    tokens = (await moving.reembed_cost("docs")).tokens
+    await moving.reembed("docs", tokens_a_day=tokens)
+    counting.refused = text(7)
+    runs = [await moving.reembedding("docs", "run") for _ in range(3)]
+    assert [run.paid_texts for run in runs] == [ITEMS - 2] * 3
+    assert {run.spent_today for run in runs} == {runs[0].paid_tokens}
+    assert runs[0].paid_tokens < tokens
+    assert runs[-1].note.startswith(
+        "the embedder refuses 1 item: change, archive or remove what it refuses (item '007'"
+    )
+    [told] = [one.found for one in (await moving.doctor("docs")).findings if one.check == "reembed"]
+    assert "is filling and waits: the embedder refuses 1 item" in told
+    await collection.delete("007")
+    assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
+
+
+async def test_the_comparison_waits_for_the_embedder(moving: Platform, platform: Platform, counting: Counting) -> None:
+    """The note says so, the questions' tokens are not spent, and the next run compares."""
+    collection = await fill(platform)
+    await collection.search(text(9))
+    await platform.recorded()
+    await moving.reembed("docs")
+    counting.has_no_answer_to_queries = True
+    runs = [await moving.reembedding("docs", "run") for _ in range(3)]
+    assert [run.note for run in runs] == ["the comparison waits for the embedder: the service is away"] * 3
+    assert [run.paid_texts for run in runs] == [ITEMS - 1] * 3
+    counting.has_no_answer_to_queries = False
+    compared = await moving.reembedding("docs", "run")
+    assert (compared.state, compared.comparison and compared.comparison["questions"]) == (ReembeddingState.READY, 1)
 
 
 async def test_spaces_are_compared_by_verdicts(moving: Platform, platform: Platform) -> None:

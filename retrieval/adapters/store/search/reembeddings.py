@@ -39,6 +39,13 @@ class ReembeddingState(StrEnum):
         return self in {ReembeddingState.DONE, ReembeddingState.ABORTED}
 
 
+PAUSED = "paused"
+"""The note of a paused re-embedding."""
+
+REMOVING = "a worker, or the action run, removes the vectors of the space that is not used"
+"""The note of a re-embedding that was just finished or aborted."""
+
+
 class Switching(StrEnum):
     """The time when the collection switches to the target space."""
 
@@ -177,7 +184,8 @@ async def note_reembedding(database: Database, tenant_id: int, collection_id: in
 
 _RESERVE = """
     UPDATE reembeddings SET
-        spent_tokens = CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s, spent_on = %(today)s,
+        spent_tokens = greatest(CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s, 0),
+        spent_on = %(today)s,
         paid_tokens = paid_tokens + %(tokens)s, paid_texts = paid_texts + %(texts)s
     WHERE collection_id = %(id)s AND NOT is_paused AND kept_id IS NOT NULL
         AND CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s
@@ -189,7 +197,7 @@ _RESERVE = """
 async def set_tokens_aside(
     database: Database, tenant_id: int, collection_id: int, *, tokens: int, texts: int, today: date
 ) -> bool:
-    """Count the tokens as spent before calling the embedder.
+    """Count the tokens as spent before calling the embedder; negative numbers release tokens that it did not use.
 
     False: they exceed the day's budget, or the re-embedding is paused or was aborted.
     """

@@ -11,6 +11,7 @@ import pytest
 from retrieval.adapters.store.installation.examination.collection_state import RecallState
 from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.items.collection import IndexKind
 from retrieval.services.doctor.collections import (
@@ -57,6 +58,31 @@ def test_pending_work_and_low_recall_are_reported_with_the_job_that_helps(
     (finding,) = findings(hnsw(), **changes)
     assert (finding.check, finding.about) == (check, "tickets")
     assert finding.mend.startswith(f"retrieval jobs run {job} --collection tickets")
+
+
+@pytest.mark.parametrize(
+    ("stage", "note", "says", "mend"),
+    [
+        (ReembeddingState.FILLING, "the budget is spent", "is filling and waits: the budget is spent", ""),
+        (ReembeddingState.FILLING, PAUSED, "is filling and waits: paused", " resume"),
+        (ReembeddingState.READY, "", "is ready and waits: somebody has to switch it", " switch"),
+        (ReembeddingState.READY, "it compares worse", "is ready and waits: it compares worse", ""),
+        (ReembeddingState.REMOVING, REMOVING, "is removing and waits: a worker", " run"),
+    ],
+)
+def test_a_reembedding_that_waits_is_reported(stage: ReembeddingState, note: str, says: str, mend: str) -> None:
+    """The finding says why it waits, and names the action that ends the waiting, where one does."""
+    (finding,) = findings(hnsw(), reembedding=(stage, note))
+    assert (finding.check, finding.severity, finding.mend) == (
+        "reembed", Severity.ADVICE, f"retrieval reembed tickets{mend}"
+    )  # fmt: skip
+    assert f"the re-embedding of collection 'tickets' {says}" in finding.found
+
+
+@pytest.mark.parametrize("stage", [ReembeddingState.FILLING, ReembeddingState.SWITCHED])
+def test_a_reembedding_that_proceeds_is_not_spoken_of(stage: ReembeddingState) -> None:
+    """Neither is one that keeps its former space for some days."""
+    assert findings(hnsw(), reembedding=(stage, "")) == []
 
 
 def test_few_samples_say_too_little_about_recall() -> None:

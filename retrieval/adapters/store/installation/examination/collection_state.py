@@ -13,6 +13,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.checks import STORED_REVISION
 from retrieval.adapters.store.items.collection_facts import WEIGHTS_OFF, pending_by_id, pending_statements
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.reembeddings import ReembeddingState
 from retrieval.adapters.store.search.vectors import JOINS_ALL
 
 LOSS_DAYS = 7
@@ -44,6 +45,8 @@ class CollectionState:
     """Searches of the last week that should have been recorded and were not, by reason."""
     failed: Mapping[str, str]
     """The error of each job whose last run failed."""
+    reembedding: tuple[ReembeddingState, str] | None = None
+    """The state of a re-embedding that is not over, and the reason why it does not proceed, empty if it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +91,11 @@ _FAILED = Compiled("""
     WHERE last.outcome = 'failed' ORDER BY last.collection_id, last.job
 """)
 
+_REEMBEDDINGS = Compiled("""
+    SELECT m.collection_id, m.state, m.note FROM reembeddings m
+    WHERE m.collection_id = ANY(%(ids)s) AND m.state <> 'done'
+""")
+
 
 async def read_tenant(
     database: Database, tenant_id: int | None, collections: Sequence[StoredCollection], *, drift: float
@@ -104,12 +112,14 @@ async def read_tenant(
         _RECALL.bind(ids=ids),
         _LOST.bind(ids=ids, days=LOSS_DAYS),
         _FAILED.bind(ids=ids),
+        _REEMBEDDINGS.bind(ids=ids),
     ]
-    revision, months, weights, recall, lost, failed = await database.read_each(tenant_id, statements)
+    revision, months, weights, recall, lost, failed, moving = await database.read_each(tenant_id, statements)
     statements = [_WITHOUT_WORDS.bind(ids=ids), *pending_statements(collections)]
     wordless, *pending = await database.read_each(tenant_id, statements, JOINS_ALL)
     off, pending_items, without_words = {row[0] for row in weights}, pending_by_id(pending), pending_by_id([wordless])
     recalls = {row[0]: RecallState(recall=float(row[1]), samples=row[2], measured_at=row[3]) for row in recall}
+    reembeddings = {row[0]: (ReembeddingState(row[1]), row[2]) for row in moving}
     losses, failures = _by_collection(lost), _by_collection(failed)
     return TenantState(
         revision=revision[0][0] if revision else None,
@@ -123,6 +133,7 @@ async def read_tenant(
                 recall=recalls.get(collection.collection_id),
                 lost=losses.get(collection.collection_id, {}),
                 failed=failures.get(collection.collection_id, {}),
+                reembedding=reembeddings.get(collection.collection_id),
             )
             for collection in collections
         ),
