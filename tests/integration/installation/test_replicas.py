@@ -383,8 +383,8 @@ async def test_an_unusable_replica_is_skipped(servers: Servers, monkeypatch: pyt
         assert _replicas(platform).states[0].passed_over.startswith("it is a copy of another database server")
 
 
-@pytest.mark.parametrize("token", ["", "1", "0/0; DROP", "0/123456789", 7])
-async def test_an_invalid_token_is_refused(servers: Servers, token: Any) -> None:
+@pytest.mark.parametrize("token", ["", "1", "0/0; DROP", "0/123456789"])
+async def test_an_invalid_token_is_refused(servers: Servers, token: str) -> None:
     """The error says where to take one from."""
     async with connect(settings=servers.settings("tokens")) as platform:
         docs = await platform.collection("docs")
