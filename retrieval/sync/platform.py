@@ -143,7 +143,7 @@ class SyncPlatform(Mirror[Platform]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for view in [other for other in _OPEN.values() if other._host is self]:
+        for view in [other for other in _OPEN.values() if other._host is self]:  # noqa: SLF001 - of the same class
             view.close()  # its work would keep the thread alive
         if self.door.portal is not None:
             self.door.close()
