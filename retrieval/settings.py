@@ -103,6 +103,13 @@ MAX_SCHEMA_BYTES = 50
 """PostgreSQL names have 63 bytes; the roles' names are the schema's with an ending."""
 
 
+_Days = Annotated[int, Field(ge=1, le=36_500)]
+"""The server cannot subtract a million years from a date."""
+
+_Seconds = Annotated[float, Field(gt=0, le=86_400)]
+"""At most a day: a limit without end would be none."""
+
+
 MIN_TOKEN_CHARACTERS = 16
 """A shorter token could be guessed."""
 
@@ -162,7 +169,7 @@ class Settings(BaseSettings):
     """The tenant whose data is read and written."""
     pool_size: int = Field(default=8, ge=1, le=1000)
     """The maximum number of connections of one process."""
-    pool_timeout_seconds: float = Field(default=10.0, gt=0)
+    pool_timeout_seconds: _Seconds = 10.0
     """Time that a search waits for a free connection."""
     transaction_pooler: bool | None = None
     """Whether a pooler in transaction mode is in front of the database; unset: the platform detects it."""
@@ -191,7 +198,7 @@ class Settings(BaseSettings):
     """The address that replaces OpenAI's."""
     embedding_max_texts: int | None = Field(default=None, ge=1)
     """Texts per request; unset: the service's limit."""
-    embedding_timeout_seconds: float = Field(default=30.0, gt=0)
+    embedding_timeout_seconds: _Seconds = 30.0
     """Time that one attempt may take."""
     embedding_budget_seconds: float = Field(default=2.0, gt=0, le=3600)
     """Time that a search waits for the vector of its query before it searches only by words."""
@@ -208,7 +215,7 @@ class Settings(BaseSettings):
         default=None, validation_alias=AliasChoices("RETRIEVAL_LLM_BASE_URL", "OPENAI_BASE_URL")
     )
     """The address of the endpoint; unset: OpenAI."""
-    llm_timeout_seconds: float = Field(default=30.0, gt=0)
+    llm_timeout_seconds: _Seconds = 30.0
     """Time that one attempt may take."""
     llm_retries: int = Field(default=2, ge=0, le=20)
     """The number of repetitions of a request when the endpoint is down, slow or overloaded."""
@@ -242,18 +249,18 @@ class Settings(BaseSettings):
     """Time from a worker's last heartbeat until another worker takes over its jobs."""
     recall_sample_rate: float = Field(default=0.01, ge=0, le=1)
     """The share of searches by HNSW index that are sampled to measure the recall."""
-    rewrites_ttl_days: int = Field(default=30, ge=1)
+    rewrites_ttl_days: _Days = 30
     """Time that the rewrites of a query are used."""
-    retention_cache_days: int = Field(default=90, ge=1)
+    retention_cache_days: _Days = 90
     """Time that an embedding stays in the cache."""
-    retention_samples_days: int = Field(default=14, ge=1)
+    retention_samples_days: _Days = 14
     """Time that a sampled query is kept."""
-    retention_runs_days: int = Field(default=30, ge=1)
+    retention_runs_days: _Days = 30
     """Time that the records of jobs and of measured recall are kept."""
-    retention_retrievals_days: int = Field(default=365, ge=1)
+    retention_retrievals_days: _Days = 365
     """The minimum time that recorded searches are kept: whole months are removed, for all tenants together."""
 
-    retention_feedback_days: int | None = Field(default=None, ge=1)
+    retention_feedback_days: _Days | None = None
     """Time that an event of feedback is kept; unset: for ever. Its effect on rewards stays."""
 
     mcp_token: SecretStr | None = None

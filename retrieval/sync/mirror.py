@@ -41,18 +41,22 @@ class Door:
 
     def __init__(self) -> None:
         self.portal: BlockingPortal | None = None
-        self.was_open = False
-        """Whether the door had a portal before."""
+        self._closed = _NOT_OPEN
+        """Why there is no portal."""
 
     def open(self, portal: BlockingPortal) -> None:
         """Let calls through that portal."""
-        self.portal, self.was_open = portal, True
+        self.portal = portal
+
+    def close(self, reason: str = PLATFORM_CLOSED) -> None:
+        """Let no more calls through, for that reason."""
+        self.portal, self._closed = None, reason
 
     @property
     def open_portal(self) -> BlockingPortal:
         """The portal. Raises ``InvalidRequestError`` before the platform is opened and after it is closed."""
         if self.portal is None:
-            raise InvalidRequestError(PLATFORM_CLOSED if self.was_open else _NOT_OPEN)
+            raise InvalidRequestError(self._closed)
         return self.portal
 
     def run(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import random
 import threading
 import time
@@ -142,7 +143,10 @@ class SyncPlatform(Mirror[Platform]):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.door.portal = None
+        for view in [other for other in _OPEN.values() if other._host is self]:  # noqa: SLF001 - of the same class
+            view.close()  # its work would keep the thread alive
+        if self.door.portal is not None:
+            self.door.close()
         _OPEN.pop(id(self), None)
         self._stack.__exit__(kind, error, trace)
 
@@ -177,7 +181,7 @@ class SyncPlatform(Mirror[Platform]):
     def of_tenant(self, tenant: str) -> SyncPlatform:
         """Another tenant's view of the same installation, on the same connections, embedders and language model.
 
-        It is opened with ``with``, after this one and closed before it.
+        It is opened with ``with``, after this one; closing this one closes it too.
         """
         other = copy(self)
         other.twin, other.door = self.twin.of_tenant(tenant), Door()
@@ -279,3 +283,20 @@ def _watch_exit() -> None:
 def _close_all() -> None:
     while _OPEN:
         _OPEN.popitem()[1].close()
+
+
+_FORKED = "the platform was opened before this process was forked; open one in each process: retrieval.sync.connect()"
+
+
+def _leave_to_parent() -> None:
+    """In a forked child, which has no thread of its parent's and must not use its connections, close nothing."""
+    for platform in _OPEN.values():
+        # Without it, the portal would wait for its thread when it is collected.
+        platform.door.open_portal._event_loop_thread_id = None  # noqa: SLF001 - the portal knows no forks
+        platform.door.close(_FORKED)
+        platform._stack = ExitStack()  # noqa: SLF001 - of this module's class
+    _OPEN.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)

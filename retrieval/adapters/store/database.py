@@ -106,10 +106,14 @@ async def put_back(pool: _Pool, connection: SessionConnection) -> None:
         # Cancelled while it waited for its lock, the pool has forgotten the connection already. A task for every return
         # would be simpler, but takes a third of the time of a small read.
         connection._pool = pool  # noqa: SLF001
-        task = asyncio.create_task(pool.putconn(connection))
-        _RETURNS.add(task)
-        task.add_done_callback(_RETURNS.discard)
+        _put_back_aside(pool, connection)
         raise
+
+
+def _put_back_aside(pool: _Pool, connection: SessionConnection) -> None:
+    task = asyncio.create_task(pool.putconn(connection))
+    _RETURNS.add(task)
+    task.add_done_callback(_RETURNS.discard)
 
 
 _RETURNS: set[asyncio.Task[None]] = set()
@@ -126,7 +130,7 @@ async def _is_answered(pool: _Pool, request: asyncio.Task[SessionConnection], ev
                 break
     finally:
         if not is_done:
-            await _cancel(pool, request)
+            _cancel(pool, request)
     return is_done
 
 
@@ -134,12 +138,18 @@ def _gave_up(pool: _Pool) -> bool:
     return pool.get_stats().get("pool_size") == 0
 
 
-async def _cancel(pool: _Pool, request: asyncio.Task[SessionConnection]) -> None:
-    """Cancel a request for a connection; a connection that arrives at the last moment is returned to the pool."""
+def _cancel(pool: _Pool, request: asyncio.Task[SessionConnection]) -> None:
+    """Cancel a request for a connection; a connection that arrives nevertheless is returned to the pool.
+
+    It waits for nothing, because in a cancelled scope of anyio each wait is cancelled.
+    """
+
+    def ended(request: asyncio.Task[SessionConnection]) -> None:
+        if not request.cancelled() and request.exception() is None:
+            _put_back_aside(pool, request.result())
+
     request.cancel()
-    await asyncio.wait({request})
-    if not request.cancelled() and request.exception() is None:
-        await put_back(pool, request.result())
+    request.add_done_callback(ended)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

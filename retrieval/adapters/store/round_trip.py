@@ -23,6 +23,7 @@ from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
+from anyio import CancelScope
 from opentelemetry.trace import Span
 from opentelemetry.util.types import AttributeValue
 from psycopg import abc, errors, generators, pq
@@ -347,7 +348,8 @@ async def run_together(
             await connection.wait(generators.send(server))
         answers = await _answers(connection)
     except asyncio.CancelledError:
-        await _cancel(connection)
+        with CancelScope(shield=True):  # in a cancelled scope of anyio, each wait would be cancelled again
+            await _cancel(connection)
         raise
     except psycopg.Error:
         connection.unwatch()

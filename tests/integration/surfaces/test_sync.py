@@ -296,15 +296,8 @@ def test_a_platform_is_opened_and_closed_without_with(settings: Settings) -> Non
     platform.close()
 
 
-def test_a_program_that_does_not_close_it_ends_well(settings: Settings) -> None:
-    """The end of the program closes it, and the search that was answered last is recorded."""
-    program = """
-import retrieval.sync
-platform = retrieval.sync.open()
-tickets = platform.collection("tickets")
-tickets.add([{"id": "1", "text": "The disk is full."}])
-print(tickets.search("disk").retrieval_id)
-"""
+def output_of(program: str, settings: Settings) -> str:
+    """What the program prints; it ends well, and writes no warning."""
     run = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         env={**os.environ, **variables_of(settings)},
@@ -314,8 +307,60 @@ print(tickets.search("disk").retrieval_id)
         check=False,
     )
     assert (run.returncode, run.stderr) == (0, "")
+    return run.stdout
+
+
+def test_a_program_that_does_not_close_it_ends_well(settings: Settings) -> None:
+    """The end of the program closes it, and the search that was answered last is recorded."""
+    program = """
+import retrieval.sync
+platform = retrieval.sync.open()
+tickets = platform.collection("tickets")
+tickets.add([{"id": "1", "text": "The disk is full."}])
+print(tickets.search("disk").retrieval_id)
+"""
+    retrieval_id = output_of(program, settings).strip()
     with connect(settings=settings) as platform:
-        assert platform.retrieval(run.stdout.strip()).query == "disk"
+        assert platform.retrieval(retrieval_id).query == "disk"
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system knows no forks")
+def test_a_forked_process_leaves_the_platform_to_its_parent(settings: Settings) -> None:
+    """Its calls are refused instead of waiting forever, it can open its own, it ends well, and the parent goes on."""
+    program = """
+import os, sys
+from retrieval.sync import connect
+with connect() as platform:
+    tickets = platform.collection("tickets")
+    tickets.add([{"id": "1", "text": "The disk is full."}])
+    if not os.fork():
+        try:
+            tickets.search("disk")
+        except Exception as error:
+            print(error)
+        with connect() as own:
+            print(own.collection("tickets").info().items)
+        sys.exit()
+    print(os.wait()[1], len(tickets.search("disk")))
+"""
+    refusal, items, parent = output_of(program, settings).splitlines()
+    assert refusal.endswith("was forked; open one in each process: retrieval.sync.connect()")
+    assert (items, parent) == ("1", "0 1")
+
+
+def test_closing_a_platform_closes_its_views_of_other_tenants(settings: Settings) -> None:
+    """An open view would keep the thread, and closing would wait for it forever."""
+    program = """
+from retrieval.sync import connect
+platform = connect().open()
+with platform.of_tenant("another") as view:
+    platform.close()
+    try:
+        view.collections()
+    except Exception as error:
+        print(error)
+"""
+    assert output_of(program, settings).startswith("the platform is closed; open it again")
 
 
 def test_opening_it_twice_at_once_is_refused(platform: SyncPlatform) -> None:
