@@ -16,14 +16,13 @@ import asyncio
 import re
 import select
 import time
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
-from anyio import CancelScope
 from opentelemetry.trace import Span
 from opentelemetry.util.types import AttributeValue
 from psycopg import abc, errors, generators, pq
@@ -348,8 +347,7 @@ async def run_together(
             await connection.wait(generators.send(server))
         answers = await _answers(connection)
     except asyncio.CancelledError:
-        with CancelScope(shield=True):  # in a cancelled scope of anyio, each wait would be cancelled again
-            await _cancel(connection)
+        await _undisturbed(_cancel(connection))
         raise
     except psycopg.Error:
         connection.unwatch()
@@ -386,6 +384,18 @@ async def _answers(connection: SessionConnection) -> list[pq.abc.PGresult]:
         elif is_ended:
             raise psycopg.OperationalError("the server's answers ended early")
         is_ended = answer is None
+
+
+async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
+    """Wait until the work has ended, however often the caller is cancelled meanwhile; the caller then raises.
+
+    A cancelled scope of anyio cancels its task again and again, and the tasks that this one waits for. PgBouncer 1.18
+    exits if a request to cancel breaks off.
+    """
+    task = asyncio.create_task(work)
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({task})
 
 
 async def _cancel(connection: SessionConnection) -> None:
