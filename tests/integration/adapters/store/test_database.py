@@ -299,15 +299,19 @@ async def test_a_call_that_begins_to_wait_gets_the_connection_that_is_given_back
         await platform.database.give_back(first)
 
 
-async def test_calls_in_a_cancelled_scope_give_every_connection_back(database_url: str, settings: Settings) -> None:
-    """A scope of anyio cancels at every await, also while the call tidies up; no connection is lost, or replaced."""
+@pytest.mark.parametrize("is_in_task", [False, True])
+async def test_calls_in_a_cancelled_scope_give_every_connection_back(
+    database_url: str, settings: Settings, *, is_in_task: bool
+) -> None:
+    """A scope of anyio cancels at every await, also a task that is waited for; no connection is lost, or replaced."""
     small = settings.changed(pool_size=2)
     async with connect(database_url, settings=small) as platform:
         processes = await _open_connections(platform, 2)
 
         async def call(seconds: float) -> None:
             with anyio.move_on_after(seconds):
-                await platform.database.read(platform.tenant_id, _SLOW)
+                read = platform.database.read(platform.tenant_id, _SLOW)
+                await (asyncio.create_task(read) if is_in_task else read)
 
         for _ in range(20):
             await asyncio.gather(*(call(place / 1000) for place in range(20)))
