@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -17,6 +18,15 @@ from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.http.app import create_app, serve
 from retrieval.surfaces.listening import listening_socket, url_of
+from tests.support.database import SCHEMA
+
+
+def app_of(database_url: str, *, insecure_local: bool = True, **changes: object) -> FastAPI:
+    """The application on a tenant of its own, with vectors without a model."""
+    settings = Settings(
+        tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
+    ).changed(**changes)
+    return create_app(settings, embedder=HashingEmbedder(), insecure_local=insecure_local)
 
 
 @dataclass(frozen=True)

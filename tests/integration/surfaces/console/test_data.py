@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
 from httpx2 import ASGITransport, AsyncClient
-from pydantic import SecretStr
 
-from retrieval import Collection, Settings
-from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval import Collection
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.surfaces.console import data
-from retrieval.surfaces.http.app import create_app
-from tests.support.database import SCHEMA
+from tests.support.serving import app_of
 
 OWN = {"Sec-Fetch-Site": "same-origin", "HX-Request": "true"}
 
@@ -25,10 +21,7 @@ OWN = {"Sec-Fetch-Site": "same-origin", "HX-Request": "true"}
 @pytest_asyncio.fixture
 async def app(database_url: str) -> AsyncIterator[FastAPI]:
     """The application, open."""
-    settings = Settings(
-        tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
-    )
-    app = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
+    app = app_of(database_url)
     async with app.router.lifespan_context(app):
         yield app
         for upload in getattr(app.state, "console_uploads", {}).values():

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
 from fastapi import FastAPI
 from httpx2 import ASGITransport, AsyncClient
-from pydantic import SecretStr
 
-from retrieval import Platform, Settings
-from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.surfaces.http.app import create_app
+from retrieval import Platform
 from retrieval.surfaces.http.service import Service
-from tests.support.database import SCHEMA
+from tests.support.serving import app_of
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def app(database_url: str) -> AsyncIterator[FastAPI]:
     """The application, open."""
-    settings = Settings(
-        tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
-    )
-    app = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
+    app = app_of(database_url)
     async with app.router.lifespan_context(app):
         yield app
 

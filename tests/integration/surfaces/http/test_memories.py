@@ -18,6 +18,7 @@ from retrieval.adapters.llms.sim import SimFaults, SimLLM
 from retrieval.apps.memories.store import memories_collection
 from retrieval.surfaces.http.app import create_app
 from tests.support.database import SCHEMA
+from tests.support.serving import app_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -111,10 +112,7 @@ async def test_an_unreachable_language_model_is_reported(
 
 async def test_a_service_without_a_language_model_says_so(database_url: str) -> None:
     """No error of the service: the answer names the settings."""
-    settings = Settings(
-        tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
-    )
-    app = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
+    app = app_of(database_url)
     async with app.router.lifespan_context(app):
         await memories_collection(await app.state.service.host())
         async with AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost") as client:

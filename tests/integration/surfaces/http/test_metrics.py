@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +13,12 @@ import pytest_asyncio
 from fastapi import FastAPI
 from httpx2 import ASGITransport, AsyncClient
 from prometheus_client.parser import text_string_to_metric_families
-from pydantic import SecretStr
 
-from retrieval import Settings
-from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.search.recall import Measurement, store_measurements
 from retrieval.domain.items.item import Item
 from retrieval.platform import Platform
-from retrieval.surfaces.http.app import create_app
 from retrieval.surfaces.http.service import Service
-from tests.support.database import SCHEMA
+from tests.support.serving import app_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -57,14 +52,6 @@ class Running:
             for family in text_string_to_metric_families(text)
             for sample in family.samples
         }
-
-
-def app_of(database_url: str, *, insecure_local: bool, **changes: object) -> FastAPI:
-    """The application on a tenant of its own."""
-    settings = Settings(
-        tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none", database_url=SecretStr(database_url)
-    ).changed(**changes)
-    return create_app(settings, embedder=HashingEmbedder(), insecure_local=insecure_local)
 
 
 def client_of(app: FastAPI) -> AsyncClient:
