@@ -81,8 +81,9 @@ async def wait_for_connection(
     """A connection of the pool, first come, first served; return it with ``putconn``.
 
     A pool that cannot connect gives up without telling its waiting callers. So this looks for it before and every
-    ``every`` seconds: then ``check_reachable`` raises, or the server is back and the pool is asked again. Raises
-    ``PoolTimeout`` and ``TooManyRequests`` like the pool.
+    ``every`` seconds: then ``check_reachable`` raises, or the server is back and the pool is asked again. The time that
+    this takes, as to start an embedded server, is not part of the pool's timeout. Raises ``PoolTimeout`` and
+    ``TooManyRequests`` like the pool.
     """
     if pool._pool:  # noqa: SLF001 - ``get_stats`` would compute all counts
         try:
@@ -92,7 +93,9 @@ async def wait_for_connection(
     until = time.monotonic() + pool.timeout
     while True:
         if _gave_up(pool):
+            began = time.monotonic()
             await check_reachable()
+            until += time.monotonic() - began
         request = asyncio.create_task(pool.getconn(until - time.monotonic()))
         if await _is_answered(pool, request, every):
             return request.result()

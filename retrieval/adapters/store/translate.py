@@ -201,8 +201,8 @@ def _unreachable(error: psycopg.Error, reason: str, url: str, setting: str) -> s
             f"the node {node[1] or node[2] or node[3]} of the cluster at {server} does not answer; start it again: "
             "meanwhile collections on other nodes can be searched, and none can be written"
         )
-    if not isinstance(error, psycopg.OperationalError):
-        return None
+    if isinstance(error, psycopg.InternalError) and error.sqlstate is not None:
+        return None  # without a state it is the driver's own: a pooler's last message arrived beside an answer
     if refusal := _refusal(str(error)):
         return f"{server} refused the login: {refusal}; check {setting}"
     if error.sqlstate is None or error.sqlstate[:2] in {"08", "57"}:

@@ -140,16 +140,17 @@ async def test_a_waiting_call_gets_the_error_of_the_outage(
 async def test_a_waiting_call_is_served_when_the_server_is_back(
     server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pool that gave up connects for those who wait, without anybody else asking it."""
+    """The pool that gave up connects for those who wait, without anybody else asking it, however long a start took."""
     monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
     url = new_database()
     async with asyncio.timeout(30), connect(url, settings=settings.changed(pool_size=1)) as platform:
         pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
-        pool.timeout = 60
+        pool.timeout = 2
         connections = await platform.database.take()
         with contextlib.ExitStack() as outage:
 
             async def end_outage() -> None:
+                await asyncio.sleep(pool.timeout)
                 outage.close()
 
             waiting = [asyncio.create_task(wait_for_connection(pool, end_outage, 0.01)) for _ in range(2)]

@@ -51,6 +51,8 @@ def closed_ports() -> list[int]:
         (pg.AdminShutdown("terminating"), DatabaseUnreachableError, "check that it runs"),
         (pg.CannotConnectNow("starting up"), DatabaseUnreachableError, "check that it runs"),
         (psycopg.OperationalError("connection refused"), DatabaseUnreachableError, "check that it runs"),
+        (psycopg.InternalError("received 2 results from command 'COMMIT'"), DatabaseUnreachableError, "check that"),
+        (pg.InternalError_("cache lookup failed"), DatabaseError, "the database refused"),
         (
             psycopg.OperationalError(LOGIN + "password authentication failed"),
             DatabaseUnreachableError,
