@@ -21,7 +21,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
-from command import parser_of, write
+from command import machine, parser_of, write
 from psycopg import sql
 from server import Server, running, settle
 
@@ -241,7 +241,7 @@ def run(extent: Extent, server: Server) -> dict[str, Any]:
                 row["analyst"] = {name: measure(connection, view)[name] for name in ("ms", "rows", "scans")}
         impressions = extent.searches * 10
     return {
-        "about": {"date": f"{datetime.now(UTC):%Y-%m-%d}", "searches": extent.searches, "impressions": impressions},
+        "about": {**machine(), "searches": extent.searches, "impressions": impressions},
         "views": rows,
     }
 

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 import psycopg
-from command import parser_of, write
+from command import machine, parser_of, write
 from feedback_events import COLLECTION, HALF_LIFE, LANDMARK, expected_arms, item_ids, made_events, worst_difference
 from server import running, settle
 
@@ -86,9 +84,8 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         exact = expected_arms([*many, *single])
         wrong, worst = worst_difference(exact, stored)
         about = {
-            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            **machine(),
             "writers": extent.writers, "items": ITEMS, "batch": extent.batch, "events": len(single) + len(many),
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "server": dict(server.settings()),
         }  # fmt: skip
     return {"about": about, "ways": ways, "arms": len(stored), "wrong raw counts": wrong, "worst difference": worst}
