@@ -17,7 +17,7 @@ import bandits
 import numpy as np
 import served
 from command import machine, parser_of, say, write
-from report import table
+from report import table, target_table
 from targets import target
 
 HALF_LIFE = 1000
@@ -223,7 +223,7 @@ Served slates against their propensities, each slate with a posterior draw and a
 
 ## Targets
 
-{table(result["targets"])}
+{target_table(result["targets"])}
 """
 
 

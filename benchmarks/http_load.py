@@ -31,7 +31,7 @@ from corpora import QuestionCorpus, clustered
 from http_client import LoadResult, posts, press
 from http_services import PATHS
 from peers.ours import Ours
-from report import table
+from report import table, target_table
 from server import Server, ServerTime, running, settle
 from targets import target
 
@@ -256,7 +256,7 @@ def page(result: Mapping[str, Any]) -> str:
         _CROWD,
         table([result["crowd"]]),
         "## Targets",
-        table(targets_of(result), ("what", "reached", "wanted", "rule", "met")),
+        target_table(targets_of(result)),
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from command import machine, write
-from report import table
+from report import table, target_table
 from reward_simulation import (
     LESS_ALIKE,
     Floats,
@@ -260,7 +260,7 @@ def page(result: Mapping[str, Any]) -> str:
         "# Learned reward",
         opening,
         "## Targets",
-        table(result["targets"], ("what", "reached", "wanted", "rule", "met")),
+        target_table(result["targets"]),
         "## Log-loss",
         table(result["rows"], names),
         "## Honesty",

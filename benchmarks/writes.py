@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from command import machine, parser_of, write
 from corpora import clustered
-from report import table
+from report import table, target_table
 from server import Server, ServerTime, running, settle
 from targets import target
 from workers import FOLDER, Process
@@ -291,7 +291,7 @@ def page(result: Mapping[str, Any]) -> str:
         "Seconds until every item can be found by both indexes.",
         table(result["loads"]),
         "## Targets",
-        table(result["targets"], ("what", "reached", "wanted", "rule", "met")),
+        target_table(result["targets"]),
     ]
     return "\n\n".join(parts) + "\n"
 
