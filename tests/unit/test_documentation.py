@@ -156,6 +156,16 @@ def test_the_readme_shows_the_measured_quality(task: str) -> None:
     assert f"| {stored['queries']:,} | {words} | {meaning} | **{both}** |" in PAGES[0].read_text(encoding="utf-8")
 
 
+def test_the_page_of_the_doctor_lists_every_check() -> None:
+    """Each name that a finding can have."""
+    folder = ROOT / "retrieval" / "services" / "doctor"
+    sources = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    page = (ROOT / "docs" / "how-to" / "doctor.md").read_text(encoding="utf-8")
+
+    for check in set(re.findall(r'\bfinding\(\s*"([a-z_ ]+)"', sources)):
+        assert f"`{check}`" in page, check
+
+
 def test_shell_blocks_do_not_hide_behind_another_language() -> None:
     """A block that runs the program says ``sh``, so that it is tried out."""
     for page in PAGES:
