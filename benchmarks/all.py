@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in commands(options.data, options.peers_python, full=options.full):
         print(f"== {Path(command[1]).name}", file=sys.stderr, flush=True)
         if (code := subprocess.run(command, check=False).returncode) != 0:
-            print(f"error: {Path(command[1]).name} failed; its message stands above", file=sys.stderr)
+            print(f"error: {Path(command[1]).name} failed; see its message above", file=sys.stderr)
             return code
     return 0
 

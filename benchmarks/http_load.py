@@ -113,7 +113,7 @@ def _start(name: str, url: str) -> Iterator[Service]:
     try:
         place = process.stdout.readline().strip() if process.stdout else ""
         if not place:
-            raise RuntimeError(f"the service {name} did not start; its message stands above")
+            raise RuntimeError(f"the service {name} did not start; see its message above")
         yield Service(name, process, place.rstrip("/") + PATHS[name])
     finally:
         process.terminate()

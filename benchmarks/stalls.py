@@ -255,7 +255,7 @@ def _probing(service: str, waits: list[float]) -> Iterator[None]:
     command = [sys.executable, __file__, "--probe", service]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         if process.stdout is None or process.stdout.readline() != "ready\n":
-            raise RuntimeError("the probe did not start; its message stands above")
+            raise RuntimeError("the probe did not start; see its message above")
         yield
         output, _ = process.communicate()
         waits.extend(json.loads(output))

@@ -54,7 +54,7 @@ class Process:
         try:
             worked, result = self._channel.recv()
         except (EOFError, OSError):
-            raise PeerError(f"{self.name}: its process ended; its message stands above") from None
+            raise PeerError(f"{self.name}: its process ended; see its message above") from None
         if not worked:
             raise PeerError(f"{self.name}: {result}")
         return result
