@@ -1,4 +1,4 @@
-"""Every benchmark, one after the other, and their pictures: what ``make bench`` runs.
+"""Every benchmark, one after the other, and the documentation's pictures: what ``make bench`` runs.
 
     python benchmarks/all.py [DATA] [--peers-python PATH] [--full]
 
@@ -53,7 +53,7 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
     if data is not None and full:
         all_commands.append(_script("learning_curve", str(data)))
     if peers_python:
-        all_commands.append([peers_python, str(FOLDER / "plots.py")])
+        all_commands.append([peers_python, str(FOLDER / "pictures.py")])
     return all_commands
 
 
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for command in commands(options.data, options.peers_python, full=options.full):
         print(f"== {Path(command[1]).name}", file=sys.stderr, flush=True)
         if (code := subprocess.run(command, check=False).returncode) != 0:
-            print(f"error: {Path(command[1]).name} failed; its message stands above", file=sys.stderr)
+            print(f"error: {Path(command[1]).name} failed; see its message above", file=sys.stderr)
             return code
     return 0
 

@@ -21,8 +21,9 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
-from command import parser_of, write
+from command import machine, parser_of, write
 from psycopg import sql
+from report import table
 from server import Server, running, settle
 
 from retrieval.adapters.store.compiled import Compiled
@@ -241,7 +242,7 @@ def run(extent: Extent, server: Server) -> dict[str, Any]:
                 row["analyst"] = {name: measure(connection, view)[name] for name in ("ms", "rows", "scans")}
         impressions = extent.searches * 10
     return {
-        "about": {"date": f"{datetime.now(UTC):%Y-%m-%d}", "searches": extent.searches, "impressions": impressions},
+        "about": {**machine(), "searches": extent.searches, "impressions": impressions},
         "views": rows,
     }
 
@@ -255,20 +256,23 @@ def read(scans_of_view: Sequence[str]) -> str:
 def page(result: dict[str, Any]) -> str:
     """The report."""
     about = result["about"]
-    lines = [
-        f"# Figures at {about['impressions']:,} impressions",
-        "",
-        f"{about['searches']:,} searches over half a year, a tenth of them another tenant's. Each view for a week of",
-        "one collection, at most 50 rows, as the application role with row-level security.",
-        "",
-        "| view | ms | ms, an analyst's login | rows | what is read |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {view['view']} | {view['ms']} | {view['analyst']['ms']} | {view['rows']} | {read(view['scans'])} |"
+    rows = [
+        {
+            "view": view["view"],
+            "ms": view["ms"],
+            "ms, an analyst's login": view["analyst"]["ms"],
+            "rows": view["rows"],
+            "what is read": read(view["scans"]),
+        }
         for view in result["views"]
     ]
-    return "\n".join(lines) + "\n"
+    return f"""# Figures at {about["impressions"]:,} impressions
+
+{about["searches"]:,} searches over half a year, a tenth of them another tenant's. Each view for a week of
+one collection, at most 50 rows, as the application role with row-level security.
+
+{table(rows)}
+"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ propensities, plays no part in regret.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -116,25 +116,18 @@ class World:
         return np.asarray(steps.cumsum(axis=0) % self.arms)
 
 
-@dataclass
-class Regret:
-    """The regret of each run."""
-
-    total: Floats
-    """Shape (runs,): the sum of gaps over all pulls."""
-    curve: list[Floats] = field(default_factory=list)
-    """The same after every hundredth of the horizon."""
-
-
 def simulate(
     world: World, policy: Policy, runs: int, seed: int, *, half_life: float | None = None, batch: int = 1
-) -> Regret:
-    """Pull ``world.horizon`` times in each run; the policy sees the observations up to the last full batch."""
+) -> Floats:
+    """Pull ``world.horizon`` times in each run; the policy sees the observations up to the last full batch.
+
+    Gives the regret of each run, shape (runs,): the sum of gaps over all pulls.
+    """
     rng = np.random.default_rng(seed)
     best = world.best_arms(runs, rng)
     counts = Counts.nothing(runs, world.arms, half_life)
     visible = counts
-    regret = Regret(np.zeros(runs))
+    regret = np.zeros(runs)
     for pull in range(world.horizon):
         if pull % batch == 0:
             visible = counts.copy() if batch > 1 else counts
@@ -142,7 +135,5 @@ def simulate(
         is_best = picks == best[pull // world.change_every if world.change_every else 0]
         rewards = (rng.random(runs) < np.where(is_best, world.best, world.other)).astype(float)
         counts.add(picks, rewards)
-        regret.total += np.where(is_best, 0.0, world.best - world.other)
-        if (pull + 1) % max(world.horizon // 100, 1) == 0:
-            regret.curve.append(regret.total.copy())
+        regret += np.where(is_best, 0.0, world.best - world.other)
     return regret

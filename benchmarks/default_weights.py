@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from command import RESULTS
+from command import write_json
 from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
 
 from retrieval import Platform, connect
@@ -99,9 +98,7 @@ async def main(data: Path, embedder: str) -> None:
     ]
     table.sort(key=lambda row: -float(str(row["scifact train"])))
     result = {"space": space, "metric": "nDCG@10", "verdict": report.reason, "settings": table}
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"default_weights_{embedder}.json"
-    path.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write_json(f"default_weights_{embedder}", result)
     for row in table:
         print(*(f"{row[name]:.4f}" for name in ("scifact train", *checks)), row["setting"])
     print(report.reason)

@@ -10,15 +10,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import arrivals
 import bandits
 import numpy as np
 import served
-from command import parser_of, write
-from report import table
+from command import machine, parser_of, say, write
+from report import table, target_table
 from targets import target
 
 HALF_LIFE = 1000
@@ -60,7 +59,7 @@ def run(extent: Extent) -> dict[str, Any]:
     """Simulate and measure; gives what the JSON file holds."""
     result: dict[str, Any] = {
         "about": {
-            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            **machine(),
             "runs": extent.runs,
             "horizon": extent.horizon,
             "arrival_runs": extent.arrival_runs,
@@ -78,40 +77,38 @@ def run(extent: Extent) -> dict[str, Any]:
     return result | {"targets": targets(result)}
 
 
-def stationary(extent: Extent) -> dict[str, Any]:
+def stationary(extent: Extent) -> list[dict[str, Any]]:
     """Ten arms, a gap of .1; the batches' policies see what happened up to the last full hundred."""
     world = bandits.World(horizon=extent.horizon)
-    rows, curves = [], {}
+    rows = []
     for name, policy in POLICIES.items():
         regret = bandits.simulate(world, policy, extent.runs, 1)
-        rows.append({"policy": name, **_regret(regret.total)})
-        curves[name] = _curve(regret.curve)
+        rows.append({"policy": name, **_regret(regret)})
         say(f"{name}: regret {rows[-1]['regret']}")
     for name in (DEFAULT, BETA):
         for batch in (100, 1000):
             regret = bandits.simulate(world, POLICIES[name], extent.runs, 1, batch=batch)
-            rows.append({"policy": f"{name}, batches of {batch:,}", **_regret(regret.total)})
-    return {"rows": rows, "curves": curves}
+            rows.append({"policy": f"{name}, batches of {batch:,}", **_regret(regret)})
+    return rows
 
 
-def change(extent: Extent) -> dict[str, Any]:
+def change(extent: Extent) -> list[dict[str, Any]]:
     """The best arm becomes another one four times within the horizon."""
     world = bandits.World(horizon=extent.horizon, change_every=extent.horizon // 4)
-    rows, curves = [], {}
+    rows = []
     for name in (DEFAULT, BETA):
         without = bandits.simulate(world, POLICIES[name], extent.runs, 2)
         for half_life in (None, *extent.half_lives):
             regret = without if half_life is None else _decayed(world, name, extent, half_life)
-            ratio = regret.total.mean() / without.total.mean()
-            error = (regret.total - ratio * without.total).std() / np.sqrt(extent.runs) / without.total.mean()
-            row = {"policy": name, "half-life": half_life or "none", **_regret(regret.total)}
+            ratio = regret.mean() / without.mean()
+            error = (regret - ratio * without).std() / np.sqrt(extent.runs) / without.mean()
+            row = {"policy": name, "half-life": half_life or "none", **_regret(regret)}
             rows.append(row | {"ratio to none": round(float(ratio), 4), "± of it": round(float(error), 4)})
-            curves[f"{name}, {half_life or 'no decay'}"] = _curve(regret.curve)
         say(f"{name} under change: {[row['ratio to none'] for row in rows if row['policy'] == name]}")
-    return {"rows": rows, "curves": curves}
+    return rows
 
 
-def _decayed(world: bandits.World, name: str, extent: Extent, half_life: int) -> bandits.Regret:
+def _decayed(world: bandits.World, name: str, extent: Extent, half_life: int) -> bandits.Floats:
     return bandits.simulate(world, POLICIES[name], extent.runs, 2, half_life=half_life)
 
 
@@ -120,12 +117,12 @@ def closer(extent: Extent) -> list[dict[str, Any]]:
     still = bandits.World(horizon=extent.horizon)
     moving = replace(still, change_every=extent.horizon // 4)
     policy, runs = POLICIES[DEFAULT], extent.many_runs
-    at_once = bandits.simulate(still, policy, runs, 11).total
-    in_batches = bandits.simulate(still, policy, runs, 11, batch=100).total
+    at_once = bandits.simulate(still, policy, runs, 11)
+    in_batches = bandits.simulate(still, policy, runs, 11, batch=100)
     rows = [{"what": "batches of 100", **_ratio(in_batches, at_once)}]
-    without = bandits.simulate(moving, policy, runs, 12).total
+    without = bandits.simulate(moving, policy, runs, 12)
     for half_life in (HALF_LIFE, 2 * HALF_LIFE):
-        decayed = bandits.simulate(moving, policy, runs, 12, half_life=half_life).total
+        decayed = bandits.simulate(moving, policy, runs, 12, half_life=half_life)
         rows.append({"what": f"half-life {half_life}", **_ratio(decayed, without)})
         say(str(rows[-1]))
     return rows
@@ -151,7 +148,7 @@ def newcomers(extent: Extent, *, stack: bool) -> list[dict[str, Any]]:
 
 def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Each target with its figure; the policies are the shipped ones."""
-    regret = {row["policy"]: row["regret"] for row in result["stationary"]["rows"]}
+    regret = {row["policy"]: row["regret"] for row in result["stationary"]}
     close = {row["what"]: row["ratio"] for row in result["closer"]}
     arriving = {(row["score"], row["policy"]): row for row in result["arrivals"]}
     slot = arriving[".4 / .6", "1 slot, shrunk"]
@@ -192,14 +189,14 @@ def page(result: Mapping[str, Any]) -> str:
 The best arm earns .5, nine earn .4; {about["horizon"]:,} pulls, {about["runs"]} runs. Shrunk: each arm towards the
 mean of all with the weight of 8 uses. The Lai-Robbins bound's leading term is 412 at 10,000 pulls.
 
-{table(result["stationary"]["rows"])}
+{table(result["stationary"])}
 
 ## Half-lives, with a change every {about["horizon"] // 4:,} pulls
 
 Half-lives are in pulls of all arms together; the shipped one, 30 days, is taken as {HALF_LIFE:,}. Evidence decays
 towards the prior.
 
-{table(result["change"]["rows"])}
+{table(result["change"])}
 
 Two of these differences again, for the shrunk posterior with more runs and other seeds:
 
@@ -226,7 +223,7 @@ Served slates against their propensities, each slate with a posterior draw and a
 
 ## Targets
 
-{table(result["targets"])}
+{target_table(result["targets"])}
 """
 
 
@@ -236,20 +233,6 @@ def _regret(total: bandits.Floats) -> dict[str, float]:
         "±": round(float(total.std() / np.sqrt(len(total))), 1),
         "p95 of the runs": round(float(np.percentile(total, 95)), 1),
     }
-
-
-def _curve(curve: Sequence[bandits.Floats]) -> dict[str, list[float]]:
-    """Mean and band over the runs, at each hundredth of the horizon."""
-    return {
-        "mean": [round(float(at.mean()), 2) for at in curve],
-        "p10": [round(float(np.percentile(at, 10)), 2) for at in curve],
-        "p90": [round(float(np.percentile(at, 90)), 2) for at in curve],
-    }
-
-
-def say(text: str) -> None:
-    """Print the progress."""
-    print(text, file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

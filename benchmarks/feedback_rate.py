@@ -12,28 +12,27 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
 import psycopg
-from command import parser_of, write
+from command import machine, parser_of, write
 from feedback_events import COLLECTION, HALF_LIFE, LANDMARK, expected_arms, item_ids, made_events, worst_difference
+from report import target_table
 from server import running, settle
+from targets import target
 
 from retrieval import Feedback, Settings, connect
 
 ITEMS = 3_000
 LEAST_RATIOS = {"one by one": 0.4, "in batches": 0.6}
-MOST_DIFFERENCE = 1e-12
 
 BY_HAND = """
     INSERT INTO by_hand AS arm SELECT item_id, sum(successes), sum(failures), sum(uses), sum(raw), max(used)
@@ -86,9 +85,8 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         exact = expected_arms([*many, *single])
         wrong, worst = worst_difference(exact, stored)
         about = {
-            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            **machine(),
             "writers": extent.writers, "items": ITEMS, "batch": extent.batch, "events": len(single) + len(many),
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "server": dict(server.settings()),
         }  # fmt: skip
     return {"about": about, "ways": ways, "arms": len(stored), "wrong raw counts": wrong, "worst difference": worst}
@@ -206,20 +204,18 @@ async def _stored_arms(url: str) -> list[tuple[Any, ...]]:
 
 
 def targets(result: dict[str, Any]) -> list[dict[str, Any]]:
-    """The target, and the result compared with it."""
+    """The targets, and this run's results."""
     ways = result["ways"]
-    failures = [error for way in ways.values() for error in way["failures"]]
-    rows = [
-        (f"ratio to the upsert by hand, {name}", f"≥ {least}", ways[name]["ratio"], ways[name]["ratio"] >= least)
-        for name, least in LEAST_RATIOS.items()
+    failures = sum(len(way["failures"]) for way in ways.values())
+    return [
+        *(
+            target(f"ratio to the upsert by hand, {name}", ways[name]["ratio"], least, "at least", at_least=True)
+            for name, least in LEAST_RATIOS.items()
+        ),
+        target("arms with wrong raw counts", result["wrong raw counts"], 0, "none"),
+        target("relative difference of a decayed sum, 1e-12", result["worst difference"] * 1e12, 1, "at most"),
+        target("deadlocks and other failures", failures, 0, "none"),
     ]
-    worst = result["worst difference"]
-    rows += [
-        ("arms with wrong raw counts", "0", result["wrong raw counts"], result["wrong raw counts"] == 0),
-        ("relative difference of a decayed sum", f"≤ {MOST_DIFFERENCE}", worst, worst <= MOST_DIFFERENCE),
-        ("deadlocks and other failures", "0", len(failures), not failures),
-    ]
-    return [dict(zip(("what", "target", "measured", "met"), row, strict=True)) for row in rows]
 
 
 def page(result: dict[str, Any]) -> str:
@@ -240,12 +236,7 @@ def page(result: dict[str, Any]) -> str:
         f"{way['ours p50 ms']} / {way['ours p99 ms']} | {way['by hand p50 ms']} / {way['by hand p99 ms']} |"
         for name, way in result["ways"].items()
     ]
-    lines += ["", "| target | wanted | measured | met |", "|---|---|---|---|"]
-    lines += [
-        f"| {target['what']} | {target['target']} | {target['measured']} | {'yes' if target['met'] else 'no'} |"
-        for target in result["targets"]
-    ]
-    return "\n".join([*lines, ""])
+    return "\n".join([*lines, "", target_table(result["targets"]), ""])
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

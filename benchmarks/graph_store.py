@@ -8,34 +8,20 @@ vectors, each its own defaults. Results go to ``benchmarks/results/graph_store.{
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from command import parser_of, write
 from peers.graph_cases import MadeUp, answers, fill
 from pydantic import SecretStr
 from server import running
+from workers import printed
 
 from retrieval import Settings
 from retrieval.surfaces.langchain import LangChainEmbedder, RetrievalStore
 from retrieval.sync import connect
 
-FOLDER = Path(__file__).parent
 ITEMS, QUICK = 20_000, 600
-
-
-def of_the_peer(python: str, url: str, items: int) -> Mapping[str, Any]:
-    """Measure the answers of LangGraph's own store."""
-    command = [python, "-m", "peers.langgraph_made", url, str(items)]
-    ended = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(FOLDER)}, check=True, stdout=subprocess.PIPE, text=True
-    )
-    payload: Mapping[str, Any] = json.loads(ended.stdout)
-    return payload
 
 
 def of_ours(url: str, items: int) -> Mapping[str, Any]:
@@ -69,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with running(options.server) as server:
         results = {
             "RetrievalStore": of_ours(server.database("graph_ours", platform=True), items),
-            "PostgresStore": of_the_peer(options.peers_python, server.database("graph_peer"), items),
+            "PostgresStore": printed(
+                options.peers_python, "peers.langgraph_made", server.database("graph_peer"), str(items)
+            ),
         }
     write("graph_store", {"items": items, **results}, report_of(results, items), options.out)
     return 0

@@ -8,23 +8,20 @@ Sizes are 10,000, 30,000 and 100,000 items of 384 dimensions, ``--full`` adds 30
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import psutil
 import psycopg
-from command import parser_of, write
+from command import machine, parser_of, say, write
 from corpora import QuestionCorpus, clustered
 from interleaved import Call, measure
 from report import growth_page
 from server import Server, running, settle
-from side_by_side import FAR, filtered_calls, hybrid_calls, plain_calls, say
+from side_by_side import FAR, filtered_calls, hybrid_calls, plain_calls
 from targets import growth_targets
 from tenants import TENANT_DIMENSIONS, TENANT_ITEMS, measure_tenants
 from workers import PeerError, Worker
@@ -58,12 +55,10 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
     """Measure; gives what the JSON file holds."""
     with running(server_url) as server:
         about = {
-            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            **machine(),
             "dimensions": extent.dimensions,
             "tenant_items": TENANT_ITEMS,
             "tenant_dimensions": TENANT_DIMENSIONS,
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-            "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
             "server": dict(server.settings()),
         }
         measured = [measure_size(server, items, extent) for items in extent.sizes]

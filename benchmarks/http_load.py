@@ -21,20 +21,19 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
-import psycopg
-from command import parser_of, write
+from command import machine, parser_of, write
 from corpora import QuestionCorpus, clustered
 from http_client import LoadResult, posts, press
 from http_services import PATHS
 from peers.ours import Ours
-from report import table
-from server import Server, running, settle
+from report import table, target_table
+from server import Server, ServerTime, running, settle
+from targets import target
 
 from retrieval.surfaces.listening import new_loop
 
@@ -88,7 +87,7 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         with _start("ours", url) as ours, _start("bare", url) as bare:
             load = os.getloadavg()[0]
             with asyncio.Runner(loop_factory=new_loop) as runner:
-                runner.run(_in_turns((ours, bare), bodies, _postgres(url), extent))
+                runner.run(_in_turns((ours, bare), bodies, ServerTime(url), extent))
                 crowd = runner.run(
                     press(ours.url, posts(ours.url, bodies), clients=extent.crowd, seconds=extent.crowd_seconds)
                 )
@@ -114,7 +113,7 @@ def _start(name: str, url: str) -> Iterator[Service]:
     try:
         place = process.stdout.readline().strip() if process.stdout else ""
         if not place:
-            raise RuntimeError(f"the service {name} did not start; its message stands above")
+            raise RuntimeError(f"the service {name} did not start; see its message above")
         yield Service(name, process, place.rstrip("/") + PATHS[name])
     finally:
         process.terminate()
@@ -124,7 +123,7 @@ def _start(name: str, url: str) -> Iterator[Service]:
 
 
 async def _in_turns(
-    services: Sequence[Service], bodies: Sequence[dict[str, Any]], postgres: psutil.Process | None, extent: Extent
+    services: Sequence[Service], bodies: Sequence[dict[str, Any]], postgres: ServerTime, extent: Extent
 ) -> None:
     chance = random.Random(7)  # noqa: S311 - an order
     requests = {service.name: posts(service.url, bodies) for service in services}
@@ -141,33 +140,10 @@ async def _in_turns(
             service.worked.append((after[0] - before[0], after[1] - before[1], after[2] - before[2]))
 
 
-def _worked(service: Service, postgres: psutil.Process | None) -> tuple[float, float, float]:
+def _worked(service: Service, postgres: ServerTime) -> tuple[float, float, float]:
     used = resource.getrusage(resource.RUSAGE_SELF)
-    return _seconds(psutil.Process(service.process.pid)), _with_children(postgres), used.ru_utime + used.ru_stime
-
-
-def _postgres(url: str) -> psutil.Process | None:
-    """The server's first process, if it runs on this machine."""
-    with psycopg.connect(url) as connection:
-        row = connection.execute("SELECT pg_backend_pid()").fetchone()
-        try:
-            parent = psutil.Process(row[0] if row else 0).parent()
-        except psutil.Error:
-            return None
-    return parent if parent is not None and "postgres" in parent.name() else None
-
-
-def _with_children(process: psutil.Process | None) -> float:
-    """The processor time of all processes of the server, without processes that ended meanwhile."""
-    return 0.0 if process is None else sum(_seconds(member) for member in [process, *process.children()])
-
-
-def _seconds(process: psutil.Process) -> float:
-    try:
-        times = process.cpu_times()
-    except psutil.NoSuchProcess:
-        return 0.0
-    return float(times.user + times.system)
+    own = psutil.Process(service.process.pid).cpu_times()
+    return own.user + own.system, postgres.seconds(), used.ru_utime + used.ru_stime
 
 
 def row_of(service: Service) -> dict[str, Any]:
@@ -223,10 +199,8 @@ def _crowd(measured: LoadResult) -> dict[str, Any]:
 def _about(extent: Extent, server: Server, load: float) -> dict[str, Any]:
     return {
         **{name: getattr(extent, name) for name in ("items", "dimensions", "clients", "rounds", "seconds", "crowd")},
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "python": sys.version.split()[0],
+        **machine(),
         "loop": type(new_loop()).__module__,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "load": round(load, 1),
         "server": dict(server.settings()),
     }
@@ -235,24 +209,20 @@ def _about(extent: Extent, server: Server, load: float) -> dict[str, Any]:
 def targets_of(result: Mapping[str, Any]) -> list[dict[str, Any]]:
     """List each target with the value that was reached."""
     ours, ratios, crowd = result["rows"][0], result["ratios"], result["crowd"]
-    return [
-        _target("errors", ours["errors"], 0, "at most"),
-        _target("p99 beside the median", ours["p99_to_p50"], MOST_SPREAD, "at most"),
-        _target("throughput beside the bare route", ratios["throughput"], LEAST_SHARE, "at least"),
-        _target("the same by the processor's time", ratios["by_processor_time"], LEAST_SHARE, "at least"),
-        _target("errors under the crowd", crowd["errors"], 0, "at most"),
-        _target("turned away of the crowd", crowd["turned_away"], 1, "at least"),
-        _target("throughput under the crowd beside 32 clients", _kept(result), LEAST_KEPT, "at least"),
+    checks: list[tuple[str, float, float, str]] = [
+        ("errors", ours["errors"], 0, "at most"),
+        ("p99 beside the median", ours["p99_to_p50"], MOST_SPREAD, "at most"),
+        ("throughput beside the bare route", ratios["throughput"], LEAST_SHARE, "at least"),
+        ("the same by the processor's time", ratios["by_processor_time"], LEAST_SHARE, "at least"),
+        ("errors under the crowd", crowd["errors"], 0, "at most"),
+        ("turned away of the crowd", crowd["turned_away"], 1, "at least"),
+        ("throughput under the crowd beside 32 clients", _kept(result), LEAST_KEPT, "at least"),
     ]
+    return [target(what, reached, goal, rule, at_least=rule == "at least") for what, reached, goal, rule in checks]
 
 
 def _kept(result: Mapping[str, Any]) -> float:
     return round(float(result["crowd"]["searches_a_second"]) / float(result["rows"][0]["searches_a_second"]), 3)
-
-
-def _target(what: str, reached: float, goal: float, rule: str) -> dict[str, Any]:
-    met = reached <= goal if rule == "at most" else reached >= goal
-    return {"what": what, "reached": reached, "wanted": goal, "rule": rule, "met": met}
 
 
 _SETTING = """
@@ -286,7 +256,7 @@ def page(result: Mapping[str, Any]) -> str:
         _CROWD,
         table([result["crowd"]]),
         "## Targets",
-        table(targets_of(result), ("what", "reached", "wanted", "rule", "met")),
+        target_table(targets_of(result)),
     ]
     return "\n\n".join(parts) + "\n"
 

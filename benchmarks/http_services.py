@@ -171,19 +171,21 @@ def _answer(
         title, body, kind, tags, attributes, status, source, occurred_at = rows[item_id]
         hits.append(
             {
-                "item_id": item_id,
-                "score": score,
-                "rank": rank,
-                "slot": "exploit",
-                "propensity": 1.0,
+                "id": item_id,
                 "title": title,
-                "body": body,
+                "text": body,
                 "kind": kind,
                 "tags": tags,
-                "attributes": attributes,
+                "metadata": attributes,
                 "status": status,
                 "source": source,
                 "occurred_at": occurred_at.isoformat() if occurred_at else None,
+                "score": score,
+                "rank": rank,
+                "relevance": None,
+                "slot": "exploit",
+                "propensity": 1.0,
+                "snippet": None,
                 "explanation": {"fusion": "rrf", "score": score, "contributions": parts},
             }
         )

@@ -9,17 +9,15 @@ Simulated (see ``reward_simulation.py``), so the true rates are known. Results g
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from command import write
-from report import table
+from command import machine, write
+from report import table, target_table
 from reward_simulation import (
     LESS_ALIKE,
     Floats,
@@ -73,7 +71,7 @@ def run(extent: Extent) -> dict[str, Any]:
         replace(extent, sizes=tuple(size for size in extent.sizes if 100 <= size <= 20_000)), LESS_ALIKE
     )
     cost = cost_of(extent)
-    about = {"date": f"{datetime.now(UTC):%Y-%m-%d}", "seeds": extent.seeds, "cores": os.cpu_count()}
+    about = {**machine(), "seeds": extent.seeds}
     return {"about": about, "rows": rows, "less_alike": less_alike, "cost": cost, "targets": targets(rows, cost)}
 
 
@@ -262,7 +260,7 @@ def page(result: Mapping[str, Any]) -> str:
         "# Learned reward",
         opening,
         "## Targets",
-        table(result["targets"], ("what", "reached", "wanted", "rule", "met")),
+        target_table(result["targets"]),
         "## Log-loss",
         table(result["rows"], names),
         "## Honesty",

@@ -28,7 +28,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-from command import RESULTS
+from command import RESULTS, write_json
 from server import Server, running
 from simulated_users import Users
 from tasks import CRANFIELD, LOCOMO, NFCORPUS, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
@@ -240,7 +240,7 @@ async def run(options: argparse.Namespace, server: Server) -> dict[str, Any]:
             "means": means(rows),
         }
         if not options.quick:
-            (RESULTS / "learning_curve.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+            write_json("learning_curve", result)
             (RESULTS / "learning_curve.md").write_text(page_of(result), encoding="utf-8")
     return result
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from command import RESULTS
+from command import write_json
 from lexical_corpus import SETS, documents, queries
 
 from retrieval import Collection, Platform, connect
@@ -149,8 +149,7 @@ async def main(data: Path, sizes: list[int], number: int) -> None:
         for size in sizes:
             results.append(await measure(platform, data, size, queries(data, number)))
             print(json.dumps(results[-1]))
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "lexical.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_json("lexical", results)
 
 
 if __name__ == "__main__":

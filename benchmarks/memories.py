@@ -22,6 +22,7 @@ import psycopg
 from command import parser_of, write
 from memory_world import NOW, PROJECT, Question, World, true_scores
 from pydantic import SecretStr
+from report import table
 from server import Server, running, settle
 
 from retrieval import Platform, Settings
@@ -147,17 +148,13 @@ async def run_world(server: Server, extent: Extent, *, is_hard: bool) -> list[di
 
 def page(result: dict[str, Any]) -> str:
     """The results for people."""
-    lines = [
-        "# Memories",
-        "",
-        f"{result['memories']:,} memories of one project, {result['each']} questions of each kind, ten hits wanted;",
-        "one process, PostgreSQL on the same machine. Overlap is the share of the true ten best, by the formula over",
-        "all memories, that the answer holds. `python benchmarks/memories.py` measures it again.",
-    ]
-    for world, rows in result["worlds"].items():
-        lines += ["", f"## {world}", "", "| questions | p50 ms | p95 ms | overlap@10 |", "|---|---|---|---|"]
-        lines += [f"| {r['questions']} | {r['p50_ms']} | {r['p95_ms']} | {r['overlap_10']} |" for r in rows]
-    return "\n".join(lines) + "\n"
+    about = f"""# Memories
+
+{result["memories"]:,} memories of one project, {result["each"]} questions of each kind, ten hits wanted;
+one process, PostgreSQL on the same machine. Overlap is the share of the true ten best, by the formula over
+all memories, that the answer holds. `python benchmarks/memories.py` measures it again."""
+    worlds = [f"## {world}\n\n{table(rows)}" for world, rows in result["worlds"].items()]
+    return "\n\n".join([about, *worlds]) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

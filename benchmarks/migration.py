@@ -9,9 +9,6 @@ PATH is the Python of the environment that ``requirements-peers.txt`` was instal
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,26 +21,16 @@ from command import parser_of, write
 from corpora import Corpus, clustered
 from pydantic import SecretStr
 from server import running
+from workers import printed
 
 from retrieval import Collection, Settings, connect
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.surfaces.langchain.migrate import LangChainStore, copy_store
 
-FOLDER = Path(__file__).parent
 SIZE, QUICK = (10_000, 384, 100), (300, 16, 5)
 """Documents, dimensions, questions."""
 
 STORES = {"PGVector": LangChainStore(name="articles"), "PGVectorStore": LangChainStore(table="articles")}
-
-
-def made_by_the_library(python: str, url: str, folder: Path) -> Mapping[str, list[list[str]]]:
-    """The finds of each of its stores, by name."""
-    command = [python, "-m", "peers.langchain_made", url.replace("postgresql://", "postgresql+psycopg://"), str(folder)]
-    ended = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": str(FOLDER)}, check=True, stdout=subprocess.PIPE, text=True
-    )
-    payload: Mapping[str, list[list[str]]] = json.loads(ended.stdout)
-    return payload
 
 
 async def copied(
@@ -124,7 +111,7 @@ def page(rows: Sequence[Mapping[str, Any]]) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = parser_of(__doc__, "a few items, to see that it runs")
-    parser.add_argument("--peers-python", required=True)
+    parser.add_argument("--peers-python", required=True, help="the Python of the peers' environment")
     options = parser.parse_args(arguments)
     corpus = clustered(*(QUICK if options.quick else SIZE))
     questions = np.stack([question.vector for question in corpus.questions])
@@ -132,7 +119,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         folder = corpus.corpus.save(Path(name))
         np.save(folder / "questions.npy", questions)
         source, target = server.database("langchain_source"), server.database("langchain_target", platform=True)
-        reference = made_by_the_library(options.peers_python, source, folder)
+        library_url = source.replace("postgresql://", "postgresql+psycopg://")
+        reference = printed(options.peers_python, "peers.langchain_made", library_url, str(folder))
         rows = asyncio.run(copied(source, target, corpus.corpus, questions, reference))
         for database in ("langchain_source", "langchain_target"):
             server.drop(database)

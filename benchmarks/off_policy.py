@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 from command import write
 from off_policy_simulation import Scenario, adaptive, is_enough, measure, one_place, slates
 from open_bandit import PIPELINE, estimated
+from report import table
 
 RUNS, SEED = 300, 20_260
 
@@ -81,90 +82,61 @@ def open_bandit(data: Path) -> list[dict[str, Any]]:
 
 def report(results: dict[str, Any]) -> str:
     """The results as a page."""
-    lines = [
-        "# Off-policy estimates",
-        "",
-        f"Made by `benchmarks/off_policy.py`, {results['runs']} runs a row, seed {SEED}.",
-        "",
-        "## Simulated logs",
-        "",
-        "Share of the runs whose 95 % interval holds the truth. `refused`: runs in which nothing would be concluded;",
-        "below an effective sample of 200 that is the rule. `adaptive` is Thompson sampling that learns as it goes.",
-        "`difference`: of the SNIPS of the target and of the recorded policy.",
-        "",
-        *_table(
-            (
-                "scenario",
-                "searches",
-                "floor",
-                "effective sample",
-                "refused",
-                *results["simulated"][0]["estimators"],
-                "difference",
-            ),
-            [
-                (
-                    row["scenario"],
-                    f"{row['searches']:,}",
-                    row["floor"],
-                    f"{row['median_effective_sample']:,.0f}",
-                    f"{row['refused']:.0%}",
-                    *(f"{estimator['coverage']:.3f}" for estimator in row["estimators"].values()),
-                    "–" if math.isnan(row["difference"]["bias"]) else f"{row['difference']['coverage']:.3f}",
-                )
-                for row in results["simulated"]
-            ],
+    coverage = [
+        {
+            **_case(row),
+            "effective sample": round(row["median_effective_sample"]),
+            "refused": f"{row['refused']:.0%}",
+            **{name: f"{estimator['coverage']:.3f}" for name, estimator in row["estimators"].items()},
+            "difference": None if math.isnan(row["difference"]["bias"]) else f"{row['difference']['coverage']:.3f}",
+        }
+        for row in results["simulated"]
+    ]
+    errors = [
+        {**_case(row), **{name: f"{1000 * estimator['rmse']:.1f}" for name, estimator in row["estimators"].items()}}
+        for row in results["simulated"]
+    ]
+    page = f"""# Off-policy estimates
+
+Made by `benchmarks/off_policy.py`, {results["runs"]} runs a row, seed {SEED}.
+
+## Simulated logs
+
+Share of the runs whose 95 % interval holds the truth. `refused`: runs in which nothing would be concluded;
+below an effective sample of 200 that is the rule. `adaptive` is Thompson sampling that learns as it goes.
+`difference`: of the SNIPS of the target and of the recorded policy.
+
+{table(coverage)}
+
+Root mean squared error, in thousandths.
+
+{table(errors)}
+"""
+    if not results["open_bandit"]:
+        return page
+    return f"{page}\n## Open Bandit data\n\n{table([_open_bandit_row(row) for row in results['open_bandit']])}\n"
+
+
+def _case(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: row[name] for name in ("scenario", "searches", "floor")}
+
+
+def _open_bandit_row(row: dict[str, Any]) -> dict[str, Any]:
+    ips, snips = (
+        f"{row[name]['value']:.4f} ({row[name]['low']:.4f} to {row[name]['high']:.4f})" for name in ("ips", "snips")
+    )
+    return {
+        "campaign": row["campaign"],
+        "target": row["target"],
+        "own log": f"{row['on_policy']:.4f}",
+        "IPS by the other's log": ips,
+        "SNIPS": snips,
+        "largest difference to obp": (
+            f"{max(abs(row[name]['value'] - row[name]['pipeline']) for name in ('ips', 'snips')):.0e}"
         ),
-        "",
-        "Root mean squared error, in thousandths.",
-        "",
-        *_table(
-            ("scenario", "searches", "floor", *results["simulated"][0]["estimators"]),
-            [
-                (
-                    row["scenario"],
-                    f"{row['searches']:,}",
-                    row["floor"],
-                    *(f"{1000 * estimator['rmse']:.1f}" for estimator in row["estimators"].values()),
-                )
-                for row in results["simulated"]
-            ],
-        ),
-    ]
-    if results["open_bandit"]:
-        lines += _open_bandit_lines(results["open_bandit"])
-    return "\n".join([*lines, ""])
-
-
-def _open_bandit_lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    lines = [
-        (
-            row["campaign"],
-            row["target"],
-            f"{row['on_policy']:.4f}",
-            *(
-                f"{row[name]['value']:.4f} ({row[name]['low']:.4f} to {row[name]['high']:.4f})"
-                for name in ("ips", "snips")
-            ),
-            f"{max(abs(row[name]['value'] - row[name]['pipeline']) for name in ('ips', 'snips')):.0e}",
-            f"{row['effective_sample_size']:,.0f}",
-            "no" if row["objections"] else "yes",
-        )
-        for row in rows
-    ]
-    columns = (
-        "campaign", "target", "own log", "IPS by the other's log", "SNIPS", "largest difference to obp",
-        "effective sample", "conclusive",
-    )  # fmt: skip
-    return ["", "## Open Bandit data", "", *_table(columns, lines)]
-
-
-def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    return [
-        f"| {' | '.join(columns)} |",
-        f"|{'---|' * len(columns)}",
-        *(f"| {' | '.join(map(str, row))} |" for row in rows),
-    ]
+        "effective sample": round(row["effective_sample_size"]),
+        "conclusive": "no" if row["objections"] else "yes",
+    }
 
 
 def main() -> None:

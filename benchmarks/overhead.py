@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import psycopg
 from corpora import Question, QuestionCorpus
-from peers.ours import COLLECTION, platform_at
+from peers.ours import COLLECTION, ask, platform_at
 from psycopg import sql
 from server import Server
 
@@ -63,16 +63,9 @@ async def _measure(server: Server, corpus: QuestionCorpus, rounds: int, database
     return result
 
 
-async def _ask(collection: Collection, question: Question, kind: str) -> None:
-    if kind == "dense":
-        await collection.search(vector=question.vector, limit=10, legs=["dense"])
-    else:
-        await collection.search(question.text, vector=question.vector, limit=10)
-
-
 async def _warm(collection: Collection, questions: Sequence[Question], kind: str) -> None:
     for question in questions[:_WARM_UP]:
-        await _ask(collection, question, kind)
+        await ask(collection, question, kind)
 
 
 async def _timed(collection: Collection, questions: Sequence[Question], kind: str) -> dict[str, Any]:
@@ -81,7 +74,7 @@ async def _timed(collection: Collection, questions: Sequence[Question], kind: st
     times, worked = [], []
     for question in questions:
         started, began = time.perf_counter(), time.process_time()
-        await _ask(collection, question, kind)
+        await ask(collection, question, kind)
         times.append((time.perf_counter() - started) * 1e6)
         worked.append((time.process_time() - began) * 1e6)
     return {"through_the_api_us": _median(times), "python_cpu_us": _median(worked)}
@@ -92,7 +85,7 @@ async def _profiled(collection: Collection, questions: Sequence[Question], kind:
     profile = cProfile.Profile(time.process_time)
     profile.enable()
     for question in questions:
-        await _ask(collection, question, kind)
+        await ask(collection, question, kind)
     profile.disable()
     rows = []
     for (file, line, name), (_, calls, own, whole, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
@@ -117,7 +110,7 @@ async def _in_the_server(
     with psycopg.connect(url, autocommit=True) as marking:
         for question in questions:
             marking.execute(f"SELECT '{_MARK}'".encode())
-            await _ask(collection, question, kind)
+            await ask(collection, question, kind)
         marking.execute(f"SELECT '{_MARK} end'".encode())
         sums, counts = by_search(await _logged(log, start))
     return {"in_the_server_us": _median([total * 1e3 for total in sums]), "messages": float(np.median(counts))}

@@ -19,7 +19,7 @@ import principle_contest as contest
 import principle_world as world
 from command import parser_of, write
 from principle_similarity import by_weight
-from report import table
+from report import table, target_table
 from targets import target
 
 
@@ -185,7 +185,7 @@ possible one.
 
 ## Targets
 
-{table(result["targets"])}
+{target_table(result["targets"])}
 """
 
 

@@ -10,13 +10,12 @@ as a Markdown table and goes to ``benchmarks/results/quality.json``.
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from command import RESULTS, data_of
+from command import data_of, write_json
 from tasks import CRANFIELD, LOCOMO, SCIFACT, TICKETS, Task
 
 from retrieval import Platform, connect
@@ -65,8 +64,7 @@ async def main(data: Path) -> None:
         for variant in report["variants"]:
             figures = " | ".join(f"{value:.4f}" for value in variant["metrics"].values())
             print(f"| {name} | {report['queries']} | {variant['variant']} | {figures} |")
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "quality.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    write_json("quality", results)
 
 
 if __name__ == "__main__":

@@ -18,17 +18,14 @@ Results go to ``benchmarks/results/quantised.{json,md}``.
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from command import parser_of, write
+from command import machine, parser_of, say, write
 from numpy.typing import NDArray
 from psycopg import AsyncConnection
 from report import table
@@ -114,14 +111,14 @@ async def measure(platform: Platform, data: Data) -> list[dict[str, Any]]:
         for place in range(data.items)
     ]
     for kind, collection in collections.items():
-        _say(f"{data.name}, {data.dimensions}: loading {kind}")
+        say(f"{data.name}, {data.dimensions}: loading {kind}")
         await collection.add(items, embeddings=vectors)
     stored = {kind: await collection.refresh() for kind, collection in collections.items()}
     settle(platform.database.url)
     seconds = await _build_seconds(platform, stored)
     rows = []
     for name, every in FILTERS.items():
-        _say(f"{data.name}, {data.dimensions}: asking, filter {name}")
+        say(f"{data.name}, {data.dimensions}: asking, filter {name}")
         where = None if every == 1 else {f"by{every}": 0}
         results = await _results(collections, questions, where, truths(vectors, questions, every))
         for kind, stored_collection in stored.items():
@@ -218,7 +215,7 @@ def page(result: Mapping[str, Any]) -> str:
                "p95_ms")  # fmt: skip
     return f"""# The quantised index
 
-{result["when"]}, {result["cores"]} cores for everything. {BUILDS} builds of each index in turn, the median; every
+{result["date"]}, {result["cores"]} cores for everything. {BUILDS} builds of each index in turn, the median; every
 question to both, in turn; recall@{K} against NumPy. The effort is what the index was measured to need; above 1,000 no
 effort is enough, and every search compares all vectors.
 
@@ -238,11 +235,7 @@ async def run(server: str | None, extent: Sequence[Data]) -> dict[str, Any]:
         async with connect(url, settings=Settings(tenant="bench", embedder="none", recall_sample_rate=0)) as platform:
             for data in extent:
                 rows += await measure(platform, data)
-    return {"when": f"{datetime.now(UTC):%Y-%m-%d}", "cores": os.cpu_count(), "rows": rows}
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    return {**machine(), "rows": rows}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from command import write_json
 from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
 
 from retrieval import Platform, connect
@@ -37,8 +38,6 @@ from retrieval.learning.relevance import Honesty, JudgedHit, fit_calibration, he
 from retrieval.services.calibrate import judged_hits, searches_of
 from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels
 from retrieval.settings import Settings
-
-RESULT = Path(__file__).parent / "results" / "relevance.json"
 
 UNANSWERED_WEIGHT = 0.2
 """The weight of the questions without an answer, in sets."""
@@ -231,7 +230,7 @@ async def main(data: Path, cranqrel: Path | None) -> None:
         "cranfield by grade": {name: measure(calibration, hits)["both"] for name, hits in graded.items()},
         "operations": notes,
     }
-    RESULT.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+    write_json("relevance", result)
     show(result)
 
 

@@ -46,6 +46,11 @@ def table(rows: Rows, columns: Sequence[str] | None = None) -> str:
     return "\n".join(lines)
 
 
+def target_table(targets: Rows) -> str:
+    """The table of a run's targets (``targets.target``)."""
+    return table(targets, ("what", "reached", "wanted", "rule", "met"))
+
+
 def _cell(value: object) -> str:
     if value is None:
         return "–"
@@ -75,7 +80,7 @@ def side_by_side_page(result: Mapping[str, Any], results: Path) -> str:
         opening,
         _versions(about),
         "## Targets",
-        table(result["targets"], ("what", "reached", "wanted", "rule", "met")),
+        target_table(result["targets"]),
         "## Dense search at equal recall",
         "Each system's fastest variant with a recall of at least .99 (the most it reaches, where it reaches less).",
         table(equal_recall(result["plain"])),
@@ -170,5 +175,5 @@ def growth_page(result: Mapping[str, Any]) -> str:
             "drawn at random, databases of different sizes asked in turn. Milliseconds, top 10."
         )
         parts += ["## With tenants", text, table(result["tenants"])]
-    parts += ["## Targets", table(result["targets"], ("what", "reached", "wanted", "rule", "met"))]
+    parts += ["## Targets", target_table(result["targets"])]
     return "\n\n".join(parts) + "\n"

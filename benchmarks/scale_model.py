@@ -17,27 +17,23 @@ import argparse
 import asyncio
 import json
 import math
-import os
 import resource
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, patch
 
 import numpy as np
-import psutil
 import psycopg
-from command import RESULTS
+from command import RESULTS, machine, say, write_json
 from corpora import Question, QuestionCorpus, clustered
 from peers.ours import COLLECTION, items, make_collection, platform_at
 from report import table
-from server import Server, running, settle
-from side_by_side import say
+from server import Server, ServerTime, running, settle
 
 from retrieval import Collection, Settings, connect
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
@@ -96,24 +92,16 @@ class Spent:
 
 
 class Meter:
-    """The processor time of this process, and of a server with all processes that it had."""
+    """The processor time of this process, and of a server."""
 
-    def __init__(self, home: Path) -> None:
-        self._postmaster = psutil.Process(int((home / "data" / "postmaster.pid").read_text().split()[0]))
+    def __init__(self, url: str) -> None:
+        self._server = ServerTime(url)
 
     def look(self) -> Spent:
         """Processor time so far."""
         time.sleep(_ENDED_SECONDS)
         own = resource.getrusage(resource.RUSAGE_SELF)
-        used = self._postmaster.cpu_times()
-        server = used.user + used.system + used.children_user + used.children_system
-        for child in self._postmaster.children():
-            try:
-                times = child.cpu_times()
-            except psutil.NoSuchProcess:
-                continue
-            server += times.user + times.system
-        return Spent(own.ru_utime + own.ru_stime, server, time.perf_counter())
+        return Spent(own.ru_utime + own.ru_stime, self._server.seconds(), time.perf_counter())
 
     @contextmanager
     def spending(self, into: dict[str, float], per: int = 1) -> Iterator[None]:
@@ -171,9 +159,9 @@ async def _search(url: str, kind: str, questions: Sequence[Question], *, recorde
     return sum(walked) / len(walked)
 
 
-def measure_size(server: Server, home: Path, number: int, dimensions: int, *, searches: bool = True) -> dict[str, Any]:
+def measure_size(server: Server, number: int, dimensions: int, *, searches: bool = True) -> dict[str, Any]:
     """Load, index, weigh and search one collection of that many items."""
-    corpus, meter = clustered(number, dimensions, SEARCHES), Meter(home)
+    corpus, meter = clustered(number, dimensions, SEARCHES), Meter(server.url)
     url = server.database(f"scale_{number}_{dimensions}", platform=True)
     load: dict[str, float] = {}
     build: dict[str, float] = {}
@@ -197,9 +185,9 @@ def measure_size(server: Server, home: Path, number: int, dimensions: int, *, se
     return row
 
 
-def measure_parts(server: Server, home: Path, number: int, counts: Sequence[int], memory_mb: int) -> Rows:
+def measure_parts(server: Server, number: int, counts: Sequence[int], memory_mb: int) -> Rows:
     """Load one collection, and build and search its index in each number of parts; a build has that much memory."""
-    corpus, meter = clustered(number, DIMENSIONS, SEARCHES), Meter(home)
+    corpus, meter = clustered(number, DIMENSIONS, SEARCHES), Meter(server.url)
     url = server.database(f"parts_{number}", platform=True)
     asyncio.run(_load(url, corpus))
     rows = []
@@ -287,8 +275,11 @@ def _records(url: str) -> int:
     return int(_ask(url, named)[0][0] or 0)
 
 
-def measure_replica(server: Server, home: Path, number: int) -> dict[str, Any]:
+def measure_replica(server: Server, number: int) -> dict[str, Any]:
     """The cost of replaying on a replica, and the primary's part of a search that reads from the replica."""
+    if server.log is None:
+        raise SystemExit("a replica is made of a server that was started for the run")
+    home = server.log.parent
     replica = home.parent / f"{home.name}-replica"
     replica.mkdir(mode=0o755)
     there = Cluster.at(replica)
@@ -301,7 +292,7 @@ def measure_replica(server: Server, home: Path, number: int) -> dict[str, Any]:
     corpus = clustered(number, DIMENSIONS, SEARCHES)
     with start_embedded(replica) as reader:
         url = server.database("scale_replica", platform=True)
-        replay, of_primary, of_replica = Meter(replica), Meter(home), Meter(replica)
+        replay, of_primary, of_replica = Meter(reader.url), Meter(server.url), Meter(reader.url)
         replayed: dict[str, float] = {}
         with replay.spending(replayed, per=number):
             asyncio.run(_load(url, corpus))
@@ -613,20 +604,19 @@ def _text(value: float | bool) -> str:  # noqa: FBT001 - a cell
 
 def measure(options: argparse.Namespace, stored: dict[str, Any], keep: Callable[[], None]) -> None:
     """Measure what is asked for; each result replaces an earlier one of its kind, and is kept at once."""
-    memory = psutil.virtual_memory().total / 2**30
-    about = f"{os.cpu_count()} cores, {memory:.1f} GB, {datetime.now(UTC):%Y-%m-%d}, {options.note}"
+    about = "{cores} cores, {memory_gb} GB, {date}, {note}".format(**machine(), note=options.note)
     stored["about_parts" if options.parts else "about"] = about
     for number in options.items if options.parts else ():
-        with _running() as (server, home):
-            rows = measure_parts(server, home, number, options.parts, options.memory_mb)
+        with running() as server:
+            rows = measure_parts(server, number, options.parts, options.memory_mb)
         former = {(row["items"], row["memory_mb"], row["parts"]): row for row in (*stored.get("parts", ()), *rows)}
         stored["parts"] = [former[key] for key in sorted(former)]
         keep()
     sizes = [] if options.parts else [(number, DIMENSIONS, True) for number in options.items]
     few = [(FEW, dimensions, False) for dimensions in options.dimensions]
     for number, dimensions, searches in [*few, *sizes]:
-        with _running() as (server, home):
-            row = measure_size(server, home, number, dimensions, searches=searches)
+        with running() as server:
+            row = measure_size(server, number, dimensions, searches=searches)
         stored["measured"] = [
             *(measurement for measurement in stored["measured"] if _key(measurement) != _key(row)),
             row,
@@ -634,21 +624,13 @@ def measure(options: argparse.Namespace, stored: dict[str, Any], keep: Callable[
         stored["measured"].sort(key=_key)
         keep()
     if options.replica:
-        with _running() as (server, home):
-            stored["replica"] = measure_replica(server, home, FITTED[0])
+        with running() as server:
+            stored["replica"] = measure_replica(server, FITTED[0])
         keep()
 
 
 def _key(row: Mapping[str, Any]) -> tuple[int, int]:
     return row["dimensions"], row["items"]
-
-
-@contextmanager
-def _running() -> Iterator[tuple[Server, Path]]:
-    with running(None) as server:
-        if server.log is None:
-            raise SystemExit("processor time is read from a server of this machine")
-        yield server, server.log.parent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -672,15 +654,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     file: Path = options.out / "scale_model.json"
     stored = json.loads(file.read_text()) if file.exists() else {"measured": []}
 
-    def keep() -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
-
     if options.command == "estimate":
         names = ("items", "dimensions", "searches", "writes", "parts")
         print(json.dumps(estimate(Model(stored), **{name: getattr(options, name) for name in names}), indent=2))
         return 0
-    measure(options, stored, keep)
+    measure(options, stored, lambda: write_json("scale_model", stored, options.out))
     if {number for number in FITTED if (DIMENSIONS, number) in map(_key, stored["measured"])} == set(FITTED):
         (options.out / "scale_model.md").write_text(page(stored), encoding="utf-8")
     return 0

@@ -88,6 +88,28 @@ class Server:
             }
 
 
+class ServerTime:
+    """The processor time of a server: of all its processes, also of those that ended; 0 if it runs elsewhere."""
+
+    def __init__(self, url: str) -> None:
+        self._main: psutil.Process | None = None
+        with psycopg.connect(url) as connection, contextlib.suppress(psutil.NoSuchProcess):
+            backend = psutil.Process(connection.info.backend_pid)
+            self._main = psutil.Process(backend.ppid()) if backend.name().startswith("postgres") else None
+
+    def seconds(self) -> float:
+        """Since the server began."""
+        if self._main is None:
+            return 0.0
+        own = self._main.cpu_times()
+        total = own.user + own.system + own.children_user + own.children_system
+        for child in self._main.children():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                times = child.cpu_times()
+                total += times.user + times.system
+        return float(total)
+
+
 def settle(url: str) -> None:
     """Vacuum and analyze a database, so that everyone is measured in the state that a server reaches by itself."""
     with psycopg.connect(url, autocommit=True) as connection:

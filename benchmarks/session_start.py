@@ -26,7 +26,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from command import parser_of, write
+from command import machine, parser_of, write
 from report import table
 from server import running, settle
 
@@ -74,11 +74,9 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
         load = os.getloadavg()[0]
         times = _in_turns(programs, Path(folder), {"RETRIEVAL_DATABASE_URL": url}, extent.turns)
         about = {
-            "date": f"{datetime.now(UTC):%Y-%m-%d}",
+            **machine(),
             "turns": extent.turns,
             "commits": extent.commits,
-            "python": sys.version.split()[0],
-            "cores": os.cpu_count(),
             "load": round(load, 1),
             "priority": _priority(),
             "server": dict(server.settings()),

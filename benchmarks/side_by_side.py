@@ -9,22 +9,17 @@ pgvector by hand are compared. Results go to ``benchmarks/results/side_by_side.{
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import headline
 import numpy as np
-import psutil
-from command import RESULTS
+from command import RESULTS, machine, parser_of, say, write, write_json
 from corpora import QuestionCorpus, clustered
 from hybrid_quality import measure_quality
 from interleaved import Call, K, measure
@@ -76,11 +71,6 @@ QUICK = Size(items=400, dimensions=32, questions=6, warm_up=1, filters=("2 %", F
 
 
 _PEERS = ("langchain", "llama", "faiss", "pgvector", "lancedb", "chromadb")
-
-
-def say(text: str) -> None:
-    """One line of progress."""
-    print(f"{datetime.now(UTC):%H:%M:%S} {text}", file=sys.stderr, flush=True)
 
 
 def run(size: Size, data: Path | None, peers_python: str | None, server_url: str | None, keep: Keep) -> dict[str, Any]:
@@ -168,12 +158,10 @@ def hybrid_calls(corpus: QuestionCorpus, count: int) -> list[Call]:
 def about(server: Server, size: Size, peers_python: str | None) -> dict[str, Any]:
     """The measured figures, and the machine."""
     return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        **machine(),
         "items": size.items,
         "dimensions": size.dimensions,
         "questions": size.questions,
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "server": dict(server.settings()),
         "peers": peer_versions() if peers_python else {},
         "skipped": [name for name in FOREIGN if not installed(name, peers_python)],
@@ -187,35 +175,24 @@ def peer_versions() -> dict[str, str]:
     return {name: version for name, version in pins if name.startswith(_PEERS)}
 
 
-def write(result: Mapping[str, Any], out: Path) -> None:
-    """The JSON file and the page."""
-    write_json(result, out)
-    (out / "side_by_side.md").write_text(side_by_side_page(result, RESULTS), encoding="utf-8")
-
-
-def write_json(result: Mapping[str, Any], out: Path) -> None:
-    """The JSON file, also of an unfinished run: a later failure loses no measurement."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / "side_by_side.json").write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__, "a few items, to see that it runs")
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--peers-python", help="the Python of the peers' environment")
     parser.add_argument("--items", type=int, default=NORMAL.items)
     parser.add_argument("--questions", type=int, default=NORMAL.questions)
-    parser.add_argument("--quick", action="store_true", help="a few items, to see that it runs")
-    parser.add_argument("--server", help="a superuser's URL of a server to use instead of a new one")
-    parser.add_argument("--out", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
     size = QUICK if options.quick else replace(NORMAL, items=options.items, questions=options.questions)
     try:
         result = run(
-            size, options.data, options.peers_python, options.server, lambda part: write_json(part, options.out)
+            size,
+            options.data,
+            options.peers_python,
+            options.server,
+            lambda part: write_json("side_by_side", part, options.out),
         )
-        write(result, options.out)
+        write("side_by_side", result, side_by_side_page(result, RESULTS), options.out)
         if options.out == RESULTS and not options.quick and not result["about"]["skipped"]:
             headline.write(result, headline.commit_of(FOLDER.parent))
     except PeerError as error:

@@ -23,13 +23,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import numpy as np
-from command import parser_of, write
+from command import machine, parser_of, write
 from corpora import clustered
 from http_client import LoadResult, posts, press
 from peers.ours import COLLECTION, TENANT, Ours
@@ -180,10 +179,8 @@ def run(extent: Extent, server_url: str | None) -> dict[str, Any]:
             "clients": extent.clients,
             "seconds": extent.seconds,
             "deadline": DEADLINE_SECONDS,
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
             "load": round(load, 1),
-            "date": f"{datetime.now(UTC):%Y-%m-%d}",
-            "python": sys.version.split()[0],
+            **machine(),
         }
     return {"about": about, "rows": rows}
 
@@ -258,7 +255,7 @@ def _probing(service: str, waits: list[float]) -> Iterator[None]:
     command = [sys.executable, __file__, "--probe", service]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         if process.stdout is None or process.stdout.readline() != "ready\n":
-            raise RuntimeError("the probe did not start; its message stands above")
+            raise RuntimeError("the probe did not start; see its message above")
         yield
         output, _ = process.communicate()
         waits.extend(json.loads(output))

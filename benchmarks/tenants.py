@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 from corpora import QuestionCorpus, clustered
-from peers.ours import items, make_collection, platform_at
+from peers.ours import ask, items, make_collection, platform_at
 from server import Server, settle
 
 from retrieval import Collection
@@ -102,10 +102,7 @@ async def _ask(
             question = chance.choice(corpus.questions)
             for kind in ("dense", "hybrid"):
                 started = loop.time()
-                if kind == "dense":
-                    await collection.search(vector=question.vector, limit=10, legs=["dense"])
-                else:
-                    await collection.search(question.text, vector=question.vector, limit=10)
+                await ask(collection, question, kind)
                 if turn:
                     times[count, kind].append((loop.time() - started) * 1e3)
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from command import RESULTS
+from command import write_json
 from tasks import SCIFACT
 
 from retrieval import Collection, Platform, connect
@@ -130,5 +130,4 @@ if __name__ == "__main__":
     arguments = parser.parse_args()
     figures = asyncio.run(measure(arguments.data, arguments.synthetic))
     print(json.dumps(figures))
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "textsearch.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    write_json("textsearch", figures)

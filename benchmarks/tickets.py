@@ -185,8 +185,8 @@ the query's own ticket; all-MiniLM-L6-v2 (8-bit). Made by `python benchmarks/tic
 ## nDCG@10 (R@10) by metadata weight
 
 `vector`: the cosine, as `RetrievalService` has it, over the {page} nearest, as many as are wanted. `words and vector`:
-the same formula over the fused score of the collection's own profile (dense 0.6, lexical 0.4), its best {page}. The
-presets' metadata weights: {presets}.
+the same formula over the fused score of the local model's default profile, its best {page}. The presets' metadata
+weights: {presets}.
 
 | similarity | asked by | {weights} |
 |---|---|{columns}

@@ -1,7 +1,6 @@
 """The systems whose writes are compared, each in a process of its own: ``python write_systems.py NAME DESCRIPTOR``.
 
-A call comes as (method, arguments) and is answered by (True, result) or (False, message). The package may be that of
-another tree: ``PYTHONPATH`` says which.
+The package may be that of another tree: ``PYTHONPATH`` says which.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 import psycopg
 from corpora import Corpus
 from peers.by_hand import ByHand
+from peers.serve import answer_calls
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
 
@@ -225,17 +225,8 @@ class Bench:
 
 
 async def serve(bench: Bench, channel: Connection) -> None:
-    """Answer until the other side hangs up."""
-    while True:
-        try:
-            # Waiting blocks the loop on purpose: nothing else may run during the measurement.
-            method, arguments = channel.recv()
-        except EOFError:
-            break
-        try:
-            channel.send((True, await getattr(bench, method)(*arguments)))
-        except Exception as error:  # noqa: BLE001 - whatever went wrong is told to the other side
-            channel.send((False, f"{method}: {type(error).__name__}: {error}".splitlines()[0]))
+    """Answer calls to the bench."""
+    await answer_calls(lambda method, arguments: getattr(bench, method)(*arguments), channel)
     await bench.system.close()
 
 

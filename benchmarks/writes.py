@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -22,20 +21,17 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-import psutil
-import psycopg
-from command import parser_of, write
+from command import machine, parser_of, write
 from corpora import clustered
-from report import table
-from server import Server, running, settle
+from report import table, target_table
+from server import Server, ServerTime, running, settle
+from targets import target
+from workers import FOLDER, Process
 
-FOLDER = Path(__file__).parent
 OURS, BY_HAND = "ours", "by hand"
 OPERATIONS = ("add", "change", "remove")
 
@@ -68,75 +64,12 @@ def _written(extent: Extent) -> int:
     return extent.rounds * (extent.writers * extent.fresh + 2 * extent.calls)
 
 
-class BenchError(Exception):
-    """A system failed; the message says which and why."""
-
-
-class Process:
-    """One system in a process of its own (``write_systems.py``)."""
-
-    def __init__(self, name: str, tree: Path) -> None:
-        self.name = name
-        here, there = socket.socketpair()
-        own = tree / ".venv/bin/python"
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(FOLDER), str(tree)])}
-        kind = BY_HAND if name == BY_HAND else "platform"
-        command = [str(own) if own.exists() else sys.executable, str(FOLDER / "write_systems.py"), kind]
-        self._process = subprocess.Popen(
-            [*command, str(there.fileno())], pass_fds=[there.fileno()], env=environment, stdout=subprocess.DEVNULL
-        )
-        there.close()
-        self._channel = Connection(here.detach())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._channel.close()
-        self._process.wait(timeout=60)
-
-    def ask(self, method: str, *arguments: Any) -> None:
-        """Begin a call."""
-        self._channel.send((method, arguments))
-
-    def answer(self) -> Any:
-        """The call's result. Raises ``BenchError``."""
-        try:
-            worked, result = self._channel.recv()
-        except (EOFError, OSError):
-            raise BenchError(f"{self.name}: its process ended; its message stands above") from None
-        if not worked:
-            raise BenchError(f"{self.name}: {result}")
-        return result
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """A call and its result."""
-        self.ask(method, *arguments)
-        return self.answer()
-
-
-class ServerTime:
-    """The processor time of a server: of all its processes, those that have ended too; 0 of one in a container."""
-
-    def __init__(self, url: str) -> None:
-        self._main: psutil.Process | None = None
-        with psycopg.connect(url) as connection, contextlib.suppress(psutil.NoSuchProcess):
-            backend = psutil.Process(connection.info.backend_pid)
-            self._main = psutil.Process(backend.ppid()) if backend.name().startswith("postgres") else None
-
-    def seconds(self) -> float:
-        """Since the server began."""
-        if self._main is None:
-            return 0.0
-        own = self._main.cpu_times()
-        total = own.user + own.system + own.children_user + own.children_system
-        for child in self._main.children():
-            try:
-                times = child.cpu_times()
-            except psutil.NoSuchProcess:
-                continue
-            total += times.user + times.system
-        return float(total)
+def _process(name: str, tree: Path) -> Process:
+    """One system in a process of its own (``write_systems.py``), by the environment of its tree if it has one."""
+    python = tree / ".venv/bin/python"
+    kind = BY_HAND if name == BY_HAND else "platform"
+    command = [str(python) if python.exists() else sys.executable, str(FOLDER / "write_systems.py"), kind]
+    return Process(name, command, tree)
 
 
 def run(extent: Extent, server_url: str | None, beside: Path | None) -> dict[str, Any]:
@@ -155,8 +88,7 @@ def run(extent: Extent, server_url: str | None, beside: Path | None) -> dict[str
         about = {
             "items": extent.items, "dimensions": extent.dimensions, "writers": extent.writers, "rounds": extent.rounds,
             "calls": extent.calls * extent.rounds, "seconds": extent.seconds,
-            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-            "load": round(load, 1), "date": f"{datetime.now(UTC):%Y-%m-%d}", "server": dict(server.settings()),
+            **machine(), "load": round(load, 1), "server": dict(server.settings()),
         }  # fmt: skip
     return {"about": about, "single": single, "together": together, "loads": loads}
 
@@ -184,7 +116,7 @@ class _Bench:
         rows = []
         for turn in range(self.extent.loads):
             for name in _ordered(list(self.trees), turn):
-                with Process(name, self.trees[name]) as process:
+                with _process(name, self.trees[name]) as process:
                     url = self.server.database(_database(name))
                     process.call("install", url)
                     process.call("read", self.folder)
@@ -214,7 +146,7 @@ class _Bench:
     def _writers(self, name: str) -> Iterator[list[Process]]:
         """The writers, and last a searcher; all have warmed up."""
         with ExitStack() as stack:
-            processes = [stack.enter_context(Process(name, self.trees[name])) for _ in range(self.extent.writers + 1)]
+            processes = [stack.enter_context(_process(name, self.trees[name])) for _ in range(self.extent.writers + 1)]
             for process in processes:
                 process.ask("read", self.folder)
             for number, process in enumerate(processes):
@@ -321,13 +253,7 @@ def targets(result: Mapping[str, Any]) -> list[dict[str, Any]]:
         ),
         ("first load, s", "≤", 7.0, of("loads", OURS)["s"]),
     ]
-    return [
-        {
-            "what": what, "reached": round(reached, 2), "wanted": goal, "rule": rule,
-            "met": reached <= goal if rule == "≤" else reached >= goal,
-        }
-        for what, rule, goal, reached in checks
-    ]  # fmt: skip
+    return [target(what, round(reached, 2), goal, rule, at_least=rule == "≥") for what, rule, goal, reached in checks]
 
 
 def _cost(row: Mapping[str, Any], key: str) -> float:
@@ -365,7 +291,7 @@ def page(result: Mapping[str, Any]) -> str:
         "Seconds until every item can be found by both indexes.",
         table(result["loads"]),
         "## Targets",
-        table(result["targets"], ("what", "reached", "wanted", "rule", "met")),
+        target_table(result["targets"]),
     ]
     return "\n\n".join(parts) + "\n"
 

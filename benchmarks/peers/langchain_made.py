@@ -17,23 +17,16 @@ import numpy as np
 from corpora import Corpus
 from langchain_postgres import Column, PGEngine, PGVector, PGVectorStore
 
+from peers.langchain_store import NoEmbedder
+
 K = 10
 _BATCH = 1000
-
-
-class _NoEmbedder:
-    """All vectors are given."""
-
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        raise NotImplementedError
-
-    embed_query = embed_documents
 
 
 def main(url: str, folder: Path) -> None:
     """Make both stores and ask them."""
     corpus, questions = Corpus.read(folder), np.load(folder / "questions.npy")
-    stores: dict[str, Any] = {"PGVector": PGVector(_NoEmbedder(), connection=url, collection_name="articles")}
+    stores: dict[str, Any] = {"PGVector": PGVector(NoEmbedder(), connection=url, collection_name="articles")}
     engine = PGEngine.from_connection_string(url)
     engine.init_vectorstore_table(
         "articles",
@@ -41,9 +34,7 @@ def main(url: str, folder: Path) -> None:
         id_column=Column("langchain_id", "TEXT", nullable=False),
         metadata_columns=[Column("category", "TEXT")],
     )
-    stores["PGVectorStore"] = PGVectorStore.create_sync(
-        engine, _NoEmbedder(), "articles", metadata_columns=["category"]
-    )
+    stores["PGVectorStore"] = PGVectorStore.create_sync(engine, NoEmbedder(), "articles", metadata_columns=["category"])
     answers = {}
     for name, store in stores.items():
         for start in range(0, len(corpus), _BATCH):

@@ -24,10 +24,11 @@ _FUSIONS = {"weighted sum": weighted_sum_ranking, "RRF": reciprocal_rank_fusion}
 _DEPTHS = (20, 100)
 
 
-class _NoEmbedder:
+class NoEmbedder:
     """All vectors are given."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        """Never called."""
         raise NotImplementedError
 
     embed_query = embed_documents
@@ -110,7 +111,7 @@ class LangchainStore:
     async def _store(self, engine: Any, config: HybridSearchConfig | None) -> Any:
         return await PGVectorStore.create(
             engine,
-            _NoEmbedder(),
+            NoEmbedder(),
             TABLE,
             metadata_columns=list(self._names),
             hybrid_search_config=config,

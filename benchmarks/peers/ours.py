@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
-from corpora import Corpus, Vectors, Where
+from corpora import Corpus, Question, Vectors, Where
 
 from retrieval import Collection, Item, Platform, connect
 from retrieval.domain.items.embedding import EmbeddingSpace
@@ -83,6 +83,14 @@ async def make_collection(
     """A collection for vectors of that many dimensions."""
     space = space or EmbeddingSpace(provider="bench", model="clustered", dimensions=dimensions)
     return await platform.collection(name, space=space)
+
+
+async def ask(collection: Collection, question: Question, kind: str) -> None:
+    """Search ten hits: ``dense`` by the vector alone, ``hybrid`` by words and vector."""
+    if kind == "dense":
+        await collection.search(vector=question.vector, limit=10, legs=["dense"])
+    else:
+        await collection.search(question.text, vector=question.vector, limit=10)
 
 
 def items(corpus: Corpus) -> list[Item]:

@@ -1,6 +1,7 @@
 """A system in a process of its own: ``python -m peers.serve NAME DESCRIPTOR`` answers calls until told to stop.
 
-A call comes as (method, arguments) and is answered by (True, result, milliseconds) or (False, message, 0).
+A call comes as (method, arguments) and is answered by (True, result) or (False, message); a system's result is that of
+its method and the milliseconds that it took.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import importlib
 import logging
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -47,20 +49,24 @@ async def _load(peer: Peer, url: str, folder: str) -> Mapping[str, float]:
     return {**stages, "total": time.perf_counter() - started}
 
 
-async def serve(name: str, channel: Connection) -> None:
-    """Answer until the other side hangs up."""
-    peer = make_system(name)
+async def answer_calls(answer_to: Callable[[str, tuple[Any, ...]], Awaitable[Any]], channel: Connection) -> None:
+    """Answer by ``answer_to(method, arguments)`` until the other side hangs up."""
     while True:
         try:
             # Waiting blocks the loop on purpose: nothing else may run during the measurement.
             method, arguments = channel.recv()
         except EOFError:
-            break
+            return
         try:
-            result, milliseconds = await answer(peer, method, arguments)
-            channel.send((True, result, milliseconds))
+            channel.send((True, await answer_to(method, arguments)))
         except Exception as error:  # noqa: BLE001 - whatever went wrong is told to the other side
-            channel.send((False, f"{name}: {method}: {type(error).__name__}: {error}".splitlines()[0], 0.0))
+            channel.send((False, f"{method}: {type(error).__name__}: {error}".splitlines()[0]))
+
+
+async def serve(name: str, channel: Connection) -> None:
+    """Answer calls to the system of that name."""
+    peer = make_system(name)
+    await answer_calls(partial(answer, peer), channel)
     await peer.close()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -95,6 +96,74 @@ def test_the_glossary_defines_what_the_code_calls_things() -> None:
 
     for word in ("tenant", "collection", "item", "embedding space", "leg", "fusion", "profile", "hit", "explanation"):
         assert f"| {word} |" in glossary
+
+
+def _of_results(name: str, row: str, column: str) -> float:
+    """A figure of a table in ``benchmarks/results``: the first row with that beginning, and the column of its table."""
+    lines = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in (ROOT / "benchmarks" / "results" / name).read_text(encoding="utf-8").splitlines()
+    ]
+    place = next(place for place, cells in enumerate(lines) if ", ".join(cells).startswith(row))
+    head = next(lines[above - 1] for above in range(place, 0, -1) if set(lines[above][0]) == {"-"})
+    return float(lines[place][head.index(column)].split()[0].rstrip("%"))
+
+
+@pytest.mark.parametrize(
+    ("page", "quoted", "name", "row", "column"),
+    [
+        ("docs/how-to/recall.md", "{:.3f}", "recall_temporal.md", "with a date", "prefer"),
+        ("docs/how-to/recall.md", "{:.3f}", "recall_temporal.md", "with a date", "filter"),
+        ("docs/how-to/recall.md", "{:.3f}", "recall_temporal.md", "with a date", "off"),
+        ("docs/how-to/memories.md", "{:.3f}", "messages.md", "turns", "turn R@10"),
+        ("docs/how-to/memories.md", "{:.3f}", "messages.md", "facts, deduplicated and superseded", "turn R@10"),
+        ("docs/how-to/metaphors.md", "{:.2f}", "metaphors.md", "learned, a model trusted from 20", "quarter 1"),
+        ("docs/how-to/metaphors.md", "{:.2f}", "metaphors.md", "learned, a model trusted from 20", "quarter 4"),
+        ("docs/how-to/metaphors.md", "{:.3f}", "metaphors.md", "0.4", "to the failed one"),
+        ("docs/how-to/langgraph.md", "had {:.0f} items", "graph_store.md", "items on a page of 10, 2", "PostgresStore"),
+        ("docs/how-to/langgraph.md", "had {:.1f}", "graph_store.md", "items on a page of 10, 10 %", "PostgresStore"),
+        ("docs/how-to/documents.md", "{:.3f}", "long_documents.md", "cranfield, 1,400, 347, 225, documents", "nDCG@10"),
+        ("docs/how-to/documents.md", "{:.3f}", "long_documents.md", "scifact, 5,183, 3,681, 300, documents", "nDCG@10"),
+        ("docs/how-to/documents.md", "{:.3f}", "long_documents.md", "scifact, 5,183, 3,681, 300, sections", "R@10"),
+        ("docs/how-to/principles.md", "{:.3f}", "principles.md", "Beta mean + tags + 2 explored, 0.66", "quarter 4"),
+        ("docs/how-to/tickets.md", "{:.3f}", "tickets.md", "words and vector, title and description", "0.2"),
+        ("docs/concepts/exploration.md", "{:.1%}", "exploration.md", ".4 / .6, 1 slot, shrunk", "top decile found"),
+        ("docs/concepts/learning.md", "{:.1f} %", "learning_curve.md", "30%, 0%, 7", "at 500"),
+        ("docs/concepts/learning.md", "{:.1f} %", "learning_curve.md", "30%, 30%, 7", "end"),
+        ("docs/concepts/learning.md", "+{:.1f} %", "learning_curve.md", "scifact, 30%, 0%", "end"),
+        ("docs/concepts/cost.md", "{:.2f} times as many", "writes.md", "8 writers", "reached"),
+        ("docs/concepts/cost.md", "{:.1f} / ", "growth.md", "300,000, hybrid", "p50 ms"),
+        ("docs/scale.md", "{:.1f} ms", "scale_model.md", "1,000,000, 4, 1,024", "dense, server ms"),
+        ("README.md", "{:.3f}", "locomo.md", "with neighbours, words and vectors", "turn R@10"),
+        ("README.md", "by {:.1f} % on SciFact", "learning_curve.md", "scifact, 30%, 0%", "end"),
+    ],
+)  # fmt: skip
+def test_a_page_quotes_the_figures_of_the_results(page: str, quoted: str, name: str, row: str, column: str) -> None:
+    """As the pages write figures: without a zero before the point."""
+    text = re.sub(r"\b0\.", ".", (ROOT / page).read_text(encoding="utf-8"))
+    figure = re.sub(r"\b0\.", ".", quoted.format(_of_results(name, row, column))).replace("%", " %").replace("  ", " ")
+
+    assert figure in " ".join(text.split()), (figure, page)
+
+
+@pytest.mark.parametrize("task", ["scifact", "cranfield", "tickets_hadoop", "locomo"])
+def test_the_readme_shows_the_measured_quality(task: str) -> None:
+    """Words, meaning and both, in a row; of LoCoMo the recall."""
+    stored = json.loads((ROOT / "benchmarks" / "results" / "quality.json").read_text(encoding="utf-8"))[task]
+    metric = "R@10" if task == "locomo" else "nDCG@10"
+    words, meaning, both = (f"{variant['metrics'][metric]:.3f}"[1:] for variant in stored["variants"])
+
+    assert f"| {stored['queries']:,} | {words} | {meaning} | **{both}** |" in PAGES[0].read_text(encoding="utf-8")
+
+
+def test_the_page_of_the_doctor_lists_every_check() -> None:
+    """Each name that a finding can have."""
+    folder = ROOT / "retrieval" / "services" / "doctor"
+    sources = "".join(path.read_text(encoding="utf-8") for path in folder.glob("*.py"))
+    page = (ROOT / "docs" / "how-to" / "doctor.md").read_text(encoding="utf-8")
+
+    for check in set(re.findall(r'\bfinding\(\s*"([a-z_ ]+)"', sources)):
+        assert f"`{check}`" in page, check
 
 
 def test_shell_blocks_do_not_hide_behind_another_language() -> None:
