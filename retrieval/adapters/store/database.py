@@ -320,10 +320,10 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        await self._pool.close()  # from here on, no connection becomes the spare one
         if (spare := self._spare) is not None:
             self._spare = None
             await put_back(self._pool, spare)
-        await self._pool.close()
 
     async def read(
         self, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] = _NO_SETTINGS
@@ -623,6 +623,8 @@ async def _connect(url: str) -> Connection:
 
 def _was_closed(connection: Connection) -> bool:
     """Whether the server sent data on an idle connection, as it does to close it; needs no round trip."""
+    if connection.closed:
+        return True  # the number of its socket may be that of another connection by now
     if sys.platform == "win32":
         return bool(select.select([connection.pgconn.socket], [], [], 0)[0])
     return bool(connection.poll.poll(0))
