@@ -111,8 +111,9 @@ async def test_a_closed_connection_is_noticed_though_its_socket_s_number_is_in_u
             while not spare.closed:
                 await asyncio.sleep(0.01)
         with contextlib.ExitStack() as opened:
-            while opened.enter_context(socket.socket()).fileno() < number:
-                pass
+            numbers: list[int] = []
+            while number not in numbers:
+                numbers += [opened.enter_context(end).fileno() for end in socket.socketpair()]
             [[latter]] = await platform.database.write(None, PID)
     assert latter != former
 
