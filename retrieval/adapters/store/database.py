@@ -1,6 +1,6 @@
 """Connections: a bounded pool, and transactions that act as one tenant.
 
-A connection is set up when it begins to serve another tenant, and keeps the plans of searches (``session``). Behind a
+A connection is set up when it begins to serve another tenant, and keeps the plans of searches (``Session``). Behind a
 pooler in transaction mode, each transaction sets everything itself.
 """
 
@@ -387,25 +387,20 @@ class Database:
     @asynccontextmanager
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:
         """A transaction that acts as a tenant: committed at the end, rolled back on an error."""
-        with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
-            async with self._acquire() as connection:
-                tell_connected(span_, self._server)
-                async with self._begin(connection, tenant_id):
-                    yield connection
+        async with self._lease() as connection, self._begin(connection, tenant_id):
+            yield connection
 
     @asynccontextmanager
     async def snapshot(self, tenant_id: int) -> AsyncIterator[Connection]:
         """A transaction as a tenant whose statements all see the same state of the database."""
-        with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
-            async with self._acquire() as connection:
-                tell_connected(span_, self._server)
-                await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
-                try:
-                    async with self._begin(connection, tenant_id):
-                        yield connection
-                finally:
-                    if not connection.closed:
-                        await connection.set_isolation_level(None)
+        async with self._lease() as connection:
+            await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
+            try:
+                async with self._begin(connection, tenant_id):
+                    yield connection
+            finally:
+                if not connection.closed:
+                    await connection.set_isolation_level(None)
 
     @asynccontextmanager
     async def maintenance(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Connection]:
@@ -443,8 +438,16 @@ class Database:
                 await holder.execute("SELECT")
                 yield is_alone
 
-    def _acquire(self) -> _Lease:
-        return _Lease(self)
+    @asynccontextmanager
+    async def _lease(self) -> AsyncIterator[Connection]:
+        """A working connection for one transaction."""
+        with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
+            connection = await self.take()
+            try:
+                tell_connected(span_, self._server)
+                yield connection
+            finally:
+                await self.give_back(connection)
 
     async def take(self) -> Connection:
         """A working connection; return it with ``give_back``."""
@@ -584,22 +587,6 @@ class Database:
             return {}, {**own, **dict(pairs)}
         stay = {name: value for name, value in pairs if name.startswith(_OF_SESSION)}
         return {**own, **stay}, {name: value for name, value in pairs if name not in stay}
-
-
-class _Lease:
-    """A connection of the pool for an ``async with`` block."""
-
-    __slots__ = ("_connection", "_database")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def __aenter__(self) -> Connection:
-        self._connection = await self._database.take()
-        return self._connection
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._database.give_back(self._connection)
 
 
 async def _is_direct(connection: Connection) -> bool:

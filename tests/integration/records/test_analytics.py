@@ -274,7 +274,7 @@ async def test_latency_has_percentiles_by_day_path_and_stage(two: tuple[Platform
 
 
 async def test_losses_are_by_day_and_reason(two: tuple[Platform, Platform]) -> None:
-    """Unrecorded searches are counted; a day belongs to a period that contains its first moment."""
+    """Unrecorded searches are counted; a day belongs to a period that has a part of it."""
     assert columns_of(await rows_of(two[0], "losses"), "day", "reason", "retrievals") == [(FIRST.date(), "overflow", 7)]
     later = FIRST + timedelta(hours=12)
     assert len(await two[0].analytics("losses", since=later)) == 1

@@ -231,7 +231,7 @@ async def test_the_index_is_walked_under_the_policies(both: Both, platform: Plat
 async def _walks(platform: Platform, number: int, query: str, *, textsearch: str) -> int:
     """The number of scans of the extension's index by the lexical leg's function for one query."""
     leg = Compiled(
-        "SELECT count(*) FROM lexical_search(%(id)s::bigint, %(query)s, '{}', NULL, 10)", {"id": number, "query": query}
+        "SELECT count(*) FROM lexical_search(%(id)s::bigint, %(query)s, '{}', 10)", {"id": number, "query": query}
     )
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute("SELECT set_config('retrieval.textsearch', %s, true)", (textsearch,))

@@ -120,7 +120,7 @@ def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:
         conditions.append(_trusted("collection = " + values["collection"]))
     time = view.time_column
     if time is not None:
-        # A day belongs to the period that contains its beginning in UTC.
+        # A day belongs to each period that has a part of it, in UTC.
         begin = "({} AT TIME ZONE 'UTC')::date" if time.type == "date" else "{}"
         end = "({}::timestamp AT TIME ZONE 'UTC')" if time.type == "date" else "{}"
         column = sql.Identifier(time.name)

@@ -8,13 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from psycopg import sql
-
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installation.nodes import counted_rows, stored_bytes
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, is_of_part
+from retrieval.adapters.store.search.vectors import for_table, table_of
 
 _log = logging.getLogger(__name__)
 
@@ -239,8 +238,8 @@ async def keep_measured(connection: Connection, collection_id: int, space_id: in
 
 async def keep_common_facets(database: Database, tenant_id: int, collection_id: int, space_id: int) -> None:
     """Count facets in a sample of the items, and store the common ones. Does nothing where no index was measured."""
-    text = sql.SQL(_KEEP_FACETS).format(table=sql.Identifier(f"embeddings_{space_id}")).as_string()
-    await database.write(tenant_id, Compiled(text, {"collection_id": collection_id, "space_id": space_id}))
+    statement = for_table(_KEEP_FACETS, table_of(space_id))
+    await database.write(tenant_id, statement.bind(collection_id=collection_id, space_id=space_id))
 
 
 async def forget_measured(connection: Connection, collection_id: int, space_id: int) -> None:
