@@ -338,6 +338,7 @@ async def test_a_period_a_collection_and_a_limit_narrow_what_is_given(two: tuple
     assert len(await platform.analytics("queries", collection="docs", until=SECOND)) == 2
     assert len(await platform.analytics("queries", since=timedelta(minutes=1))) == 0
     assert len(await platform.analytics("queries", collection="docs", since=timedelta(hours=14), until=END)) == 2
+    assert len(await platform.analytics("queries", collection="docs", until=SECOND, limit=2**63)) == 2
     assert columns_of(await platform.analytics("profiles", collection="docs", until=SECOND), "profile_version") == [
         (1,)
     ]
@@ -373,7 +374,7 @@ async def read_all(connection: psycopg.AsyncConnection[Any], views: list[Analyti
     figures = {}
     for view in views:
         statement = analytics_statement(
-            view, ViewQuestion(since=FIRST, until=END) if view.is_function else ViewQuestion()
+            view, ViewQuestion(since=FIRST, until=END) if view.is_function else ViewQuestion(), END
         )
         cursor = await connection.execute(statement.text.encode(), statement.parameters)
         figures[view.name] = len(await cursor.fetchall())
