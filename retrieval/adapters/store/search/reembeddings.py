@@ -184,10 +184,12 @@ _RESERVE = Compiled("""
     UPDATE reembeddings SET
         spent_tokens = greatest(CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s, 0),
         spent_on = %(today)s,
-        paid_tokens = paid_tokens + %(tokens)s, paid_texts = paid_texts + %(texts)s
-    WHERE collection_id = %(id)s AND NOT is_paused AND kept_id IS NOT NULL
+        paid_tokens = greatest(paid_tokens + %(tokens)s, 0), paid_texts = greatest(paid_texts + %(texts)s, 0)
+    WHERE collection_id = %(id)s AND (%(texts)s < 0 OR (
+        NOT is_paused AND kept_id IS NOT NULL
         AND CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s
             <= coalesce(tokens_a_day, 9223372036854775807)
+    ))
     RETURNING 1
 """)
 
@@ -197,7 +199,7 @@ async def set_tokens_aside(
 ) -> bool:
     """Count the tokens as spent before calling the embedder; negative numbers release tokens that it did not use.
 
-    False: they exceed the day's budget, or the re-embedding is paused or was aborted.
+    False: they exceed the day's budget, or the re-embedding is paused or was aborted; tokens are released all the same.
     """
     statement = _RESERVE.bind(id=collection_id, tokens=tokens, texts=texts, today=today)
     return bool(await database.write(tenant_id, statement))
