@@ -232,6 +232,8 @@ class Reader:
         transformer.set_pgresult(result, set_loaders=not self._is_ready)
         self._is_ready = True
         rows: list[Row] = transformer.load_rows(0, result.ntuples, tuple)
+        # A reader lives as long as its kept statement, and would keep the memory of its last answer.
+        transformer.set_pgresult(None, set_loaders=False)
         return rows
 
     def another(self) -> Reader:
