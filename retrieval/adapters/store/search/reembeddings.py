@@ -275,10 +275,6 @@ async def count_without_text(
     return int((await database.read(tenant_id, statement))[0][0])
 
 
-_CENTROIDS_OF = """
-    SELECT max(k.computed_at) FROM cluster_centroids AS k
-    WHERE k.collection_id = %(id)s AND k.space_id = %(space)s
-"""
 # A cluster keeps its number, its items and so its learned data; its centroid in the other space is that of its items.
 # A cluster without items has no centroid.
 _CARRY_CLUSTERS = """
@@ -288,15 +284,25 @@ _CARRY_CLUSTERS = """
         JOIN {table} AS e ON e.collection_id = %(id)s AND e.item_id = member.item_id
         WHERE member.collection_id = %(id)s
         GROUP BY member.cluster
+    ), carried AS (
+        INSERT INTO cluster_centroids AS known (collection_id, space_id, cluster, centroid, items)
+        SELECT %(id)s, %(target)s, k.cluster,
+            coalesce(l2_normalize(means.vector), array_fill(0, ARRAY[%(dimensions)s::integer])::real[]::halfvec),
+            k.items
+        FROM cluster_centroids AS k LEFT JOIN means ON means.cluster = k.cluster
+        WHERE k.collection_id = %(id)s AND k.space_id = %(former)s AND NOT EXISTS (
+            SELECT FROM cluster_centroids AS other
+            WHERE other.collection_id = %(id)s AND other.space_id = %(target)s AND other.computed_at >= (
+                SELECT max(latest.computed_at) FROM cluster_centroids AS latest
+                WHERE latest.collection_id = %(id)s AND latest.space_id = %(former)s
+            )
+        )
+        ORDER BY k.cluster
+        ON CONFLICT (collection_id, space_id, cluster)
+        DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = excluded.computed_at
+        RETURNING 1
     )
-    INSERT INTO cluster_centroids AS known (collection_id, space_id, cluster, centroid, items)
-    SELECT %(id)s, %(target)s, k.cluster,
-        coalesce(l2_normalize(means.vector), array_fill(0, ARRAY[%(dimensions)s::integer])::real[]::halfvec), k.items
-    FROM cluster_centroids AS k LEFT JOIN means ON means.cluster = k.cluster
-    WHERE k.collection_id = %(id)s AND k.space_id = %(former)s
-    ORDER BY k.cluster
-    ON CONFLICT (collection_id, space_id, cluster)
-    DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = excluded.computed_at
+    SELECT count(*) FROM carried
 """
 
 
@@ -304,22 +310,10 @@ async def carry_clusters(
     database: Database, tenant_id: int, collection_id: int, *, former: StoredSpace, target: StoredSpace
 ) -> int:
     """Copy clusters from one space to another that has older clusters or none; returns their number."""
-    async with database.transaction(tenant_id) as connection:
-        computed_at: list[datetime | None] = []
-        for space in (former, target):
-            cursor = await connection.execute(_CENTROIDS_OF, {"id": collection_id, "space": space.space_id})
-            row = await cursor.fetchone()
-            computed_at.append(None if row is None else row[0])
-        if computed_at[0] is None or (computed_at[1] is not None and computed_at[1] >= computed_at[0]):
-            return 0
-        statement = for_table(_CARRY_CLUSTERS, target.table_name).text.encode()
-        values = {
-            "id": collection_id,
-            "former": former.space_id,
-            "target": target.space_id,
-            "dimensions": target.space.dimensions,
-        }
-        return (await connection.execute(statement, values)).rowcount
+    statement = for_table(_CARRY_CLUSTERS, target.table_name).bind(
+        id=collection_id, former=former.space_id, target=target.space_id, dimensions=target.space.dimensions
+    )
+    return int((await database.write(tenant_id, statement))[0][0])
 
 
 _REMOVE = """
