@@ -187,7 +187,7 @@ def _prepare(request: CandidateRequest) -> _Statement:
         "depth": request.depth,
         "few": request.few,
         **words_values(request),
-        "enough": request.depth if request.enough is None else request.enough,
+        "enough": request.least_depth,
         **walk_values(request),
     }
     prepared = _Statement(
