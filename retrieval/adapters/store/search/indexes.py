@@ -74,7 +74,10 @@ async def failed_builds(database: Database, name: str) -> list[str]:
 
 
 async def drop_failed_builds(connection: Connection, schema: str, name: str) -> None:
-    """Drop them concurrently, outside a transaction; PostgreSQL would maintain them and never use them."""
+    """Drop the indexes of ``failed_builds`` concurrently: PostgreSQL would maintain such an index and never use it.
+
+    The connection must not be in a transaction.
+    """
     cursor = await connection.execute(_FAILED, {"schema": schema, "name": name})
     for (failed,) in await cursor.fetchall():
         await connection.execute(drop_statement(failed, schema).encode())
@@ -133,7 +136,7 @@ class AnnIndex:
 
     @property
     def form(self) -> IndexForm:
-        """Its kind, and its parts."""
+        """The form of the index."""
         return IndexForm(self.is_quantised, self.parts)
 
 
@@ -143,7 +146,7 @@ def hnsw_name(space_id: int, collection_id: int) -> str:
 
 
 def stem_of(index: str) -> str:
-    """The beginning of the name of an HNSW index, whatever its form; another index's name as it is. Pure."""
+    """The beginning of the name of an HNSW index, whatever its form; another index's name as it is."""
     found = _HNSW.match(index)
     return found[0] if found else index
 
@@ -243,7 +246,7 @@ async def keep_common_facets(database: Database, tenant_id: int, collection_id: 
 
 
 async def forget_measured(connection: Connection, collection_id: int, space_id: int) -> None:
-    """The index is gone."""
+    """Delete the measured numbers of an index that was dropped."""
     await connection.execute(_FORGET, (collection_id, space_id))
 
 
