@@ -146,7 +146,7 @@ def question(view: AnalyticsView) -> Compiled:
     """The first 50 rows of a week of one collection; of what is about items, of all time."""
     is_of_period = view.is_function or view.name in ("queries", "rated")
     since, until = (SINCE, UNTIL) if is_of_period else (None, None)
-    return analytics_statement(view, ViewQuestion(collection=COLLECTION, since=since, until=until, limit=50))
+    return analytics_statement(view, ViewQuestion(collection=COLLECTION, since=since, until=until, limit=50), UNTIL)
 
 
 def plan_of(connection: psycopg.Connection[Any], statement: Compiled) -> dict[str, Any]:

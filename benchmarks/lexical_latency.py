@@ -27,10 +27,10 @@ from retrieval import Collection, Platform, connect
 from retrieval.adapters.store.database import Connection
 from retrieval.settings import Settings
 
-SEARCH = "SELECT item_id FROM lexical_search(%s, %s, '{}', %s, 100)"
+SEARCH = "SELECT item_id FROM lexical_search(%s, %s, '{}', 100, %s)"
 EXPLAIN = f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {SEARCH}"
 FULL = 10**9
-"""A budget that leaves nothing out."""
+"""The number of items to find at least, for a search that leaves nothing out."""
 WRITES = 100
 LOADED = 1000
 """Items stored in one call."""
@@ -56,9 +56,9 @@ async def fill(platform: Platform, data: Path, size: int) -> tuple[Collection, f
     return collection, time.perf_counter() - started
 
 
-async def milliseconds(connection: Connection, collection_id: int, query: str, budget: int | None) -> float:
+async def milliseconds(connection: Connection, collection_id: int, query: str, at_least: int | None) -> float:
     """Planning and execution of one search."""
-    row = await (await connection.execute(EXPLAIN, (collection_id, query, budget))).fetchone()
+    row = await (await connection.execute(EXPLAIN, (collection_id, query, at_least))).fetchone()
     plan = row[0][0] if row else {}
     return float(plan["Planning Time"] + plan["Execution Time"])
 
@@ -70,11 +70,11 @@ async def searched(platform: Platform, collection_id: int, texts_asked: list[str
     async with platform.database.transaction(platform.tenant_id) as connection:
         for query in texts_asked:
             figures = {}
-            for budget, measured in times.items():
+            for at_least, measured in times.items():
                 # The first query is a warm-up.
-                rows = await (await connection.execute(SEARCH, (collection_id, query, budget))).fetchall()
-                figures[budget] = [row[0] for row in rows]
-                measured.append(await milliseconds(connection, collection_id, query, budget))
+                rows = await (await connection.execute(SEARCH, (collection_id, query, at_least))).fetchall()
+                figures[at_least] = [row[0] for row in rows]
+                measured.append(await milliseconds(connection, collection_id, query, at_least))
             for depth, share in shares.items():
                 true = set(figures[FULL][:depth])
                 share.append(len(true & set(figures[None][:depth])) / max(len(true), 1))

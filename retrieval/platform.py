@@ -475,7 +475,7 @@ class Platform:
 
         ``since`` is a time, or a duration before ``until`` or now; figures of a period use 28 days (``rising_items``
         14) without it. Raises ``NotFoundError`` for an unknown view or collection, and ``InvalidRequestError`` for a
-        time without a time zone or a limit below 1.
+        time without a time zone, a duration that begins before the year 1, or a limit below 1.
         """
         from retrieval.adapters.store.records.analytics import analytics_rows
         from retrieval.domain.records.analytics import ViewQuestion
@@ -483,7 +483,7 @@ class Platform:
         if collection is not None:
             await self.collection(collection, create=False)
         where = ViewQuestion(collection=collection, since=since, until=until, limit=limit)
-        return await analytics_rows(self.database, self._tenant_id, view, where)
+        return await analytics_rows(self.database, self._tenant_id, view, where, self.now)
 
     # API keys.
 

@@ -30,9 +30,9 @@ BEGIN
                 SELECT count(*) FROM (
                     SELECT FROM feedback AS sent
                     WHERE one.of_item = 1 AND (sent.key_id, sent.collection_id, sent.item_id)
-                            <= (sent_by, one.collection_id, one.item_id COLLATE "C")
+                            <= (sent_by, one.collection_id, one.item_id)
                         AND (sent.key_id, sent.collection_id, sent.item_id, sent.received_at) >= (
-                            sent_by, one.collection_id, one.item_id COLLATE "C", date_trunc('day', now(), 'UTC')
+                            sent_by, one.collection_id, one.item_id, date_trunc('day', now(), 'UTC')
                         ) AND sent.key_id <> ''
                     LIMIT one.key_cap + one.all_of_item
                 ) AS today

@@ -40,9 +40,10 @@ CREATE INDEX feedback_collection_id_item_id_subject_idx ON feedback (collection_
 CREATE INDEX feedback_received_at_idx ON feedback USING brin (received_at);
 CREATE INDEX feedback_collection_id_retrieval_id_idx ON feedback (collection_id, retrieval_id) WHERE retrieval_id IS NOT NULL;
 
--- The columns of a stored event that record_feedback needs, with its weight by time.
+-- The columns of a stored event that record_feedback needs, with its weight by time. Items are sorted by bytes, as
+-- everywhere: writers lock arms in that order, whatever the collation of the database.
 CREATE TYPE added_feedback AS (
-    row_id tid, collection_id bigint, item_id text, subject uuid, actor text, reward double precision,
+    row_id tid, collection_id bigint, item_id text COLLATE "C", subject uuid, actor text, reward double precision,
     weight double precision, contexts text[], occurred_at timestamptz, discounted text, decay double precision
 );
 

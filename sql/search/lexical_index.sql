@@ -421,7 +421,7 @@ END
 $$;
 
 -- Stores the spelling of terms without one, from the items that contain them; returns their number. Prefixes are found
--- by spelling. Writing an item also stores its terms' spelling, so this is for items written by earlier versions.
+-- by spelling. Writing an item also stores its terms' spelling, so this is for terms that a recount adds.
 CREATE OR REPLACE FUNCTION name_terms(collection bigint) RETURNS bigint
 LANGUAGE sql SET search_path FROM CURRENT AS $$
     WITH named AS (

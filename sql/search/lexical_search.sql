@@ -23,16 +23,14 @@ $$;
 -- set and a part with it clear. If fewer than at_least items are found (NULL: than result_limit), the search is repeated
 -- with more, until it has read every item with one of the words.
 -- If pg_textsearch serves the collection, and the setting retrieval.textsearch is not off, textsearch_search finds the
--- items instead. match_budget replaces the preselection by the items with one of the rarest parts that match this
--- number together.
+-- items instead.
 -- Lexemes have numbers by collection, so the index finds the collection's items; adding 0 to collection_id keeps the
 -- planner from also reading the collection's whole primary key, and the collection is checked because numbers of two
 -- collections can collide. The plan is the same for all arrays, and kept. weights: the query's side, the same in each
 -- row, for callers that weigh further items; NULL if the extension found them. It runs with its owner's rights, because
 -- `&&` is not leakproof, so that a policy would exclude the index; so it checks the tenant first.
 CREATE OR REPLACE FUNCTION lexical_search(
-    collection bigint, query text, prefixes text[], match_budget integer, result_limit integer,
-    at_least integer DEFAULT NULL
+    collection bigint, query text, prefixes text[], result_limit integer, at_least integer DEFAULT NULL
 )
 RETURNS TABLE (item_id text, score real, weights sparsevec)
 LANGUAGE plpgsql STABLE SECURITY DEFINER
@@ -42,7 +40,8 @@ DECLARE
     lexemes integer[];
     places bigint[];
     matches bigint[];
-    few bigint := coalesce(match_budget, greatest(500, coalesce(at_least, result_limit)));
+    enough integer := coalesce(at_least, result_limit);
+    few bigint := greatest(500, enough);
     many bigint;
     rarest integer[];
     -- The parts of which the items must have two, by the bits of their number.
@@ -82,7 +81,7 @@ BEGIN
     IF lexemes IS NULL THEN
         RETURN;
     END IF;
-    SELECT CASE WHEN match_budget IS NULL THEN greatest(4000, total.documents * 15 / 100) ELSE 0 END INTO many
+    SELECT greatest(4000, total.documents * 15 / 100) INTO many
     FROM collection_statistics AS total WHERE total.collection_id = collection;
 
     LOOP
@@ -128,7 +127,7 @@ BEGIN
             ORDER BY distance, terms.item_id
             LIMIT result_limit
         ) AS best;
-        EXIT WHEN is_everything OR match_budget IS NOT NULL OR cardinality(ids) >= coalesce(at_least, result_limit);
+        EXIT WHEN is_everything OR cardinality(ids) >= enough;
         few := few * 8;
     END LOOP;
     RETURN QUERY SELECT found.item_id, found.score, query_weights FROM unnest(ids, scores) AS found (item_id, score);

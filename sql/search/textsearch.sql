@@ -5,10 +5,8 @@
 -- script. Each collection has a separate table, because statistics belong to an index, and version 1.0 ignores the
 -- WHERE clause when it builds a partial index. index_terms calls it under the writers' lock, which is held exclusively
 -- to make or drop such a table. are_gone: the items are removed next.
-CREATE OR REPLACE FUNCTION textsearch_index(collection bigint, ids text[], are_gone boolean DEFAULT false) RETURNS bigint
+CREATE OR REPLACE FUNCTION textsearch_index(collection bigint, ids text[], are_gone boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
-DECLARE
-    kept bigint;
 BEGIN
     EXECUTE format(
         'DELETE FROM %I AS document WHERE document.item_id = ANY ($1) AND ($2 OR NOT EXISTS (
@@ -17,7 +15,7 @@ BEGIN
          ))', 'textsearch_' || collection, collection)
     USING ids, are_gone;
     IF are_gone THEN
-        RETURN 0;
+        RETURN;
     END IF;
     EXECUTE format(
         'INSERT INTO %I AS known (collection_id, item_id, words)
@@ -41,8 +39,6 @@ BEGIN
          ON CONFLICT (collection_id, item_id) DO UPDATE SET words = excluded.words
          WHERE known.words <> excluded.words', 'textsearch_' || collection, collection)
     USING ids;
-    GET DIAGNOSTICS kept = ROW_COUNT;
-    RETURN kept;
 END
 $$;
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from struct import pack
 from typing import Any, ClassVar
 
@@ -23,7 +24,8 @@ _JSONB_VERSION = b"\x01"
 
 _DECODE: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
-_NULL = b"\xff\xff\xff\xff"
+NULL = b"\xff\xff\xff\xff"
+"""An element, or a field of a row, that is NULL: instead of its length, -1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ def blobs(values: Iterable[bytes]) -> Blobs:
 def jsonbs(values: Iterable[object]) -> Jsonbs:
     """The values as JSON."""
     size, elements, _ = _pack(_JSONB_VERSION + json.dumps(value).encode() for value in values)
-    return Jsonbs(_head(size, _JSONB) + elements)
+    return Jsonbs(array_head(_JSONB, (size,)) + elements)
 
 
 def half_vectors(vectors: Iterable[Vector | None]) -> HalfVectors:
@@ -100,15 +102,18 @@ def _pack(values: Iterable[bytes | None]) -> tuple[int, bytes, bool]:
     for value in values:
         if value is None:
             has_null = True
-            parts += (_NULL, b"")
+            parts += (NULL, b"")
         else:
             parts += (len(value).to_bytes(4, "big"), value)
     return len(parts) // 2, b"".join(parts), has_null
 
 
-def _head(size: int, element: int, *, has_null: bool = False) -> bytes:
-    """The header of an array of one dimension; ``element``: the OID of its elements' type."""
-    return pack(">iiIii", 1, has_null, element, size, 1) if size else pack(">iiI", 0, 0, element)
+@lru_cache(maxsize=256)
+def array_head(element: int, shape: tuple[int, ...], *, has_null: bool = False) -> bytes:
+    """The header of an array of that shape; ``element``: the OID of its elements' type."""
+    dimensions = shape if 0 not in shape else ()
+    bounds = [number for length in dimensions for number in (length, 1)]
+    return pack(f">iiI{len(bounds)}i", len(dimensions), has_null, element, *bounds)
 
 
 class _ArrayDumper(Dumper):
@@ -116,7 +121,7 @@ class _ArrayDumper(Dumper):
     element: ClassVar[int]
 
     def dump(self, obj: PackedArray) -> Buffer:
-        return _head(obj.size, self.element, has_null=obj.has_null) + obj.elements
+        return array_head(self.element, (obj.size,), has_null=obj.has_null) + obj.elements
 
 
 class _TextsDumper(_ArrayDumper):

@@ -1,6 +1,6 @@
 """Connections: a bounded pool, and transactions that act as one tenant.
 
-A connection is set up when it begins to serve another tenant, and keeps the plans of searches (``session``). Behind a
+A connection is set up when it begins to serve another tenant, and keeps the plans of searches (``Session``). Behind a
 pooler in transaction mode, each transaction sets everything itself.
 """
 
@@ -323,10 +323,10 @@ class Database:
 
     async def close(self) -> None:
         """Close every connection."""
+        await self._pool.close()  # from here on, no connection becomes the spare one
         if (spare := self._spare) is not None:
             self._spare = None
             await put_back(self._pool, spare)
-        await self._pool.close()
 
     async def read(
         self, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] = _NO_SETTINGS
@@ -390,25 +390,20 @@ class Database:
     @asynccontextmanager
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:
         """A transaction that acts as a tenant: committed at the end, rolled back on an error."""
-        with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
-            async with self._acquire() as connection:
-                tell_connected(span_, self._server)
-                async with self._begin(connection, tenant_id):
-                    yield connection
+        async with self._lease() as connection, self._begin(connection, tenant_id):
+            yield connection
 
     @asynccontextmanager
     async def snapshot(self, tenant_id: int) -> AsyncIterator[Connection]:
         """A transaction as a tenant whose statements all see the same state of the database."""
-        with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
-            async with self._acquire() as connection:
-                tell_connected(span_, self._server)
-                await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
-                try:
-                    async with self._begin(connection, tenant_id):
-                        yield connection
-                finally:
-                    if not connection.closed:
-                        await connection.set_isolation_level(None)
+        async with self._lease() as connection:
+            await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
+            try:
+                async with self._begin(connection, tenant_id):
+                    yield connection
+            finally:
+                if not connection.closed:
+                    await connection.set_isolation_level(None)
 
     @asynccontextmanager
     async def maintenance(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Connection]:
@@ -446,8 +441,16 @@ class Database:
                 await holder.execute("SELECT")
                 yield is_alone
 
-    def _acquire(self) -> _Lease:
-        return _Lease(self)
+    @asynccontextmanager
+    async def _lease(self) -> AsyncIterator[Connection]:
+        """A working connection for one transaction."""
+        with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
+            connection = await self.take()
+            try:
+                tell_connected(span_, self._server)
+                yield connection
+            finally:
+                await self.give_back(connection)
 
     async def take(self) -> Connection:
         """A working connection; return it with ``give_back``."""
@@ -589,22 +592,6 @@ class Database:
         return {**own, **stay}, {name: value for name, value in pairs if name not in stay}
 
 
-class _Lease:
-    """A connection of the pool for an ``async with`` block."""
-
-    __slots__ = ("_connection", "_database")
-
-    def __init__(self, database: Database) -> None:
-        self._database = database
-
-    async def __aenter__(self) -> Connection:
-        self._connection = await self._database.take()
-        return self._connection
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._database.give_back(self._connection)
-
-
 async def _is_direct(connection: Connection) -> bool:
     """Whether the connection is to the server itself: a pooler reports an invented process id."""
     return int(await connection.value("SELECT pg_backend_pid()")) == connection.info.backend_pid
@@ -626,6 +613,8 @@ async def _connect(url: str) -> Connection:
 
 def _was_closed(connection: Connection) -> bool:
     """Whether the server sent data on an idle connection, as it does to close it; needs no round trip."""
+    if connection.closed:
+        return True  # the number of its socket may be that of another connection by now
     if sys.platform == "win32":
         return bool(select.select([connection.pgconn.socket], [], [], 0)[0])
     return bool(connection.poll.poll(0))

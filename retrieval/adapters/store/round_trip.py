@@ -232,6 +232,8 @@ class Reader:
         transformer.set_pgresult(result, set_loaders=not self._is_ready)
         self._is_ready = True
         rows: list[Row] = transformer.load_rows(0, result.ntuples, tuple)
+        # A reader lives as long as its kept statement, and would keep the memory of its last answer.
+        transformer.set_pgresult(None, set_loaders=False)
         return rows
 
     def another(self) -> Reader:
@@ -413,7 +415,10 @@ async def _cancel(connection: SessionConnection) -> None:
 def _send(connection: SessionConnection, statement: Compiled, plan: Hashable | None, before: int) -> _PipelineEntry:
     """Put the statement into libpq's pipeline, after ``before`` messages."""
     server, session, writer = connection.pgconn, connection.session, connection.writer
-    text, names = _with_numbers(statement.text)
+    if statement.parameters:
+        text, names = _with_numbers(statement.text)
+    else:  # not cached, because for a cluster the text contains the values, which may take megabytes
+        text, names = statement.text.replace("%%", "%").encode(), ()
     arguments = [statement.parameters[name] for name in names]
     encoded = {place: value for place, value in enumerate(arguments) if type(value) is WrittenValue}
     for place in encoded:

@@ -72,7 +72,6 @@ class ViewQuestion:
                 raise InvalidRequestError(f"{name} is {time.isoformat()}; {fault}")
         if isinstance(self.since, timedelta) and self.since < timedelta():
             raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
-        self._check_begin()
         if isinstance(self.since, datetime) and self.until is not None and self.since > self.until:
             raise InvalidRequestError(
                 f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
@@ -81,22 +80,19 @@ class ViewQuestion:
         if limit is not None:
             checked_whole("limit", limit, 1, error=InvalidLimitError)
 
-    def _check_begin(self) -> None:
-        if isinstance(self.since, timedelta) and self.until is not None:
-            try:
-                self.until - self.since
-            except OverflowError:
-                raise InvalidRequestError(f"since is {self.since} before until, which is before all times") from None
+    def begins(self, default: timedelta | None, now: datetime) -> datetime | None:
+        """The beginning of the period; None: it is open. ``default``: the length of a period with only an end.
 
-    def begins(self, default: timedelta | None) -> datetime | timedelta | None:
-        """The beginning of the period, or its age; ``default`` is the length where none is given.
-
-        None: the period is open.
+        Raises ``InvalidRequestError`` for an age that reaches back before the year 1.
         """
         since = self.since if self.since is not None or self.until is None else default
-        if isinstance(since, timedelta) and self.until is not None:
-            return self.until - since
-        return since
+        if not isinstance(since, timedelta):
+            return since
+        try:
+            return (self.until or now) - since
+        except OverflowError:
+            end = "now" if self.until is None else "until"
+            raise InvalidRequestError(f"since is {since} before {end}, which is before all times") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

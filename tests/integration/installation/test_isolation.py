@@ -338,7 +338,7 @@ async def test_another_tenants_rows_can_be_neither_read_nor_changed(
 @pytest.mark.parametrize(
     "statement",
     [
-        "SELECT item_id FROM lexical_search(%s, 'shared', '{}', 10, 10)",
+        "SELECT item_id FROM lexical_search(%s, 'shared', '{}', 10)",
         "SELECT '1' WHERE lexical_query(%s, 'shared', '{}') IS NOT NULL",
         "SELECT item_id FROM items_containing(%s, 'shared')",
         "SELECT item_id FROM items_with_facets(%s, '{.n}', '{[1]}', NULL)",
@@ -383,7 +383,7 @@ async def test_a_shadowing_temporary_table_does_not_fool_the_search_function(
     await connection.execute("CREATE TEMPORARY TABLE collections (collection_id bigint, tenant_id bigint)")
     await connection.execute("INSERT INTO pg_temp.collections VALUES (%s, %s)", (theirs, two[0].tenant_id))
     with pytest.raises(pg.InsufficientPrivilege):
-        await connection.execute("SELECT * FROM lexical_search(%s, 'shared', '{}', 10, 10)", (theirs,))
+        await connection.execute("SELECT * FROM lexical_search(%s, 'shared', '{}', 10)", (theirs,))
 
 
 async def test_each_tenant_has_an_embedding_cache_of_its_own(two: tuple[Platform, Platform]) -> None:
@@ -623,9 +623,7 @@ async def test_a_refusal_of_the_database_reaches_the_caller_as_the_platforms_own
     theirs = await (await two[1].collection("docs")).refresh()
     with pytest.raises(MissingPrivilegeError):
         async with two[0].database.transaction(two[0].tenant_id) as transaction:
-            await transaction.execute(
-                "SELECT * FROM lexical_search(%s, 'shared', '{}', 10, 10)", (theirs.collection_id,)
-            )
+            await transaction.execute("SELECT * FROM lexical_search(%s, 'shared', '{}', 10)", (theirs.collection_id,))
 
 
 async def test_writing_items_leaves_those_of_the_same_ids_alone(

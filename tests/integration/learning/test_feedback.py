@@ -24,6 +24,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.learning.arm import Arm
 from retrieval.engine.feedback import take_valid_feedback
+from tests.support.database import SCHEMA
 
 SITUATION = Context(domain="db", complexity=0.2)
 NEVER = "01890a5d-ac96-774b-bcce-b302099a8057"
@@ -492,3 +493,13 @@ async def test_a_name_is_replaced_in_events_that_were_being_written_too(
         while (await (await connection.execute(BLOCKED)).fetchone()) != (1,):
             assert not replacing.done()
     assert (await replacing).feedback == 2
+
+
+async def test_writers_of_feedback_lock_items_in_one_order(connection: psycopg.AsyncConnection[Any]) -> None:
+    """By bytes, as a recount does: in the order of a database's language, each would wait for the other."""
+    collation = """
+        SELECT attcollation::regcollation::text FROM pg_attribute
+        WHERE attrelid = %s::regclass AND attname = 'item_id'
+    """
+    for name in ("added_feedback", "arms"):
+        assert await (await connection.execute(collation, (f"{SCHEMA}.{name}",))).fetchall() == [('"C"',)]

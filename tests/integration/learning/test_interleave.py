@@ -95,14 +95,14 @@ async def test_an_interleaved_search_can_be_replayed(platform: Platform, collect
 
 
 async def test_a_search_whose_record_fails_still_answers(
-    platform: Platform, collection: Collection, monkeypatch: pytest.MonkeyPatch
+    collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a note, and without an identifier to give feedback by."""
 
     async def refused(*_: object) -> None:
         raise DatabaseError("the database refused")
 
-    monkeypatch.setattr(platform.database, "write", refused)
+    monkeypatch.setattr("retrieval.engine.interleave.store_recordings", refused)
     search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
     assert len(search) == 4
     assert search.retrieval_id is None

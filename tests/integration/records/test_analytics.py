@@ -274,7 +274,7 @@ async def test_latency_has_percentiles_by_day_path_and_stage(two: tuple[Platform
 
 
 async def test_losses_are_by_day_and_reason(two: tuple[Platform, Platform]) -> None:
-    """Unrecorded searches are counted; a day belongs to a period that contains its first moment."""
+    """Unrecorded searches are counted; a day belongs to a period that has a part of it."""
     assert columns_of(await rows_of(two[0], "losses"), "day", "reason", "retrievals") == [(FIRST.date(), "overflow", 7)]
     later = FIRST + timedelta(hours=12)
     assert len(await two[0].analytics("losses", since=later)) == 1
@@ -338,6 +338,7 @@ async def test_a_period_a_collection_and_a_limit_narrow_what_is_given(two: tuple
     assert len(await platform.analytics("queries", collection="docs", until=SECOND)) == 2
     assert len(await platform.analytics("queries", since=timedelta(minutes=1))) == 0
     assert len(await platform.analytics("queries", collection="docs", since=timedelta(hours=14), until=END)) == 2
+    assert len(await platform.analytics("queries", collection="docs", until=SECOND, limit=2**63)) == 2
     assert columns_of(await platform.analytics("profiles", collection="docs", until=SECOND), "profile_version") == [
         (1,)
     ]
@@ -373,7 +374,7 @@ async def read_all(connection: psycopg.AsyncConnection[Any], views: list[Analyti
     figures = {}
     for view in views:
         statement = analytics_statement(
-            view, ViewQuestion(since=FIRST, until=END) if view.is_function else ViewQuestion()
+            view, ViewQuestion(since=FIRST, until=END) if view.is_function else ViewQuestion(), END
         )
         cursor = await connection.execute(statement.text.encode(), statement.parameters)
         figures[view.name] = len(await cursor.fetchall())

@@ -187,11 +187,11 @@ async def test_columns_of_a_candidate_are_looked_up_by_key(corpus: Corpus, legs:
 async def test_a_lexical_search_looks_at_few_items_and_finds_the_best(corpus: Corpus, prefixes: list[str]) -> None:
     """Items with two common words, or a rare one, are ranked; the best are all found."""
     _, stored = await _open(corpus.large)
-    statement = "SELECT item_id, score FROM lexical_search(%s, 'common group3 group7 word3', %s, %s, 20)"
+    statement = "SELECT item_id, score FROM lexical_search(%s, 'common group3 group7 word3', %s, 20, %s)"
     async with corpus.large.database.transaction(corpus.large.tenant_id) as connection:
         ranked = []
-        for budget in (None, 10**6):
-            cursor = await connection.execute(statement, (stored.collection_id, prefixes, budget))
+        for at_least in (None, 10**6):
+            cursor = await connection.execute(statement, (stored.collection_id, prefixes, at_least))
             ranked.append(await cursor.fetchall())
     # Several plans are equally good.
     assert [score for _, score in ranked[0]] == [score for _, score in ranked[1]]
@@ -208,7 +208,7 @@ async def test_phrases_and_prefixes_walk_their_indexes_under_the_policies(corpus
             ("SELECT FROM items_containing(%s, 'word17 group17')", LEXEMES),
             ("SELECT FROM items_containing(%s, 'word17')", LEXEMES),
             ("SELECT FROM items_with_facets(%s, '{.group}', '{[3]}', NULL)", "items_facets_idx"),
-            ("SELECT FROM lexical_search(%s, '', '{word17}', NULL, 10)", "term_statistics_collection_id_term_idx"),
+            ("SELECT FROM lexical_search(%s, '', '{word17}', 10)", "term_statistics_collection_id_term_idx"),
         ):
             before = await _index_scans(connection)
             cursor = await connection.execute(statement, (stored.collection_id,))

@@ -16,7 +16,12 @@ from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.items.collections import collection_in_space
 from retrieval.adapters.store.learning.clusters import keep_centroids, read_centroids
-from retrieval.adapters.store.search.reembeddings import ReembeddingState, Switching, note_reembedding
+from retrieval.adapters.store.search.reembeddings import (
+    ReembeddingState,
+    Switching,
+    note_reembedding,
+    set_tokens_aside,
+)
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending, register_space, sample_vectors
 from retrieval.collection import handle_of
 from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError, InvalidRequestError
@@ -355,6 +360,19 @@ async def test_a_refused_text_is_not_paid_for(moving: Platform, platform: Platfo
     assert "is filling and waits: the embedder refuses 1 item" in told
     await collection.delete("007")
     assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
+
+
+async def test_tokens_are_released_though_the_move_was_paused_meanwhile(moving: Platform, platform: Platform) -> None:
+    """The embedder refused texts while somebody paused the move: they are not paid for either."""
+    await fill(platform)
+    await moving.reembed("docs")
+    place = moving.database, moving.tenant_id, (await target_of(moving)).collection.collection_id
+    assert await set_tokens_aside(*place, tokens=100, texts=3, today=moving.now.date())
+    await moving.reembedding("docs", "pause")
+    assert not await set_tokens_aside(*place, tokens=100, texts=3, today=moving.now.date())
+    assert await set_tokens_aside(*place, tokens=-40, texts=-1, today=moving.now.date())
+    paused = await moving.reembedding("docs")
+    assert (paused.paid_tokens, paused.paid_texts, paused.spent_today) == (60, 2, 60)
 
 
 async def test_the_comparison_waits_for_the_embedder(moving: Platform, platform: Platform, counting: Counting) -> None:

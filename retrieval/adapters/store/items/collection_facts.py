@@ -11,11 +11,10 @@ import sqlalchemy as sa
 
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.nodes import counted_rows, stored_bytes
 from retrieval.adapters.store.installation.queue import JobRun
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import any_matching
-from retrieval.adapters.store.search.indexes import IndexStatus
+from retrieval.adapters.store.search.indexes import IndexStatus, index_status, indexes_statement
 from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.vectors import JOINS_ALL, StoredSpace, for_table
 from retrieval.adapters.store.tables import embeddings_table, item_tags, items, literal
@@ -172,15 +171,6 @@ WEIGHTS_OFF = Compiled("""
 """)
 """The collections of the given ones whose words' weights are due or under way."""
 
-_INDEXES = """
-    SELECT named.id, k.relname::text, i.indisvalid, {bytes}, {rows}
-    FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
-    CROSS JOIN LATERAL (
-        SELECT (regexp_match(k.relname::text, '^embeddings_[0-9]+_([0-9]+)_hnsw'))[1]::bigint
-    ) AS named (id)
-    WHERE n.nspname = current_schema() AND named.id = ANY(%(ids)s)
-    ORDER BY named.id, k.relname
-"""
 _RUNS = Compiled("""
     SELECT DISTINCT ON (r.collection_id, r.job)
         r.collection_id, r.job, r.started_at, r.finished_at, r.outcome, r.details
@@ -216,19 +206,14 @@ async def read_facts(
     ``drift``: the relative change of the average length from which the weights count as off.
     """
     ids = [collection.collection_id for collection in collections]
-    is_distributed = database.facts.is_distributed
-    text = _INDEXES.format(
-        bytes=stored_bytes("k.oid", is_distributed=is_distributed),
-        rows=counted_rows("k", is_distributed=is_distributed),
-    )
-    indexes_of = Compiled(text)
-    several = [statement.bind(ids=ids) for statement in (indexes_of, _RUNS, _RECALL, _LOSSES, _CHOSEN)]
-    statements = [WEIGHTS_OFF.bind(ids=ids, drift=drift), *several]
+    several = [statement.bind(ids=ids) for statement in (_RUNS, _RECALL, _LOSSES, _CHOSEN)]
+    indexes_of = indexes_statement(ids, is_distributed=database.facts.is_distributed)
+    statements = [WEIGHTS_OFF.bind(ids=ids, drift=drift), indexes_of, *several]
     weights, indexes, runs, recall, losses, chosen = await database.read_each(tenant_id, statements)
     return CollectionFacts(
         pending=await count_pending_each(database, tenant_id, collections),
         weights_off=frozenset(row[0] for row in weights),
-        indexes=_group(indexes, lambda row: IndexStatus(name=row[0], valid=row[1], bytes=row[2], rows=row[3])),
+        indexes=_group(indexes, index_status),
         runs=_group(runs, lambda row: JobRun(**dict(zip(_RUN, row, strict=True)))),
         recall=_group(recall, lambda row: Measurement(**dict(zip(_MEASUREMENT, row, strict=True)))),
         losses=_group(losses, lambda row: (row[0], row[1])),

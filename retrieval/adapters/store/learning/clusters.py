@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from psycopg import sql
 
 from retrieval.adapters.store.arrays import half_vectors
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
-from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.adapters.store.search.vectors import StoredSpace, for_table
 from retrieval.domain.items.embedding import Vector, Vectors
 
 _CENTROIDS = Compiled("""
@@ -85,19 +84,19 @@ async def cluster_state(
 
     0 items: there are no centroids, or some items have no cluster by them yet.
     """
-    statement = sql.SQL(_STATE).format(table=sql.Identifier(space.table_name)).as_string()
-    values = {"collection_id": collection_id, "space_id": space.space_id}
-    row = (await database.read(tenant_id, Compiled(statement, values)))[0]
-    return int(row[0]), bool(row[1]), bool(row[2])
+    statement = for_table(_STATE, space.table_name).bind(collection_id=collection_id, space_id=space.space_id)
+    [(items, has_feedback, has_unassigned)] = await database.read(tenant_id, statement)
+    return items, has_feedback, has_unassigned
 
 
 async def vectors_to_assign(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, *, after: str, every: bool, limit: int
 ) -> list[tuple[str, Vector]]:
     """A page of the collection's vectors by item id: of all items, or of those without a cluster."""
-    statement = sql.SQL(_PAGE).format(table=sql.Identifier(space.table_name)).as_string()
-    values = {"collection_id": collection_id, "after": after, "all": every, "limit": limit}
-    rows = await database.read(tenant_id, Compiled(statement, values))
+    statement = for_table(_PAGE, space.table_name)
+    rows = await database.read(
+        tenant_id, statement.bind(collection_id=collection_id, after=after, all=every, limit=limit)
+    )
     return [(row[0], np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows]
 
 

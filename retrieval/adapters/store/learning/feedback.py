@@ -52,11 +52,11 @@ _ACTORS = Compiled("""
     WHERE r.collection_id IN (SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s)
         AND r.retrieval_id = ANY(%(retrieval_ids)s::uuid[]) AND r.retrieved_at = ANY(%(moments)s)
 """)
-_QUARANTINE = "SELECT quarantine_actor(%s, %s, %s)"
-_CAP = """
+_QUARANTINE = Compiled("SELECT quarantine_actor(%(actor)s, %(reason)s, %(is_held)s)")
+_CAP = Compiled("""
     INSERT INTO learning_states (collection_id, daily_cap) VALUES (%(collection_id)s, %(events)s)
     ON CONFLICT (collection_id) DO UPDATE SET daily_cap = excluded.daily_cap
-"""
+""")
 
 
 class StoreOutcome(NamedTuple):
@@ -111,15 +111,13 @@ async def actors_of(database: Database, tenant_id: int, events: Iterable[Feedbac
 
 async def quarantine_actor(database: Database, tenant_id: int, actor: str, reason: str, *, is_held: bool) -> int:
     """Exclude an actor's feedback in all collections of the tenant, or let it count again; returns its events."""
-    async with database.transaction(tenant_id) as connection:
-        row = await (await connection.execute(_QUARANTINE, (actor, reason, is_held))).fetchone()
-    return 0 if row is None else int(row[0])
+    statement = _QUARANTINE.bind(actor=actor, reason=reason, is_held=is_held)
+    return int((await database.write(tenant_id, statement))[0][0])
 
 
 async def set_daily_cap(database: Database, tenant_id: int, collection_id: int, events: int) -> None:
     """Limit the events of one actor that count in a day; stored events do not change."""
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_CAP, {"collection_id": collection_id, "events": events})
+    await database.write(tenant_id, _CAP.bind(collection_id=collection_id, events=events))
 
 
 def _columns(events: Sequence[Feedback], now: datetime) -> dict[str, Any]:
@@ -219,10 +217,8 @@ def _standing(row: Row) -> Standing:
     )
 
 
-async def count_verdicts(
-    database: Database, tenant_id: int, collection_id: int, *, bucket: str, at_most: int | None = None
-) -> int:
+async def count_verdicts(database: Database, tenant_id: int, collection_id: int, *, bucket: str, at_most: int) -> int:
     """The number of verdicts that count in a context bucket, at most ``at_most``, from as many arms."""
     statement = _COUNT_ALL if bucket == ANYWHERE else _COUNT_IN.bind(bucket=bucket)
     rows = await database.read(tenant_id, statement.bind(collection_id=collection_id, most=at_most))
-    return int(rows[0][0]) if at_most is None else min(int(rows[0][0]), at_most)
+    return min(int(rows[0][0]), at_most)

@@ -69,8 +69,7 @@ async def read_weighing(connection: Connection, traffic: RecordedTraffic, target
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(_WEIGHING, {**traffic.parameters(), **_columns(target)})
         (columns,) = await cursor.fetchall()
-    figures: dict[str, Any] = {name: math.nan if value is None else value for name, value in columns.items()}
-    return Weighing(**figures)
+    return Weighing(**{name: _number(value) for name, value in columns.items()})
 
 
 async def read_comparison(
@@ -107,7 +106,7 @@ def _comparison(row: tuple[Any, ...]) -> TargetComparison:
     )
 
 
-def _number(figure: float | None) -> float:
+def _number(figure: Any) -> Any:
     return math.nan if figure is None else figure
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
@@ -55,6 +55,9 @@ _ORDERS = {
 }
 """The order of the rows, by view; other views are ordered by their first column."""
 
+_MOST_ROWS = 2**63 - 1
+"""The greatest limit that PostgreSQL accepts."""
+
 _LENGTH = timedelta(days=28)
 _LENGTHS = {"rising_items": timedelta(days=14)}
 """The length of a period without a begin, the same as the functions' own default."""
@@ -78,22 +81,28 @@ def views_of(rows: Iterable[tuple[Any, ...]]) -> list[AnalyticsView]:
     ]
 
 
-async def analytics_rows(database: Database, tenant_id: int, name: str, question: ViewQuestion) -> AnalyticsTable:
-    """The rows of the view of that name. Raises ``NotFoundError`` if there is none."""
+async def analytics_rows(
+    database: Database, tenant_id: int, name: str, question: ViewQuestion, now: datetime
+) -> AnalyticsTable:
+    """The rows of the view of that name. Raises ``NotFoundError`` if there is none, and the errors of ``begins``."""
     known = {view.name: view for view in await analytics_views(database, tenant_id)}
     if name not in known:
         raise NotFoundError(f"there is no view {name!r:.80}; {choices_hint(name, known)}")
     view = known[name]
-    rows = await database.read(tenant_id, analytics_statement(view, question))
+    rows = await database.read(tenant_id, analytics_statement(view, question, now))
     return AnalyticsTable(view=name, columns=tuple(column.name for column in view.columns), values=tuple(rows))
 
 
-def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled:
+def analytics_statement(view: AnalyticsView, question: ViewQuestion, now: datetime) -> Compiled:
     """The statement that reads a view. Names come from the catalogue; a caller's values are parameters."""
-    since = question.begins(_LENGTHS.get(view.name, _LENGTH) if view.is_function else None)
-    begin = "(now() - %(since)s::interval)" if isinstance(since, timedelta) else "%(since)s::timestamptz"
-    placeholders = {"collection": "%(collection)s::text", "since": begin, "until": "%(until)s::timestamptz"}
+    since = question.begins(_LENGTHS.get(view.name, _LENGTH) if view.is_function else None, now)
+    placeholders = {
+        "collection": "%(collection)s::text",
+        "since": "%(since)s::timestamptz",
+        "until": "%(until)s::timestamptz",
+    }
     values = {"collection": question.collection, "since": since, "until": question.until}
+    limit = None if question.limit is None else min(question.limit, _MOST_ROWS)
     set_placeholders = {name: placeholders[name] for name, value in values.items() if value is not None}
     source: sql.Composable = sql.Identifier(PREFIX + view.name)
     conditions: sql.Composable = sql.SQL("true")
@@ -108,9 +117,7 @@ def analytics_statement(view: AnalyticsView, question: ViewQuestion) -> Compiled
         conditions,
         _trusted(_ORDERS.get(view.name, "1")),
     )
-    return Compiled(
-        statement.as_string(), {**{name: values[name] for name in set_placeholders}, "limit": question.limit}
-    )
+    return Compiled(statement.as_string(), {**{name: values[name] for name in set_placeholders}, "limit": limit})
 
 
 def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:
@@ -120,7 +127,7 @@ def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:
         conditions.append(_trusted("collection = " + values["collection"]))
     time = view.time_column
     if time is not None:
-        # A day belongs to the period that contains its beginning in UTC.
+        # A day belongs to each period that has a part of it, in UTC.
         begin = "({} AT TIME ZONE 'UTC')::date" if time.type == "date" else "{}"
         end = "({}::timestamp AT TIME ZONE 'UTC')" if time.type == "date" else "{}"
         column = sql.Identifier(time.name)

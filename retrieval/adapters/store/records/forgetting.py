@@ -26,11 +26,11 @@ class Pseudonymised(Serializable):
 
 # Exclusive, as for every change of stored events; and before the other statement, which then sees everything that
 # concurrent writers have committed.
-_LOCK = "SELECT pg_advisory_xact_lock(feedback_lock())"
+_LOCK = Compiled("SELECT pg_advisory_xact_lock(feedback_lock())")
 
 # A quarantine follows its events. Keys and subjects are hashes of names, which a guess could confirm, so they are mixed
 # with a secret that is not stored.
-_REPLACE = """
+_REPLACE = Compiled("""
     WITH own AS MATERIALIZED (
         SELECT c.collection_id FROM collections c WHERE c.tenant_id = %(tenant_id)s
     ), searches AS (
@@ -45,7 +45,7 @@ _REPLACE = """
         WHERE collection_id IN (SELECT o.collection_id FROM own o) AND actor = %(actor)s
     )
     SELECT (SELECT count(*) FROM searches), (SELECT count(*) FROM events)
-"""
+""")
 
 
 async def pseudonymise(database: Database, tenant_id: int, actor: str, pseudonym: str) -> Pseudonymised:
@@ -54,10 +54,8 @@ async def pseudonymise(database: Database, tenant_id: int, actor: str, pseudonym
     The tenant's feedback waits meanwhile. If the actor sends the same feedback again afterwards, it counts again,
     because nothing shows that it is a repetition.
     """
-    values = {"tenant_id": tenant_id, "actor": actor, "pseudonym": pseudonym, "secret": secrets.token_hex()}
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_LOCK)
-        ((retrievals, feedback),) = await (await connection.execute(_REPLACE, values)).fetchall()
+    replace = _REPLACE.bind(tenant_id=tenant_id, actor=actor, pseudonym=pseudonym, secret=secrets.token_hex())
+    _, [(retrievals, feedback)] = await database.write_each(tenant_id, [_LOCK, replace])
     return Pseudonymised(pseudonym=pseudonym, retrievals=retrievals, feedback=feedback)
 
 
@@ -95,12 +93,16 @@ async def is_any_month_due(database: Database, days: int) -> bool:
 STEP = 5000
 
 _REMOVE = """
-    DELETE FROM {table} WHERE {owner} = %(owner)s AND ctid = ANY(ARRAY(
-        SELECT o.ctid FROM {table} AS o
-        WHERE o.{owner} = %(owner)s AND o.{time} < now() - make_interval(days => %(days)s)
-        LIMIT %(step)s
-        FOR UPDATE SKIP LOCKED
-    ))
+    WITH gone AS (
+        DELETE FROM {table} WHERE {owner} = %(owner)s AND ctid = ANY(ARRAY(
+            SELECT o.ctid FROM {table} AS o
+            WHERE o.{owner} = %(owner)s AND o.{time} < now() - make_interval(days => %(days)s)
+            LIMIT %(step)s
+            FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING 1
+    )
+    SELECT count(*) FROM gone
 """
 
 
@@ -115,6 +117,5 @@ async def remove_older(
     statement = sql.SQL(_REMOVE).format(
         table=sql.Identifier(table), owner=sql.Identifier(column), time=sql.Identifier(time)
     )
-    async with database.transaction(tenant_id) as connection:
-        cursor = await connection.execute(statement, {"owner": value, "days": days, "step": STEP})
-        return cursor.rowcount
+    values = {"owner": value, "days": days, "step": STEP}
+    return int((await database.write(tenant_id, Compiled(statement.as_string(), values)))[0][0])

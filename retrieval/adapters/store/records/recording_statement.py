@@ -20,10 +20,10 @@ from struct import Struct
 from typing import Any
 from uuid import UUID
 
+from retrieval.adapters.store.arrays import NULL, array_head
 from retrieval.domain.records.search_record import Matrix, SearchRecord
 
 _INT4, _INT8, _DOUBLE = Struct(">i"), Struct(">q"), Struct(">d")
-_NULL = _INT4.pack(-1)
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TEXT, _UUID = 25, 2950
@@ -38,7 +38,7 @@ def encoded(record: SearchRecord) -> bytes:
     for head, encode, value in zip(_HEADS, _ENCODERS, _VALUES(record), strict=True):
         data = None if value is None else encode(value)
         if data is None:
-            parts += head, _NULL
+            parts += head, NULL
         else:
             parts += head, _LENGTHS[size] if (size := len(data)) < _FEW else _INT4.pack(size), data
     return b"".join(parts)
@@ -84,13 +84,13 @@ def texts(values: Sequence[str]) -> bytes:
     # Without a Python loop, because there are about a hundred values.
     data = list(map(str.encode, values))
     elements = chain.from_iterable(zip(map(_INT4.pack, map(len, data)), data, strict=True))
-    return _array_head(_TEXT, (len(data),)) + b"".join(elements)
+    return array_head(_TEXT, (len(data),)) + b"".join(elements)
 
 
 def uuids(values: Sequence[UUID | None]) -> bytes:
     """An array of UUIDs."""
-    elements = [_NULL if value is None else _UUID_SIZE + value.bytes for value in values]
-    return _array_head(_UUID, (len(elements),), has_nulls=_NULL in elements) + b"".join(elements)
+    elements = [NULL if value is None else _UUID_SIZE + value.bytes for value in values]
+    return array_head(_UUID, (len(elements),), has_null=NULL in elements) + b"".join(elements)
 
 
 def moments(values: Sequence[datetime | None]) -> bytes:
@@ -114,12 +114,12 @@ def numbers(values: Sequence[Any], code: str, shape: tuple[int, ...] = ()) -> by
         raise ValueError(f"{next(number for number in present if not isfinite(number))} is not a finite number")
     if present is not values:
         head, pack = _INT4.pack(size), Struct(f">{code}").pack
-        data = [_NULL if value is None else head + pack(value) for value in values]
-        return _array_head(kind, shape, has_nulls=True) + b"".join(data)
+        data = [NULL if value is None else head + pack(value) for value in values]
+        return array_head(kind, shape, has_null=True) + b"".join(data)
     packed = array(code, values)
     if sys.byteorder == "little":
         packed.byteswap()
-    return _array_head(kind, shape) + _with_sizes(memoryview(packed), size)
+    return array_head(kind, shape) + _with_sizes(memoryview(packed), size)
 
 
 def _with_sizes(numbers: memoryview, size: int) -> bytes:
@@ -138,13 +138,6 @@ def _with_sizes(numbers: memoryview, size: int) -> bytes:
 @lru_cache(maxsize=256)
 def _sizes(size: int, number: int) -> bytes:
     return (_INT4.pack(size) + bytes(size)) * number
-
-
-@lru_cache(maxsize=256)
-def _array_head(kind: int, shape: tuple[int, ...], *, has_nulls: bool = False) -> bytes:
-    dimensions = shape if 0 not in shape else ()
-    bounds = chain.from_iterable((length, 1) for length in dimensions)
-    return Struct(f">{3 + 2 * len(dimensions)}i").pack(len(dimensions), has_nulls, kind, *bounds)
 
 
 def _rank_matrix(rows: Sequence[Sequence[int]]) -> bytes:

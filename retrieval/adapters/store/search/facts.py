@@ -9,13 +9,12 @@ from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
-from psycopg import sql
 
 from retrieval.adapters.store.arrays import half_vector
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
-from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.adapters.store.search.vectors import StoredSpace, for_table
 from retrieval.adapters.store.tables import arms, items, memories, memory_links
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import ANYWHERE
@@ -62,7 +61,8 @@ async def read_facts(database: Database, tenant_id: int, request: FactsRequest) 
     statements = [_items(request.names).bind(**values)]
     if request.with_entities:
         statements.append(_LINKS.bind(**values))
-    statements += [statement for search in request.searches for statement in _cosines_of(request, search)]
+    cosines_of = [_cosines_of(request, search) for search in request.searches]
+    statements += [statement for statement in cosines_of if statement is not None]
     answers = iter(await database.read_each(tenant_id, statements))
     rows = {row[0]: row for row in next(answers)}
     entities: dict[str, set[tuple[str, str]]] = {}
@@ -70,8 +70,8 @@ async def read_facts(database: Database, tenant_id: int, request: FactsRequest) 
         entities.setdefault(item_id, set()).add((kind, entity_id))
     links = {item_id: frozenset(pairs) for item_id, pairs in entities.items()}
     facts = []
-    for search in request.searches:
-        cosines: dict[str, float] = dict(next(answers)) if _cosines_of(request, search) else {}
+    for search, statement in zip(request.searches, cosines_of, strict=True):
+        cosines: dict[str, float] = {} if statement is None else dict(next(answers))
         facts.append(
             {
                 item_id: _facts_of(rows[item_id], cosines.get(item_id), links.get(item_id, _NONE))
@@ -120,22 +120,20 @@ def _same_item(table: sa.Table) -> sa.ColumnElement[bool]:
     return sa.and_(table.c.collection_id == items.c.collection_id, table.c.item_id == items.c.item_id)
 
 
-def _cosines_of(request: FactsRequest, search: Candidates) -> list[Compiled]:
+# The negative inner product of unit vectors is the negative cosine similarity.
+_COSINES = """
+    SELECT item_id, -(vector <#> %(vector)s) FROM {table}
+    WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)
+"""
+
+
+def _cosines_of(request: FactsRequest, search: Candidates) -> Compiled | None:
     """The statement that reads a search's cosines, if they are requested."""
     if request.space is None or search.vector is None:
-        return []
+        return None
+    statement = for_table(_COSINES, request.space.table_name)
     values = {"collection_id": request.collection_id, "item_ids": list(search.item_ids)}
-    return [Compiled(_cosines(request.space.table_name), values | {"vector": half_vector(search.vector)})]
-
-
-@lru_cache(maxsize=256)
-def _cosines(table_name: str) -> str:
-    # The negative inner product of unit vectors is the negative cosine similarity.
-    statement = sql.SQL(
-        "SELECT item_id, -(vector <#> %(vector)s) FROM {} "
-        "WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
-    )
-    return statement.format(sql.Identifier(table_name)).as_string()
+    return statement.bind(**values, vector=half_vector(search.vector))
 
 
 def _facts_of(row: Row, cosine: float | None, entities: frozenset[tuple[str, str]]) -> ItemFacts:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
-
-from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installation.nodes import counted_rows, stored_bytes
-from retrieval.adapters.store.installed_sql import quote_identifier
+from retrieval.adapters.store.installed_sql import qualified, quote_identifier
+from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, is_of_part
+from retrieval.adapters.store.search.vectors import for_table, table_of
 
 _log = logging.getLogger(__name__)
 
@@ -39,24 +39,23 @@ _BUILT_NOW = """
 
 def build_statement(name: str, schema: str, table: str, definition: str) -> str:
     """The statement that builds an index concurrently, if it is missing. It must run outside a transaction."""
-    on = f"{quote_identifier(schema)}.{quote_identifier(table)}"
+    on = qualified(schema, table)
     return f"CREATE INDEX CONCURRENTLY IF NOT EXISTS {quote_identifier(name)} ON {on} {definition}"
 
 
 def ef_construction_statement(name: str, schema: str, ef_construction: int) -> str:
     """The statement that sets the effort with which an index is built and later items are inserted."""
-    on = f"{quote_identifier(schema)}.{quote_identifier(name)}"
-    return f"ALTER INDEX {on} SET (ef_construction = {int(ef_construction)})"
+    return f"ALTER INDEX {qualified(schema, name)} SET (ef_construction = {int(ef_construction)})"
 
 
 def rebuild_statement(name: str, schema: str) -> str:
     """The statement that builds an index anew beside the old one. It must run outside a transaction."""
-    return f"REINDEX INDEX CONCURRENTLY {quote_identifier(schema)}.{quote_identifier(name)}"
+    return f"REINDEX INDEX CONCURRENTLY {qualified(schema, name)}"
 
 
 def drop_statement(name: str, schema: str) -> str:
     """The statement that drops an index concurrently. It must run outside a transaction."""
-    return f"DROP INDEX CONCURRENTLY IF EXISTS {quote_identifier(schema)}.{quote_identifier(name)}"
+    return f"DROP INDEX CONCURRENTLY IF EXISTS {qualified(schema, name)}"
 
 
 async def is_built_now(connection: Connection, schema: str, table: str) -> bool:
@@ -75,7 +74,10 @@ async def failed_builds(database: Database, name: str) -> list[str]:
 
 
 async def drop_failed_builds(connection: Connection, schema: str, name: str) -> None:
-    """Drop them concurrently, outside a transaction; PostgreSQL would maintain them and never use them."""
+    """Drop the indexes of ``failed_builds`` concurrently: PostgreSQL would maintain such an index and never use it.
+
+    The connection must not be in a transaction.
+    """
     cursor = await connection.execute(_FAILED, {"schema": schema, "name": name})
     for (failed,) in await cursor.fetchall():
         await connection.execute(drop_statement(failed, schema).encode())
@@ -134,7 +136,7 @@ class AnnIndex:
 
     @property
     def form(self) -> IndexForm:
-        """Its kind, and its parts."""
+        """The form of the index."""
         return IndexForm(self.is_quantised, self.parts)
 
 
@@ -144,7 +146,7 @@ def hnsw_name(space_id: int, collection_id: int) -> str:
 
 
 def stem_of(index: str) -> str:
-    """The beginning of the name of an HNSW index, whatever its form; another index's name as it is. Pure."""
+    """The beginning of the name of an HNSW index, whatever its form; another index's name as it is."""
     found = _HNSW.match(index)
     return found[0] if found else index
 
@@ -239,18 +241,18 @@ async def keep_measured(connection: Connection, collection_id: int, space_id: in
 
 async def keep_common_facets(database: Database, tenant_id: int, collection_id: int, space_id: int) -> None:
     """Count facets in a sample of the items, and store the common ones. Does nothing where no index was measured."""
-    text = sql.SQL(_KEEP_FACETS).format(table=sql.Identifier(f"embeddings_{space_id}")).as_string()
-    await database.write(tenant_id, Compiled(text, {"collection_id": collection_id, "space_id": space_id}))
+    statement = for_table(_KEEP_FACETS, table_of(space_id))
+    await database.write(tenant_id, statement.bind(collection_id=collection_id, space_id=space_id))
 
 
 async def forget_measured(connection: Connection, collection_id: int, space_id: int) -> None:
-    """The index is gone."""
+    """Delete the measured numbers of an index that was dropped."""
     await connection.execute(_FORGET, (collection_id, space_id))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexStatus:
-    """An index, whether it can be used or not."""
+    """An HNSW index, whether it can be used or not."""
 
     name: str
     valid: bool
@@ -260,19 +262,34 @@ class IndexStatus:
 
 
 _FIND = """
-    SELECT k.relname::text, i.indisvalid, {bytes}, {rows}
+    SELECT named.id, k.relname::text, i.indisvalid, {bytes}, {rows}
     FROM pg_index i JOIN pg_class k ON k.oid = i.indexrelid JOIN pg_namespace n ON n.oid = k.relnamespace
-    WHERE n.nspname = current_schema() AND k.relname ~ ('^embeddings_[0-9]+_' || %(id)s || '_hnsw')
-    ORDER BY k.relname
+    CROSS JOIN LATERAL (
+        SELECT (regexp_match(k.relname::text, '^embeddings_[0-9]+_([0-9]+)_hnsw'))[1]::bigint
+    ) AS named (id)
+    WHERE n.nspname = current_schema() AND named.id = ANY(%(ids)s)
+    ORDER BY named.id, k.relname
 """
 
 
-async def collection_indexes(database: Database, tenant_id: int, collection_id: int) -> list[IndexStatus]:
-    """The HNSW indexes of a collection, in whichever space, by name."""
-    is_distributed = database.facts.is_distributed
+def indexes_statement(collection_ids: Sequence[int], *, is_distributed: bool) -> Compiled:
+    """The statement that reads the HNSW indexes of collections, in whichever space, by collection and name.
+
+    Its rows are the collection's number and the fields of ``IndexStatus``.
+    """
     text = _FIND.format(
         bytes=stored_bytes("k.oid", is_distributed=is_distributed),
         rows=counted_rows("k", is_distributed=is_distributed),
     )
-    rows = await database.read(tenant_id, Compiled(text, {"id": str(collection_id)}))
-    return [IndexStatus(name=row[0], valid=row[1], bytes=row[2], rows=row[3]) for row in rows]
+    return Compiled(text, {"ids": list(collection_ids)})
+
+
+async def collection_indexes(database: Database, tenant_id: int, collection_id: int) -> list[IndexStatus]:
+    """The HNSW indexes of a collection, in whichever space, by name."""
+    statement = indexes_statement([collection_id], is_distributed=database.facts.is_distributed)
+    return [index_status(row[1:]) for row in await database.read(tenant_id, statement)]
+
+
+def index_status(row: Row) -> IndexStatus:
+    """The index of a row of ``indexes_statement``, without the collection's number."""
+    return IndexStatus(**dict(zip(IndexStatus.__slots__, row, strict=True)))

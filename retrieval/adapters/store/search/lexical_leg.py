@@ -100,7 +100,6 @@ def _search_by_words(
         literal(request.collection_id),
         parameter("query", sa.Text),
         parameter("prefixes", _TEXTS),
-        sa.cast(sa.null(), sa.Integer),
         limit,
         *(() if least is None else (least,)),
     ).table_valued("item_id", "score", "weights", name="found")

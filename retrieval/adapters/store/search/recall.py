@@ -28,10 +28,10 @@ from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 
-_STORE_SAMPLE = """
+_STORE_SAMPLE = Compiled("""
     INSERT INTO query_samples (collection_id, space_id, vector, condition, result_limit)
     VALUES (%(collection_id)s, %(space_id)s, %(vector)s, %(condition)s, %(limit)s)
-"""
+""")
 _LATEST = Compiled("""
     SELECT s.vector, s.condition, s.result_limit FROM query_samples s
     WHERE s.collection_id = %(collection_id)s AND s.space_id = %(space_id)s
@@ -80,8 +80,7 @@ async def keep_sample(
         "condition": None if condition_json is None else Jsonb(dict(condition_json)),
         "limit": limit,
     }
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_STORE_SAMPLE, values)
+    await database.write(tenant_id, _STORE_SAMPLE.bind(**values))
 
 
 async def latest_samples(
@@ -174,14 +173,13 @@ class Measurement:
     effort: int
     """The least search effort (``hnsw.ef_search``) of the searches."""
     measured_at: datetime | None = None
-    """None: now."""
+    """None: it is not stored yet."""
 
 
-_STORE = """
+_STORE = Compiled("""
     INSERT INTO recall_measurements (collection_id, space_id, bucket, samples, recall, short_pages, effort)
     VALUES (%(collection_id)s, %(space_id)s, %(bucket)s, %(samples)s, %(recall)s, %(short_pages)s, %(effort)s)
-"""
-
+""")
 
 _WORST = Compiled("""
     SELECT c.name, min(m.recall), sum(m.samples)::bigint, max(m.measured_at)
@@ -215,10 +213,9 @@ async def store_measurements(
     database: Database, tenant_id: int, collection_id: int, space_id: int, measurements: Sequence[Measurement]
 ) -> None:
     """Store the measurements of one run, with the same time."""
-    async with database.transaction(tenant_id) as connection:
-        for measurement in measurements:
-            values: dict[str, Any] = {name: getattr(measurement, name) for name in Measurement.__slots__}
-            await connection.execute(_STORE, {**values, "collection_id": collection_id, "space_id": space_id})
+    of_index = _STORE.bind(collection_id=collection_id, space_id=space_id)
+    rows = [{name: getattr(measurement, name) for name in Measurement.__slots__} for measurement in measurements]
+    await database.write_each(tenant_id, [of_index.bind(**row) for row in rows])
 
 
 MOST_EFFORT = 800

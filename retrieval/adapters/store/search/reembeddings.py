@@ -122,8 +122,8 @@ async def find_reembedding(database: Database, tenant_id: int, collection_id: in
 
 
 # Writers depend on the existing spaces, so the change waits for them, but not for searches.
-_ALONE = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
-_BEGIN = """
+_ALONE = Compiled("SELECT pg_advisory_xact_lock(writers_lock(%(id)s))")
+_BEGIN = Compiled("""
     INSERT INTO reembeddings AS known (
         collection_id, former_id, target_id, state, switching, batch_texts, tokens_a_minute, tokens_a_day, keep_seconds
     )
@@ -139,7 +139,7 @@ _BEGIN = """
         switched_at = NULL
     WHERE known.state = 'done'
     RETURNING known.collection_id
-"""
+""")
 
 
 async def begin_reembedding(
@@ -149,10 +149,9 @@ async def begin_reembedding(
 
     Tokens spent of the day's budget stay spent. ``options``: the columns of its options.
     """
-    values = {"id": collection_id, "target": target.space_id, **options}
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_ALONE, values)
-        return await (await connection.execute(_BEGIN, values)).fetchone() is not None
+    begin = _BEGIN.bind(id=collection_id, target=target.space_id, **options)
+    _, begun = await database.write_each(tenant_id, [_ALONE.bind(id=collection_id), begin])
+    return bool(begun)
 
 
 async def change_reembedding(
@@ -167,14 +166,13 @@ async def change_reembedding(
     statement = sql.SQL(
         "UPDATE reembeddings SET {} WHERE collection_id = %(of)s AND state = ANY(%(states)s) RETURNING 1"
     ).format(sql.SQL(", ").join(settings))
-    values = {**changes, "of": collection_id, "states": list(states)}
-    async with database.transaction(tenant_id) as connection:
-        if "state" in changes:
-            await connection.execute(_ALONE, {"id": collection_id})
-        return await (await connection.execute(statement, values)).fetchone() is not None
+    change = Compiled(statement.as_string(), {**changes, "of": collection_id, "states": list(states)})
+    first = [_ALONE.bind(id=collection_id)] if "state" in changes else []
+    *_, changed = await database.write_each(tenant_id, [*first, change])
+    return bool(changed)
 
 
-_NOTE = Compiled("UPDATE reembeddings SET note = %(note)s WHERE collection_id = %(id)s AND NOT is_paused RETURNING 1")
+_NOTE = Compiled("UPDATE reembeddings SET note = %(note)s WHERE collection_id = %(id)s AND NOT is_paused")
 
 
 async def note_reembedding(database: Database, tenant_id: int, collection_id: int, note: str) -> None:
@@ -182,16 +180,18 @@ async def note_reembedding(database: Database, tenant_id: int, collection_id: in
     await database.write(tenant_id, _NOTE.bind(id=collection_id, note=note))
 
 
-_RESERVE = """
+_RESERVE = Compiled("""
     UPDATE reembeddings SET
         spent_tokens = greatest(CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s, 0),
         spent_on = %(today)s,
-        paid_tokens = paid_tokens + %(tokens)s, paid_texts = paid_texts + %(texts)s
-    WHERE collection_id = %(id)s AND NOT is_paused AND kept_id IS NOT NULL
+        paid_tokens = greatest(paid_tokens + %(tokens)s, 0), paid_texts = greatest(paid_texts + %(texts)s, 0)
+    WHERE collection_id = %(id)s AND (%(texts)s < 0 OR (
+        NOT is_paused AND kept_id IS NOT NULL
         AND CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s
             <= coalesce(tokens_a_day, 9223372036854775807)
+    ))
     RETURNING 1
-"""
+""")
 
 
 async def set_tokens_aside(
@@ -199,11 +199,10 @@ async def set_tokens_aside(
 ) -> bool:
     """Count the tokens as spent before calling the embedder; negative numbers release tokens that it did not use.
 
-    False: they exceed the day's budget, or the re-embedding is paused or was aborted.
+    False: they exceed the day's budget, or the re-embedding is paused or was aborted; tokens are released all the same.
     """
-    values = {"id": collection_id, "tokens": tokens, "texts": texts, "today": today}
-    async with database.transaction(tenant_id) as connection:
-        return await (await connection.execute(_RESERVE, values)).fetchone() is not None
+    statement = _RESERVE.bind(id=collection_id, tokens=tokens, texts=texts, today=today)
+    return bool(await database.write(tenant_id, statement))
 
 
 _SWITCH_OVER = """
@@ -221,7 +220,7 @@ _SWITCH = "UPDATE collections SET space_id = %(space)s WHERE collection_id = %(i
 
 async def hold_writers(connection: Connection, collection_id: int) -> None:
     """Block other writers of the collection's items until this transaction ends."""
-    await connection.execute(_ALONE, {"id": collection_id})
+    await connection.execute(_ALONE.text.encode(), {"id": collection_id})
 
 
 async def switch_over(connection: Connection, collection_id: int, target: StoredSpace, now: datetime) -> bool:
@@ -276,10 +275,6 @@ async def count_without_text(
     return int((await database.read(tenant_id, statement))[0][0])
 
 
-_CENTROIDS_OF = """
-    SELECT max(k.computed_at) FROM cluster_centroids AS k
-    WHERE k.collection_id = %(id)s AND k.space_id = %(space)s
-"""
 # A cluster keeps its number, its items and so its learned data; its centroid in the other space is that of its items.
 # A cluster without items has no centroid.
 _CARRY_CLUSTERS = """
@@ -289,15 +284,25 @@ _CARRY_CLUSTERS = """
         JOIN {table} AS e ON e.collection_id = %(id)s AND e.item_id = member.item_id
         WHERE member.collection_id = %(id)s
         GROUP BY member.cluster
+    ), carried AS (
+        INSERT INTO cluster_centroids AS known (collection_id, space_id, cluster, centroid, items)
+        SELECT %(id)s, %(target)s, k.cluster,
+            coalesce(l2_normalize(means.vector), array_fill(0, ARRAY[%(dimensions)s::integer])::real[]::halfvec),
+            k.items
+        FROM cluster_centroids AS k LEFT JOIN means ON means.cluster = k.cluster
+        WHERE k.collection_id = %(id)s AND k.space_id = %(former)s AND NOT EXISTS (
+            SELECT FROM cluster_centroids AS other
+            WHERE other.collection_id = %(id)s AND other.space_id = %(target)s AND other.computed_at >= (
+                SELECT max(latest.computed_at) FROM cluster_centroids AS latest
+                WHERE latest.collection_id = %(id)s AND latest.space_id = %(former)s
+            )
+        )
+        ORDER BY k.cluster
+        ON CONFLICT (collection_id, space_id, cluster)
+        DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = excluded.computed_at
+        RETURNING 1
     )
-    INSERT INTO cluster_centroids AS known (collection_id, space_id, cluster, centroid, items)
-    SELECT %(id)s, %(target)s, k.cluster,
-        coalesce(l2_normalize(means.vector), array_fill(0, ARRAY[%(dimensions)s::integer])::real[]::halfvec), k.items
-    FROM cluster_centroids AS k LEFT JOIN means ON means.cluster = k.cluster
-    WHERE k.collection_id = %(id)s AND k.space_id = %(former)s
-    ORDER BY k.cluster
-    ON CONFLICT (collection_id, space_id, cluster)
-    DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = excluded.computed_at
+    SELECT count(*) FROM carried
 """
 
 
@@ -305,53 +310,40 @@ async def carry_clusters(
     database: Database, tenant_id: int, collection_id: int, *, former: StoredSpace, target: StoredSpace
 ) -> int:
     """Copy clusters from one space to another that has older clusters or none; returns their number."""
-    async with database.transaction(tenant_id) as connection:
-        computed_at: list[datetime | None] = []
-        for space in (former, target):
-            cursor = await connection.execute(_CENTROIDS_OF, {"id": collection_id, "space": space.space_id})
-            row = await cursor.fetchone()
-            computed_at.append(None if row is None else row[0])
-        if computed_at[0] is None or (computed_at[1] is not None and computed_at[1] >= computed_at[0]):
-            return 0
-        statement = for_table(_CARRY_CLUSTERS, target.table_name).text.encode()
-        values = {
-            "id": collection_id,
-            "former": former.space_id,
-            "target": target.space_id,
-            "dimensions": target.space.dimensions,
-        }
-        return (await connection.execute(statement, values)).rowcount
+    statement = for_table(_CARRY_CLUSTERS, target.table_name).bind(
+        id=collection_id, former=former.space_id, target=target.space_id, dimensions=target.space.dimensions
+    )
+    return int((await database.write(tenant_id, statement))[0][0])
 
 
 _REMOVE = """
-    DELETE FROM {table} AS e
-    WHERE e.collection_id = %(id)s AND e.item_id = ANY (ARRAY(
-        SELECT v.item_id FROM {table} AS v WHERE v.collection_id = %(id)s ORDER BY v.item_id LIMIT %(most)s
-    ))
+    WITH gone AS (
+        DELETE FROM {table} AS e
+        WHERE e.collection_id = %(id)s AND e.item_id = ANY (ARRAY(
+            SELECT v.item_id FROM {table} AS v WHERE v.collection_id = %(id)s ORDER BY v.item_id LIMIT %(most)s
+        ))
+        RETURNING 1
+    )
+    SELECT count(*) FROM gone
 """
-_FORGET = (
-    "DELETE FROM own_vectors WHERE collection_id = %(id)s AND space_id = %(space)s",
-    "DELETE FROM cluster_centroids WHERE collection_id = %(id)s AND space_id = %(space)s",
-    "DELETE FROM ann_indexes WHERE collection_id = %(id)s AND space_id = %(space)s",
-    "DELETE FROM query_samples WHERE collection_id = %(id)s AND space_id = %(space)s",
-    "DELETE FROM recall_measurements WHERE collection_id = %(id)s AND space_id = %(space)s",
-)
+_FORGET = [
+    Compiled(f"DELETE FROM {table} WHERE collection_id = %(id)s AND space_id = %(space)s")  # noqa: S608 - of these names
+    for table in ("own_vectors", "cluster_centroids", "ann_indexes", "query_samples", "recall_measurements")
+]
 
 
 async def remove_next_vectors(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, most: int
 ) -> int:
     """Remove up to ``most`` of the collection's vectors in its former space; returns their number."""
-    statement = for_table(_REMOVE, space.table_name).text.encode()
-    async with database.transaction(tenant_id) as connection:
-        return (await connection.execute(statement, {"id": collection_id, "most": most})).rowcount
+    statement = for_table(_REMOVE, space.table_name).bind(id=collection_id, most=most)
+    return int((await database.write(tenant_id, statement))[0][0])
 
 
 async def forget_space(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> None:
     """Delete the measurements and learned data of the collection in that space."""
-    async with database.transaction(tenant_id) as connection:
-        for statement in _FORGET:
-            await connection.execute(statement, {"id": collection_id, "space": space.space_id})
+    known = {"id": collection_id, "space": space.space_id}
+    await database.write_each(tenant_id, [statement.bind(**known) for statement in _FORGET])
 
 
 # The latest search of each question, those with a verdict first; without searches by the caller's own vector.

@@ -171,8 +171,7 @@ async def cache_vectors(
         "hashes": list(vectors),
         "vectors": half_vectors(vectors.values()),
     }
-    async with database.transaction(tenant_id) as connection:
-        await connection.execute(_CACHE, parameters)
+    await database.write(tenant_id, Compiled(_CACHE, parameters))
 
 
 def _unit(vector: Vector) -> Vector:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -94,6 +95,27 @@ async def test_searches_and_writes_survive_a_server_that_closed_every_connection
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         await other.execute("SELECT pg_terminate_backend(pid, 10000) FROM unnest(%s::integer[]) AS pid", (list(pids),))
     assert (await collection.add([{"_id": "2", "text": "the dog ran"}])).added == 1
+
+
+async def test_a_closed_connection_is_noticed_though_its_socket_s_number_is_in_use_again(
+    database_url: str, settings: Settings
+) -> None:
+    """The event loop has read the end of the connection, so nothing is left to read from its socket."""
+    async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
+        [[former]] = await platform.database.read(None, PID)
+        spare = await platform.database.take()
+        number = spare.pgconn.socket
+        await platform.database.give_back(spare)
+        async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
+            await other.execute("SELECT pg_terminate_backend(%s)", (former,))
+            while not spare.closed:  # noqa: ASYNC110 - no event tells
+                await asyncio.sleep(0.01)
+        with contextlib.ExitStack() as opened:
+            numbers: list[int] = []
+            while number not in numbers:
+                numbers += [opened.enter_context(end).fileno() for end in socket.socketpair()]
+            [[latter]] = await platform.database.write(None, PID)
+    assert latter != former
 
 
 async def test_a_server_that_was_away_for_long_serves_at_once_when_it_is_back(

@@ -29,6 +29,14 @@ async def test_each_statement_has_its_own_rows(platform: Platform) -> None:
     assert await platform.database.read_each(None, [GOOD, nothing, GOOD]) == [ANSWER, [], ANSWER]
 
 
+async def test_a_text_that_contains_its_values_is_not_kept_in_memory(platform: Platform) -> None:
+    """On a cluster each call has another one, of megabytes if many items are stored."""
+    await platform.database.read(None, GOOD)
+    before = round_trip._with_numbers.cache_info()  # noqa: SLF001
+    assert await platform.database.read(None, Compiled("SELECT '%%', 7 %% 2")) == [("%", 1)]
+    assert round_trip._with_numbers.cache_info() == before  # noqa: SLF001
+
+
 async def test_a_statement_larger_than_the_socket_is_sent_in_pieces(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,3 +145,17 @@ async def test_recording_a_search_leaves_its_settings_to_the_next_search(databas
         await platform.recorded()
         assert await platform.database.write(platform.tenant_id, plans, None) == [("force_generic_plan",)]
         assert await platform.database.read(platform.tenant_id, plans) == [("auto",)]
+
+
+@not_on_a_cluster("no statement is kept there")
+async def test_a_kept_statement_does_not_keep_its_last_answer(database_url: str, settings: Settings) -> None:
+    """A connection keeps hundreds of statements, and an answer may have megabytes."""
+    async with connect(database_url, settings=settings.changed(pool_size=1), embedder=None) as platform:
+        await platform.database.read(platform.tenant_id, _SEEN)
+        connection = await platform.database.take()
+        readers = [kept.reader for kept in connection.session._statements.values()]  # noqa: SLF001
+        await platform.database.give_back(connection)
+        assert readers
+        for reader in readers:
+            assert reader is not None
+            assert reader._transformer.pgresult is None  # noqa: SLF001
