@@ -277,7 +277,7 @@ class Platform:
         of finished and of all rows. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and
         ``InvalidRequestError`` for a file that cannot be written.
         """
-        from retrieval.adapters.readers.lines import checked_path
+        from retrieval.adapters.files import checked_path
         from retrieval.services.transfer import export_collection
 
         check_flags(records=records)
@@ -307,7 +307,7 @@ class Platform:
         for an existing collection, or a search that the tenant already recorded, and ``InvalidRequestError`` for a
         file of another format, an incomplete file, or vectors of an embedder that is not configured.
         """
-        from retrieval.adapters.readers.lines import checked_path
+        from retrieval.adapters.files import checked_path
         from retrieval.adapters.store.items.items import Settled
         from retrieval.services.add import AddReport
         from retrieval.services.items import keep_indexed

@@ -22,6 +22,7 @@ from uuid import UUID
 
 import numpy as np
 
+from retrieval.adapters.files import name_file, unfinished
 from retrieval.adapters.readers.lines import STANDARD_INPUT, read_lines
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.collections import (
@@ -42,7 +43,6 @@ from retrieval.adapters.store.items.transfer import (
     store_rows,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
-from retrieval.adapters.unfinished import name_file, unfinished
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import ConflictError, InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.attribute import checked_filterable

@@ -26,14 +26,13 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from retrieval.adapters.readers.lines import checked_path
+from retrieval.adapters.files import FileLock, checked_path, unfinished
 from retrieval.adapters.store.installation.checks import check_pgvector, check_postgresql
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
 from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
-from retrieval.adapters.store.installation.embedded.place import Account, FileLock, server_account
+from retrieval.adapters.store.installation.embedded.place import Account, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
 from retrieval.adapters.store.translate import server_name, translated
-from retrieval.adapters.unfinished import unfinished
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import (
     ConflictError,

@@ -25,9 +25,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from retrieval.adapters.files import FileLock
 from retrieval.adapters.store.installation.embedded.binaries import MachineResources
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
-from retrieval.adapters.store.installation.embedded.place import FileLock
 from retrieval.domain.errors import ConfigurationError, EmbeddedServerError, RetrievalError
 
 _log = logging.getLogger(__name__)

@@ -21,11 +21,11 @@ import psycopg
 import pytest
 
 from retrieval import Settings
+from retrieval.adapters.files import FileLock
 from retrieval.adapters.store.installation.embedded import cluster
 from retrieval.adapters.store.installation.embedded.binaries import MachineResources
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
 from retrieval.adapters.store.installation.embedded.place import (
-    FileLock,
     check_is_made,
     is_running,
     server_account,
