@@ -27,7 +27,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from retrieval.adapters.store.arrays import register_arrays
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.deadline import current_deadline, in_background
+from retrieval.adapters.store.deadline import WITHOUT_LIMITS, current_deadline, in_background
 from retrieval.adapters.store.installation.checks import ServerFacts, check_server
 from retrieval.adapters.store.installation.nodes import register_literals, run_on_nodes, settings_of_nodes
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
@@ -436,10 +436,7 @@ class Database:
                 is_alone = await holder.value(take, (f"retrieval {self.names.schema} {work}",))
                 # The holder sits idle, so it must not time out. The empty statement releases the query's snapshot, for
                 # which a concurrent index build would wait forever.
-                await holder.execute(
-                    "SELECT set_config(name, '0', true) FROM pg_settings "
-                    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
-                )
+                await holder.execute(WITHOUT_LIMITS.format(is_local="true").encode())
                 await holder.execute("SELECT")
                 yield is_alone
 

@@ -212,6 +212,24 @@ def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, 
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+def test_a_logins_limits_of_time_end_no_backup(new_database: NewDatabase, tmp_path: Path) -> None:
+    """Its connection sits idle in a transaction while the data are saved, and waits for a locked table before."""
+    url, empty = new_database(), new_database(empty=True)
+    with psycopg.connect(url) as writer:
+        writer.execute("CREATE TABLE busy ()")
+        writer.commit()
+        writer.execute("LOCK TABLE busy")
+        for database in (url, empty):
+            with opened(database) as connection:
+                for name in ("idle_in_transaction_session_timeout", "statement_timeout"):
+                    limit = sql.SQL("ALTER DATABASE {} SET {} = '100ms'")
+                    connection.execute(limit.format(sql.Identifier(connection.info.dbname), sql.Identifier(name)))
+        threading.Timer(0.5, writer.commit).start()
+        saved = back_up(url, tmp_path / "backup", NOW)
+    assert restore_database(tmp_path / "backup", empty).rows == saved.rows
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_a_login_that_does_not_see_all_saves_nothing(new_database: NewDatabase, tmp_path: Path) -> None:
     """A partial backup would look complete."""
     url = new_database()

@@ -27,6 +27,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from retrieval.adapters.files import FileLock, checked_path, unfinished
+from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.installation.checks import check_pgvector, check_postgresql
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
 from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
@@ -133,9 +134,10 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
     """
     check_folder(folder)
     programs = _own_programs()
-    with _new_folder(folder) as place, translated(url), psycopg.connect(url) as connection:
+    with _new_folder(folder) as place, _connected(url) as connection:
         check_postgresql(connection.info.server_version // 10000)
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.autocommit = False
         database, major, pgvector, superuser, snapshot, is_on_nodes = _row(connection, _FACTS)
         if is_on_nodes:
             raise UnsupportedDatabaseError(
@@ -203,7 +205,7 @@ def restore_database(folder: Path, url: str) -> Backup:
     ``DatabaseError``.
     """
     manifest = read_manifest(folder)
-    with translated(url), psycopg.connect(url, autocommit=True) as connection:
+    with _connected(url) as connection:
         check_postgresql(major := connection.info.server_version // 10000)
         if manifest["pgvector"] and (installable := connection.execute(_INSTALLABLE_PGVECTOR).fetchone()):
             check_pgvector(installable[0])
@@ -230,11 +232,8 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
     home = home.expanduser().resolve()
     _undo_interrupted_upgrade(home)
     account = server_account(home / "data")
-    former, former_major, installed = (
-        Binaries(programs.resolve(), account),
-        major_version_of(home / "data"),
-        _own_programs().major(),
-    )
+    former = Binaries(programs.resolve(), account)
+    former_major, installed = major_version_of(home / "data"), _own_programs().major()
     if former_major >= installed:
         raise EmbeddedServerError(
             f"{home / 'data'} was made by PostgreSQL {former_major}, and {installed} is installed: nothing to do"
@@ -324,9 +323,10 @@ def _refuse_data(home: Path) -> None:
 
 def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
     """Restore roles and dump in an empty database, and compare the row counts of the tables with the saved ones."""
-    with translated(url), psycopg.connect(url) as connection:
+    with _connected(url) as connection:
         try:
-            _make_roles(connection, manifest)
+            with connection.transaction():
+                _make_roles(connection, manifest)
         except psycopg.errors.InsufficientPrivilege as error:
             raise MissingPrivilegeError(
                 f"the roles of the backup are missing and this login may not make them ({error.diag.message_primary}); "
@@ -335,7 +335,7 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
     address, variables = _address(url)
     options = ["--single-transaction", "--exit-on-error", "--no-password", f"--dbname={address}"]
     _run(_own_programs(), "pg_restore", *options, str(folder.resolve() / _DUMP), variables=variables)
-    with translated(url), psycopg.connect(url, autocommit=True) as connection:
+    with _connected(url) as connection:
         if (rows := _row_counts(connection, url)) != manifest["rows"]:
             off = sorted(name for name in {*rows, *manifest["rows"]} if rows.get(name) != manifest["rows"].get(name))
             raise DatabaseError(
@@ -394,6 +394,14 @@ def _roles_of(connection: psycopg.Connection[Any]) -> list[dict[str, Any]]:
         passwords = dict(connection.execute(_PASSWORDS, ([role["name"] for role in roles],)).fetchall())
         roles = [role | {"password": passwords.get(role["name"])} for role in roles]
     return roles
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection that commits each statement, without the login's limits of time."""
+    with translated(url), psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(WITHOUT_LIMITS.format(is_local="false").encode())
+        yield connection
 
 
 def _row_counts(connection: psycopg.Connection[Any], url: str) -> dict[str, int]:

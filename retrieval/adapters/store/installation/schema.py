@@ -17,6 +17,7 @@ from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy.exc import DBAPIError
 
+from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.installation.checks import (
     MAJOR_VERSION,
     STORED_REVISION,
@@ -127,9 +128,10 @@ def _only_one(url: str, schema: str, wait_seconds: float) -> Iterator[None]:
                     "wait for it, or end its session (pg_stat_activity shows it)"
                 )
             time.sleep(0.1)
-        # The holder sits idle, so it must not time out. The statement also releases the query's snapshot, for which a
+        # The holder sits idle, so it must not time out. The empty statement releases the query's snapshot, for which a
         # concurrent index build would wait forever.
-        holder.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        holder.execute(verbatim(WITHOUT_LIMITS.format(is_local="true")))
+        holder.execute(verbatim("SELECT"))
         yield
 
 
