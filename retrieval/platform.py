@@ -627,8 +627,9 @@ class Platform:
         that does; without it, a worker switches. Raises ``InvalidRequestError`` for an action that is too early or too
         late, and for a collection without a re-embedding.
         """
+        from retrieval.adapters.store.installation.queue import FAILED
         from retrieval.jobs.registry import job_named
-        from retrieval.jobs.run import ELSEWHERE, FAILED, run_job
+        from retrieval.jobs.run import ELSEWHERE, run_job
         from retrieval.services.reembed import change, look_at, no_reembedding, wait_for_switch
 
         check_flags(wait=wait)

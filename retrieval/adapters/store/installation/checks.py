@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 
+from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installed_sql import Names, build, directory, quote_identifier
 from retrieval.adapters.store.translate import URL_SETTING
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
@@ -76,6 +77,9 @@ def head_revision() -> str:
 
 STORED_REVISION = "SELECT version_num || coalesce('+' || obj_description(tableoid, 'pg_class'), '') FROM {schema}"
 """Reads the schema's revision with the build that made it, for ``status_of``; see ``migrations/env.py``."""
+
+REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
+"""The same for a transaction of the platform, which has the schema on its search path."""
 
 
 def status_of(schema: str, stored: str | None) -> SchemaStatus:

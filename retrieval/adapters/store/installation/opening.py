@@ -12,7 +12,7 @@ from pathlib import Path
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.checks import STORED_REVISION, status_of
+from retrieval.adapters.store.installation.checks import REVISION, status_of
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.replicas import READ_URLS_SETTING, Replicas
@@ -92,12 +92,9 @@ async def _open(settings: Settings, url: str, embedded: Path | None = None, sett
     )
 
 
-_REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
-
-
 async def check_revision(database: Database) -> None:
     """Raise ``SchemaRevisionError`` if the revision has changed, and ``DatabaseError`` if the database fails."""
-    rows = await database.read(None, _REVISION)
+    rows = await database.read(None, REVISION)
     status_of(database.names.schema, rows[0][0] if rows else None).check()
 
 
