@@ -25,6 +25,7 @@ import numpy as np
 from retrieval.adapters.files import name_file, unfinished
 from retrieval.adapters.readers.lines import STANDARD_INPUT, read_lines
 from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.items.collections import (
     StoredCollection,
     check_text_search_config,
@@ -61,6 +62,8 @@ _ROWS, _BYTES = 200, 4 * 1024 * 1024
 """The most rows, and about the most bytes of a file, that are stored at a time."""
 _ROUNDING = 0.01
 _FOLD = "SELECT fold_statistics(%s)"
+# The transaction is idle while lines are read or written.
+_WITHOUT_LIMITS = WITHOUT_LIMITS.format(is_local="true").encode()
 
 Advanced = Callable[[int, int], None]
 """Called with the number of rows done, and the number of all rows."""
@@ -100,6 +103,7 @@ async def export_collection(
     done = vectors = 0
     with _new_file(file) as out:
         async with database.snapshot(tenant_id) as connection:
+            await connection.execute(_WITHOUT_LIMITS)
             seen = await collection_of_snapshot(connection, tenant_id, stored.collection_id)
             if seen is None:
                 raise UnknownCollectionError(f"collection {stored.name!r} is gone")
@@ -235,6 +239,7 @@ async def import_collection(
     versions: set[int] = set()
     vectors = 0
     async with database.transaction(tenant_id) as connection:
+        await connection.execute(_WITHOUT_LIMITS)
         await check_text_search_config(connection, header.fields["language"])
         collection_id = await add_collection(
             connection, tenant_id, target_name, header.fields, space.space_id if space else None

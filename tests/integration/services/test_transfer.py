@@ -383,6 +383,21 @@ async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_
     assert await source.get(["i04"]) == {}
 
 
+async def test_a_logins_limits_of_time_end_no_move(platform: Platform, settings: Settings, tmp_path: Path) -> None:
+    """Its transaction is idle while a slow program reads or writes the lines."""
+    await fill(platform)
+    limit = "options=-c%20idle_in_transaction_session_timeout%3D100ms"
+    url = platform.database.url
+    limited = settings.changed(database_url=f"{url}{'&' if '?' in url else '?'}{limit}")
+    async with Platform(limited, embedder=HashingEmbedder()) as hasty:
+        await hasty.export_collection("docs", tmp_path / "docs.jsonl", records=False, advance=_wait)
+        assert (await hasty.import_collection(tmp_path / "docs.jsonl", name="copy", advance=_wait)).items == ITEMS
+
+
+def _wait(_done: int, _total: int) -> None:
+    time.sleep(0.3)
+
+
 async def test_an_export_replaces_no_file_that_another_has_written_meanwhile(
     platform: Platform, tmp_path: Path
 ) -> None:
