@@ -158,9 +158,9 @@ def _new_file(file: str) -> Iterator[IO[bytes]]:
         sys.stdout.flush()
         return
     path = Path(file)
-    if path.exists():
-        raise _is_there(path)
     try:
+        if path.exists():
+            raise _is_there(path)
         with unfinished(path) as place:
             complete = place / "complete"
             with os.fdopen(os.open(complete, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as raw:

@@ -249,6 +249,21 @@ def test_an_existing_folder_is_not_overwritten(database_url: str, tmp_path: Path
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
 
+def test_a_folder_that_may_not_be_entered_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may enter every folder, whatever its mode."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "backup.json").write_text(json.dumps({"format": backup.FORMAT, "version": backup.VERSION}))
+    for name in ("exists", "is_file"):
+        monkeypatch.setattr(Path, name, refuse)
+    with pytest.raises(InvalidRequestError, match=r"Permission denied.*name another folder"):
+        back_up("", tmp_path / "backup", NOW)
+    with pytest.raises(InvalidRequestError, match=r"Permission denied.*copy the backup again"):
+        read_manifest(tmp_path)
+
+
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_two_backups_at_once_into_one_folder_keep_the_first(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -446,11 +461,15 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
 
 
 def test_an_upgrade_interrupted_between_its_last_steps_is_reported(place: Path) -> None:
-    """No empty database replaces the data that wait beside it."""
+    """No empty database replaces the data that wait beside it; data of a still older version are not meant."""
+    (place / "data-16").mkdir()
     (place / "data-17").mkdir()
-    with pytest.raises(EmbeddedServerError, match=r"no data: .* run `retrieval db upgrade-server` again"):
+    with pytest.raises(EmbeddedServerError, match=r"data-17 and no data: .* run `retrieval db upgrade-server` again"):
         start_embedded(place)
     assert not (place / "data").exists()
+    with pytest.raises(EmbeddedServerError):  # an empty folder has no database
+        upgrade_server(place, place, NOW)
+    assert sorted(path.name for path in place.glob("data*")) == ["data", "data-16"]
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")

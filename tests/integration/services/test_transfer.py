@@ -414,6 +414,20 @@ async def test_an_export_replaces_no_file_that_another_has_written_meanwhile(
     assert files_in(tmp_path) == ["docs.jsonl"]
 
 
+async def test_a_folder_that_may_not_be_entered_is_reported(
+    platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may enter every folder, whatever its mode."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    await platform.collection("docs")
+    monkeypatch.setattr(Path, "exists", refuse)
+    with pytest.raises(InvalidRequestError, match=r"cannot write .*Permission denied"):
+        await platform.export_collection("docs", tmp_path / "docs.jsonl")
+
+
 async def test_of_two_exports_into_one_file_at_once_the_second_is_refused(platform: Platform, tmp_path: Path) -> None:
     """They would otherwise replace each other's file if they ended at the same moment."""
     collection = await fill(platform)

@@ -119,18 +119,22 @@ class Backup(Serializable):
 
 
 def check_folder(folder: Path) -> None:
-    """Raise ``ConflictError`` for a folder with contents, which is never overwritten."""
+    """Raise ``ConflictError`` for a folder with contents, which is never overwritten; ``InvalidRequestError``."""
     checked_path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    try:
+        is_there = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as error:
+        raise InvalidRequestError(f"cannot look into {folder}: {error}; name another folder") from error
+    if is_there:
         raise ConflictError(f"{folder} is there already; name a folder that is not, such as {folder}-2")
 
 
 def back_up(url: str, folder: Path, now: datetime) -> Backup:
     """Save a consistent state of the database in a new folder, while it serves, and verify the written files.
 
-    Raises ``ConflictError`` for a folder with contents, ``MissingPrivilegeError`` for a login that does not see every
-    row, ``UnsupportedDatabaseError`` for a server that is too old, or newer than the installed programs, and for a
-    cluster's database, and ``DatabaseError``.
+    Raises ``ConflictError`` for a folder with contents, ``InvalidRequestError`` for one that cannot be written,
+    ``MissingPrivilegeError`` for a login that does not see every row, ``UnsupportedDatabaseError`` for a server that is
+    too old, or newer than the installed programs, and for a cluster's database, and ``DatabaseError``.
     """
     check_folder(folder)
     programs = _own_programs()
@@ -187,11 +191,14 @@ def restore_home(folder: Path, home: Path) -> Backup:
     """
     manifest = read_manifest(folder)
     home = home.expanduser().resolve()
-    _refuse_data(home)
     # Guarded from the start: another restore would delete the unfinished data, and another program would make a
     # database in the place that the data are meant for.
     with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
-        _refuse_data(home)
+        if (home / "data").exists():
+            raise ConflictError(
+                f"there is a database in {home} already, and none is overwritten: set RETRIEVAL_HOME to another "
+                f"directory, or move {home / 'data'} away"
+            )
         with _restored_data(folder, manifest, home) as data:
             data.rename(home / "data")
     return _backup_of(folder, manifest, f"the embedded PostgreSQL in {home}")
@@ -271,8 +278,8 @@ def _undo_interrupted_upgrade(home: Path) -> None:
     if not home.is_dir():
         return
     with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
-        if not (home / "data").exists() and len(former := former_data_of(home)) == 1:
-            former[0].rename(home / "data")
+        if not (home / "data").exists() and (former := former_data_of(home)):
+            former[-1].rename(home / "data")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -280,21 +287,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path, dump = folder / _MANIFEST, folder / _DUMP
     try:
         manifest = json_of(path.read_bytes())
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise InvalidRequestError(f"{path} is not of a backup: name a folder that retrieval backup made")
+        if manifest.get("version") != VERSION:
+            raise InvalidRequestError(
+                f"{folder} is a backup of version {manifest.get('version')!r:.20}, and this program reads {VERSION}; "
+                "restore it with the program that made it"
+            )
+        if not dump.is_file() or {"bytes": dump.stat().st_size, "sha256": _hash(dump)} != manifest.get("dump"):
+            raise InvalidRequestError(f"{dump} is not the file that was written: copy the backup again")
     except FileNotFoundError:
         raise InvalidRequestError(
             f"{folder} is not a backup: it has no {_MANIFEST}; name a folder of retrieval backup"
         ) from None
     except (OSError, JSONTextError) as error:
-        raise InvalidRequestError(f"cannot read {path}: {error}; copy the backup again") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InvalidRequestError(f"{path} is not of a backup: name a folder that retrieval backup made")
-    if manifest.get("version") != VERSION:
-        raise InvalidRequestError(
-            f"{folder} is a backup of version {manifest.get('version')!r:.20}, and this program reads {VERSION}; "
-            "restore it with the program that made it"
-        )
-    if not dump.is_file() or {"bytes": dump.stat().st_size, "sha256": _hash(dump)} != manifest.get("dump"):
-        raise InvalidRequestError(f"{dump} is not the file that was written: copy the backup again")
+        raise InvalidRequestError(f"cannot read {folder}: {error}; copy the backup again") from None
     return manifest
 
 
@@ -311,14 +318,6 @@ def _restored_data(folder: Path, manifest: Mapping[str, Any], home: Path) -> Ite
         yield place / "data"
     finally:
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _refuse_data(home: Path) -> None:
-    if (home / "data").exists():
-        raise ConflictError(
-            f"there is a database in {home} already, and none is overwritten: set RETRIEVAL_HOME to another "
-            f"directory, or move {home / 'data'} away"
-        )
 
 
 def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:

@@ -181,10 +181,10 @@ def _status(connection: sa.Connection, schema: str) -> SchemaStatus:
 @contextmanager
 def _revision_errors(revision: str) -> Iterator[None]:
     """Translate Alembic's errors, which are about the requested revision."""
+    choices = f"there are base, {', '.join(sorted(known_revisions()))} and head"
+    if not revision:  # Alembic does not expect it
+        raise SchemaRevisionError(f"the revision is an empty text; {choices}")
     try:
         yield
     except CommandError as error:
-        raise SchemaRevisionError(
-            f"cannot go to revision {revision!r}: {error}; "
-            f"there are base, {', '.join(sorted(known_revisions()))} and head"
-        ) from error
+        raise SchemaRevisionError(f"cannot go to revision {revision!r}: {error}; {choices}") from error

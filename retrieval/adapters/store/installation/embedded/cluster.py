@@ -102,10 +102,10 @@ class Cluster:
         if self.data.exists():
             self._require_same_major()
             return
-        for former in former_data_of(self.home):
+        if former := former_data_of(self.home):
             raise EmbeddedServerError(
-                f"{self.home} holds {former.name} and no data: an upgrade of the server was interrupted; run "
-                f"`retrieval db upgrade-server` again, or move {former.name} away for an empty database."
+                f"{self.home} holds {former[-1].name} and no data: an upgrade of the server was interrupted; run "
+                f"`retrieval db upgrade-server` again, or move {former[-1].name} away for an empty database."
             )
         for leftover in self.home.glob("initdb-*"):
             shutil.rmtree(leftover)
@@ -291,8 +291,8 @@ class Cluster:
 
 
 def former_data_of(home: Path) -> list[Path]:
-    """Return the data directories that upgrades of the server left beside the current one."""
-    return sorted(home.glob("data-[0-9]*"))
+    """Return the data directories that upgrades of the server left beside the current one, the newest last."""
+    return sorted(home.glob("data-[0-9][0-9]"))
 
 
 def major_version_of(data: Path) -> int:
