@@ -388,7 +388,7 @@ class Database:
     async def transaction(self, tenant_id: int | None) -> AsyncIterator[Connection]:
         """A transaction that acts as a tenant: committed at the end, rolled back on an error."""
         with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
-            async with self._acquire() as connection:
+            async with _Lease(self) as connection:
                 tell_connected(span_, self._server)
                 async with self._begin(connection, tenant_id):
                     yield connection
@@ -397,7 +397,7 @@ class Database:
     async def snapshot(self, tenant_id: int) -> AsyncIterator[Connection]:
         """A transaction as a tenant whose statements all see the same state of the database."""
         with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
-            async with self._acquire() as connection:
+            async with _Lease(self) as connection:
                 tell_connected(span_, self._server)
                 await connection.set_isolation_level(psycopg.IsolationLevel.REPEATABLE_READ)
                 try:
@@ -439,9 +439,6 @@ class Database:
                 await holder.execute(WITHOUT_LIMITS.format(is_local="true").encode())
                 await holder.execute("SELECT")
                 yield is_alone
-
-    def _acquire(self) -> _Lease:
-        return _Lease(self)
 
     async def take(self) -> Connection:
         """A working connection; return it with ``give_back``."""

@@ -27,7 +27,6 @@ from psycopg.pq import PGconn, Ping
 
 from retrieval.adapters.store.installation.embedded.binaries import (
     Binaries,
-    MachineResources,
     find_package,
     measure_resources,
     prepare_binaries,
@@ -94,8 +93,8 @@ class Cluster:
         """The address of the platform's database, as superuser."""
         return socket_url(socket_directory(self.home))
 
-    def create(self, resources: MachineResources | None = None) -> None:
-        """Make the cluster unless it exists; tune it for ``resources``, by default those of this machine.
+    def create(self) -> None:
+        """Make the cluster, with settings for this machine, unless it exists.
 
         Raises EmbeddedServerError if it cannot be made, or another major version made it.
         """
@@ -109,7 +108,7 @@ class Cluster:
             )
         for leftover in self.home.glob("initdb-*"):
             shutil.rmtree(leftover)
-        settings = settings_for(resources or measure_resources())
+        settings = settings_for(measure_resources())
         # Renamed when complete, so that an interrupted attempt leaves nothing that looks like a cluster.
         directory = Path(tempfile.mkdtemp(prefix="initdb-", dir=self.home))
         self.binaries.account.own(directory)
