@@ -5,19 +5,23 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 from psycopg import sql
+from pydantic import SecretStr
 
 from retrieval import Settings, connect
 from retrieval.adapters.store.installation import checks
 from retrieval.adapters.store.installation.access import add_analyst
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError, UnsupportedDatabaseError
-from tests.support.database import database_url, login, opened, use
+from retrieval.services.doctor import diagnose_closed
+from tests.conftest import NewDatabase
+from tests.support.database import SCHEMA, database_url, login, opened, use
 
 
 async def test_a_login_without_superuser_can_set_up_and_use_its_database(
@@ -170,6 +174,23 @@ async def test_a_role_that_somebody_else_made_is_not_taken_over(database: str, o
             assert status(database, schema).current is None
         finally:
             connection.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+async def test_a_login_that_gets_dates_in_another_style_is_refused(new_database: NewDatabase) -> None:
+    """With the statement that changes it: the driver reads no other style."""
+    url = new_database()
+    with login(url) as (name, own), opened(url) as connection:
+        connection.execute(f"GRANT {SCHEMA}_app TO {name}")
+        connection.execute(f"ALTER ROLE {name} SET DateStyle = 'SQL, DMY'")
+        settings = Settings(database_url=SecretStr(own), embedder="none")
+        with pytest.raises(UnsupportedDatabaseError) as raised:
+            async with connect(settings=settings):
+                pass
+        [found] = (await diagnose_closed(settings, raised.value, datetime.now(UTC))).findings
+        assert f"{found.found}; {found.mend}" == str(raised.value)
+        connection.execute(str(raised.value).partition("run: ")[2])
+        async with connect(settings=settings) as platform:
+            assert await platform.collections() == []
 
 
 async def test_a_database_of_another_encoding_is_refused(server_url: str) -> None:

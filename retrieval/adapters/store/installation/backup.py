@@ -77,7 +77,7 @@ _ROLES = """
         UNION
         SELECT m.member FROM pg_auth_members AS m JOIN concerned AS c ON c.role = m.roleid
     )
-    SELECT r.rolname::text, r.rolcanlogin, r.rolinherit, r.rolconnlimit, r.rolvaliduntil::text,
+    SELECT r.rolname::text, r.rolcanlogin, r.rolinherit, r.rolconnlimit, to_jsonb(r.rolvaliduntil) #>> '{}',
         shobj_description(r.oid, 'pg_authid'),
         r.rolsuper OR r.rolbypassrls OR r.rolreplication OR r.rolcreaterole OR r.rolcreatedb,
         coalesce((

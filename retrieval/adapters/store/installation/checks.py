@@ -172,6 +172,17 @@ def check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection
         )
 
 
+def check_date_style(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a login that gets dates as texts that the driver cannot read."""
+    style = connection.info.parameter_status("DateStyle")
+    if style is not None and not style.startswith("ISO"):
+        login = quote_identifier(connection.info.user)
+        raise UnsupportedDatabaseError(
+            f"login {connection.info.user!r} gets dates in the style {style!r}, and ISO is needed; run: "
+            f"ALTER ROLE {login} SET DateStyle = 'ISO';"
+        )
+
+
 def check_postgresql(major: int) -> None:
     """Raise ``UnsupportedDatabaseError`` for a PostgreSQL that is too old."""
     if major < OLDEST_POSTGRESQL:
@@ -226,6 +237,7 @@ def check_privileges(facts: ServerFacts, names: Names) -> None:
 async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
     """Run all start-up checks, in the order in which problems can be solved. Warns or raises; see each check."""
     check_encoding(connection)
+    check_date_style(connection)
     facts = await server_facts(connection, names)
     check_versions(facts)
     if not facts.has_schema:
