@@ -32,6 +32,7 @@ from retrieval.adapters.store.installation.checks import ServerFacts, check_serv
 from retrieval.adapters.store.installation.nodes import register_literals, run_on_nodes, settings_of_nodes
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.round_trip import (
+    CONNECTION,
     ROUND_TRIP,
     TRANSACTION,
     Answer,
@@ -192,7 +193,6 @@ _DRIVER_LOG = ConciseLog()
 
 Connection = SessionConnection
 
-CONNECT_TIMEOUT_SECONDS = 10
 RECONNECT_SECONDS = 1.0
 """The time for which the pool tries to replace a lost connection. After that the next call tries, and fails at once."""
 
@@ -291,7 +291,7 @@ class Database:
         pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
             connection_class=SessionConnection,
-            kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_SECONDS},
+            kwargs={**CONNECTION, "autocommit": True},
             min_size=1,
             max_size=pool_size,
             timeout=pool_timeout_seconds,
@@ -610,9 +610,7 @@ async def _nothing() -> None:
 
 
 async def _connect(url: str) -> Connection:
-    return await SessionConnection.connect(
-        url, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT_SECONDS
-    )
+    return await SessionConnection.connect(url, autocommit=True, **CONNECTION)
 
 
 def _was_closed(connection: Connection) -> bool:

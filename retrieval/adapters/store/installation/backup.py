@@ -33,6 +33,7 @@ from retrieval.adapters.store.installation.embedded.binaries import Binaries, fi
 from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
 from retrieval.adapters.store.installation.embedded.place import Account, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
+from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import server_name, translated
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import (
@@ -158,6 +159,7 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
         dump = place.resolve() / _DUMP
         options = [
             "--format=custom",
+            "--encoding=UTF8",
             f"--file={dump}",
             f"--snapshot={snapshot}",
             "--no-password",
@@ -398,7 +400,7 @@ def _roles_of(connection: psycopg.Connection[Any]) -> list[dict[str, Any]]:
 @contextmanager
 def _connected(url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection that commits each statement, without the login's limits of time."""
-    with translated(url), psycopg.connect(url, autocommit=True) as connection:
+    with translated(url), psycopg.connect(url, autocommit=True, **CONNECTION) as connection:
         connection.execute(WITHOUT_LIMITS.format(is_local="false").encode())
         yield connection
 

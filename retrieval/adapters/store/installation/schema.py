@@ -29,6 +29,7 @@ from retrieval.adapters.store.installation.checks import (
     status_of,
 )
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier, verbatim
+from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import (
     DatabaseError,
@@ -100,7 +101,7 @@ def _connection(url: str) -> Iterator[sa.Connection]:
     engine = sa.create_engine(
         "postgresql+psycopg://",
         poolclass=sa.NullPool,
-        creator=lambda: psycopg.connect(url, prepare_threshold=None, connect_timeout=10),
+        creator=lambda: psycopg.connect(url, **CONNECTION),
     )
     # First, because in another encoding the engine could not even read the server's version.
     sa.event.listen(engine, "connect", lambda raw, _record: check_encoding(raw), insert=True)
