@@ -197,17 +197,20 @@ async def test_texts_are_sent_as_utf8_whatever_the_environment_says(
     back_up(url, tmp_path / "backup", datetime.now(UTC))
 
 
-async def test_a_login_that_gets_dates_in_another_style_is_refused(new_database: NewDatabase) -> None:
-    """With the statement that changes it: the driver reads no other style."""
+@pytest.mark.parametrize("setting", ["DateStyle = 'SQL, DMY'", "default_transaction_isolation = 'serializable'"])
+async def test_a_login_with_settings_that_the_platform_cannot_use_is_refused(
+    new_database: NewDatabase, setting: str
+) -> None:
+    """With the statement that changes it: the driver reads no other dates, and simultaneous writes would fail."""
     url = new_database()
     with login(url) as (name, own), opened(url) as connection:
         connection.execute(f"GRANT {SCHEMA}_app TO {name}")
-        connection.execute(f"ALTER ROLE {name} SET DateStyle = 'SQL, DMY'")
+        connection.execute(f"ALTER ROLE {name} SET {setting}")
         settings = Settings(database_url=SecretStr(own), embedder="none")
         with pytest.raises(UnsupportedDatabaseError) as raised:
             async with connect(settings=settings):
                 pass
-        [found] = (await diagnose_closed(settings, raised.value, datetime.now(UTC))).findings
+        found = (await diagnose_closed(settings, raised.value, datetime.now(UTC))).findings[0]
         assert f"{found.found}; {found.mend}" == str(raised.value)
         connection.execute(str(raised.value).partition("run: ")[2])
         async with connect(settings=settings) as platform:

@@ -129,7 +129,8 @@ _FACTS = """
         current_database() AS database,
         extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds,
         EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-                WHERE n.nspname = %(schema)s AND p.proname = 'own_collections') AS is_distributed
+                WHERE n.nspname = %(schema)s AND p.proname = 'own_collections') AS is_distributed,
+        current_setting('default_transaction_isolation') AS isolation
     FROM (VALUES (1)) AS one
     LEFT JOIN pg_extension extension ON extension.extname = 'vector'
     LEFT JOIN pg_namespace place ON place.oid = extension.extnamespace
@@ -153,6 +154,8 @@ class ServerFacts:
     """The login's statement timeout; 0: none."""
     is_distributed: bool = False
     """Whether the schema's tables lie on the nodes of a cluster."""
+    isolation: str = "read committed"
+    """The isolation level in which the login's transactions begin."""
 
 
 async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
@@ -180,6 +183,15 @@ def check_date_style(connection: psycopg.AsyncConnection[Any]) -> None:
         raise UnsupportedDatabaseError(
             f"login {connection.info.user!r} gets dates in the style {style!r}, and ISO is needed; run: "
             f"ALTER ROLE {login} SET DateStyle = 'ISO';"
+        )
+
+
+def check_isolation(facts: ServerFacts) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a login whose statements do not see what others committed before them."""
+    if facts.isolation != "read committed":
+        raise UnsupportedDatabaseError(
+            f"transactions of login {facts.login!r} begin as {facts.isolation}, and simultaneous writes would fail; "
+            f"run: ALTER ROLE {quote_identifier(facts.login)} SET default_transaction_isolation = 'read committed';"
         )
 
 
@@ -240,6 +252,7 @@ async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -
     check_date_style(connection)
     facts = await server_facts(connection, names)
     check_versions(facts)
+    check_isolation(facts)
     if not facts.has_schema:
         status_of(names.schema, None).check()
     check_privileges(facts, names)
