@@ -260,7 +260,7 @@ class Cluster:
     def _maintenance_address(self) -> str:
         """The address of the database that always exists; PG* variables would set parameters that are missing."""
         host = str(socket_directory(self.home))
-        return make_conninfo(host=host, port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=2)
+        return make_conninfo(host=host, hostaddr="", port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=2)
 
     def _ensure_database(self) -> None:
         create = sql.SQL("create database {}").format(sql.Identifier(DATABASE))

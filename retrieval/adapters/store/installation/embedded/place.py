@@ -175,4 +175,5 @@ def check_is_made(home: Path) -> None:
 
 def socket_url(directory: Path) -> str:
     """Return the URL of the platform's database on the socket in ``directory``, as superuser."""
-    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(directory))}&port={PORT}"
+    # Without the empty address, the variable PGHOSTADDR would lead to another server.
+    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(directory))}&hostaddr=&port={PORT}"
