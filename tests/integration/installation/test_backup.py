@@ -265,6 +265,20 @@ def test_a_folder_that_may_not_be_entered_is_reported(tmp_path: Path, monkeypatc
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+def test_an_empty_folder_is_filled_by_any_of_its_names(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The present folder has a name too, and a link is followed."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "second")
+    monkeypatch.chdir(tmp_path / "first")
+    for name, folder in ((".", "first"), ("../link", "second")):
+        saved = back_up(database_url, Path(name), NOW)
+        assert saved.rows == sum(read_manifest(tmp_path / folder)["rows"].values())
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_two_backups_at_once_into_one_folder_keep_the_first(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

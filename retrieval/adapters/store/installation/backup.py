@@ -156,7 +156,7 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
             )
         rows, roles = _row_counts(connection, url), _roles_of(connection)
         address, variables = _address(url)
-        dump = place.resolve() / _DUMP
+        dump = place / _DUMP
         options = [
             "--format=custom",
             "--encoding=UTF8",
@@ -455,14 +455,15 @@ def _address(url: str) -> tuple[str, dict[str, str]]:
 def _new_folder(folder: Path) -> Iterator[Path]:
     """A folder that gets its final name when it is complete, so an interrupted backup does not look like one."""
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished(folder) as place:
+        target = folder.resolve()  # an empty folder may be named by "." or a link
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished(target) as place:
             complete = place / "complete"
             complete.mkdir(mode=0o700)
             yield complete
             for path in complete.iterdir():
                 path.chmod(0o600)
-            complete.rename(folder)
+            complete.rename(target)
     except OSError as error:
         check_folder(folder)  # another backup has got that name meanwhile
         raise InvalidRequestError(f"cannot write {folder}: {error}; make room, or name another folder") from error
