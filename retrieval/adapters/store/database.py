@@ -418,7 +418,8 @@ class Database:
         with translated(self.url, self._setting):
             async with await _connect(self.url) as connection:
                 if await _is_direct(connection):
-                    for name, value in {"statement_timeout": "0", **(settings or {})}.items():
+                    await connection.execute(WITHOUT_LIMITS.format(is_local="false").encode())
+                    for name, value in (settings or {}).items():
                         await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
                     with suppress(psycopg.errors.InvalidParameterValue):  # not supported by a server on Windows
                         await connection.execute("SET client_connection_check_interval = '1s'")
