@@ -277,7 +277,7 @@ class Platform:
         of finished and of all rows. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and
         ``InvalidRequestError`` for a file that cannot be written.
         """
-        from retrieval.adapters.readers.lines import checked_path
+        from retrieval.adapters.files import checked_path
         from retrieval.services.transfer import export_collection
 
         check_flags(records=records)
@@ -307,7 +307,7 @@ class Platform:
         for an existing collection, or a search that the tenant already recorded, and ``InvalidRequestError`` for a
         file of another format, an incomplete file, or vectors of an embedder that is not configured.
         """
-        from retrieval.adapters.readers.lines import checked_path
+        from retrieval.adapters.files import checked_path
         from retrieval.adapters.store.items.items import Settled
         from retrieval.services.add import AddReport
         from retrieval.services.items import keep_indexed
@@ -627,8 +627,9 @@ class Platform:
         that does; without it, a worker switches. Raises ``InvalidRequestError`` for an action that is too early or too
         late, and for a collection without a re-embedding.
         """
+        from retrieval.adapters.store.installation.queue import FAILED
         from retrieval.jobs.registry import job_named
-        from retrieval.jobs.run import ELSEWHERE, FAILED, run_job
+        from retrieval.jobs.run import ELSEWHERE, run_job
         from retrieval.services.reembed import change, look_at, no_reembedding, wait_for_switch
 
         check_flags(wait=wait)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -30,14 +33,22 @@ LONG_BODY = 32 * 1024
 _MANY_LEFT = 5_000
 """The number of objects left by a piece of work above which their garbage is collected at once."""
 
-_THREAD = ThreadPoolExecutor(1, thread_name_prefix="aside")
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    """The executor with the thread of this process."""
+    return ThreadPoolExecutor(1, thread_name_prefix="aside")
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_thread.cache_clear)  # the thread is not in the child
 
 
 async def aside(work: Callable[[], T], *, is_long: bool) -> T:
     """Run ``work``, in a thread if it is long, and return its result. A cancelled caller does not wait for it."""
     if not is_long:
         return work()
-    return await asyncio.get_running_loop().run_in_executor(_THREAD, _run_and_collect, work)
+    return await asyncio.get_running_loop().run_in_executor(_thread(), _run_and_collect, work)
 
 
 def _run_and_collect(work: Callable[[], T]) -> T:

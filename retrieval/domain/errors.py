@@ -124,7 +124,7 @@ class EmbeddedServerError(DatabaseError):
 
 
 class UnsupportedDatabaseError(DatabaseError):
-    """PostgreSQL or pgvector is missing or too old."""
+    """PostgreSQL, pgvector, the database or a setting of the login is not one that the platform can use."""
 
 
 class SchemaRevisionError(DatabaseError):

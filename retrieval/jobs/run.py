@@ -15,6 +15,8 @@ from croniter import croniter
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.queue import (
+    DONE,
+    FAILED,
     INTERRUPTED,
     JobRun,
     begin_run,
@@ -33,7 +35,7 @@ from retrieval.settings import schedule
 
 _log = logging.getLogger(__name__)
 
-DONE, FAILED, ELSEWHERE = "done", "failed", "running elsewhere"
+ELSEWHERE = "running elsewhere"
 
 NOTED_SECONDS = 2.0
 """The time between two updates of a run's progress in its record."""

@@ -26,10 +26,11 @@ from procrastinate.periodic import MARGIN, PeriodicDeferrer, PeriodicRegistry
 from procrastinate.worker import WORKER_NAME, Worker
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS, Database
+from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.queue import INTERRUPTED, check_worker, tenant_name, tenants_with_collections
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, collection_by_id
+from retrieval.adapters.store.round_trip import CONNECT_TIMEOUT_SECONDS, CONNECTION
 from retrieval.adapters.store.translate import server_name, translated
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
 from retrieval.jobs.registry import Job, job_named, lock_of
@@ -117,7 +118,7 @@ def queue_of(database: Database, *, connections: int) -> App:
     search_path = f"{quote_identifier(database.names.jobs_schema)}, pg_temp"
     connector = _Connector(
         conninfo=database.url,
-        kwargs={"prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_SECONDS},
+        kwargs=dict(CONNECTION),
         min_size=1,
         max_size=connections,
         timeout=CONNECT_TIMEOUT_SECONDS,

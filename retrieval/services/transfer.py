@@ -22,8 +22,10 @@ from uuid import UUID
 
 import numpy as np
 
+from retrieval.adapters.files import name_file, unfinished
 from retrieval.adapters.readers.lines import STANDARD_INPUT, read_lines
 from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.items.collections import (
     StoredCollection,
     check_text_search_config,
@@ -42,7 +44,6 @@ from retrieval.adapters.store.items.transfer import (
     store_rows,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
-from retrieval.adapters.unfinished import name_file, unfinished
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import ConflictError, InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.attribute import checked_filterable
@@ -61,6 +62,8 @@ _ROWS, _BYTES = 200, 4 * 1024 * 1024
 """The most rows, and about the most bytes of a file, that are stored at a time."""
 _ROUNDING = 0.01
 _FOLD = "SELECT fold_statistics(%s)"
+# The transaction is idle while lines are read or written.
+_WITHOUT_LIMITS = WITHOUT_LIMITS.format(is_local="true").encode()
 
 Advanced = Callable[[int, int], None]
 """Called with the number of rows done, and the number of all rows."""
@@ -100,6 +103,7 @@ async def export_collection(
     done = vectors = 0
     with _new_file(file) as out:
         async with database.snapshot(tenant_id) as connection:
+            await connection.execute(_WITHOUT_LIMITS)
             seen = await collection_of_snapshot(connection, tenant_id, stored.collection_id)
             if seen is None:
                 raise UnknownCollectionError(f"collection {stored.name!r} is gone")
@@ -154,9 +158,9 @@ def _new_file(file: str) -> Iterator[IO[bytes]]:
         sys.stdout.flush()
         return
     path = Path(file)
-    if path.exists():
-        raise _is_there(path)
     try:
+        if path.exists():
+            raise _is_there(path)
         with unfinished(path) as place:
             complete = place / "complete"
             with os.fdopen(os.open(complete, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as raw:
@@ -235,6 +239,7 @@ async def import_collection(
     versions: set[int] = set()
     vectors = 0
     async with database.transaction(tenant_id) as connection:
+        await connection.execute(_WITHOUT_LIMITS)
         await check_text_search_config(connection, header.fields["language"])
         collection_id = await add_collection(
             connection, tenant_id, target_name, header.fields, space.space_id if space else None

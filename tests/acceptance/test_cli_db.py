@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from retrieval.adapters.store.installation.checks import known_revisions
 from tests.acceptance.conftest import Program, program_in
@@ -54,6 +55,14 @@ def test_one_revision_back_is_not_an_option(program: Program) -> None:
     program = program.using(RETRIEVAL_SCHEMA="one_back")
     program.succeeds("db", "upgrade")
     assert "not set up" in program.succeeds("db", "downgrade", "-1", "--yes")
+
+
+@pytest.mark.parametrize("arguments", [["--nope"], ["--nope", "base"], ["-x", "--yes"]])
+def test_an_unknown_option_is_not_a_revision(program: Program, arguments: list[str]) -> None:
+    """Its message says so before anything is asked or changed."""
+    process = program("db", "downgrade", *arguments)
+    assert process.returncode == 2
+    assert f"No such option: {arguments[0]} (see: retrieval db downgrade --help)" in process.stderr
 
 
 def test_data_is_not_destroyed_without_a_yes(program: Program) -> None:

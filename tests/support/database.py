@@ -25,7 +25,7 @@ from psycopg import sql
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.installation.embedded.place import FileLock
+from retrieval.adapters.files import FileLock
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from tests.support.cluster import LOCK_WAITS, cluster_url, database_on_nodes
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
+from retrieval.adapters.files import checked_path
 from retrieval.adapters.readers.documents import RawDocument, format_of
-from retrieval.adapters.readers.lines import checked_path
 from retrieval.domain.checks import is_storable, text_fault
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 

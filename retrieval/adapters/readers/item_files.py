@@ -9,12 +9,12 @@ from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 
+from retrieval.adapters.files import checked_path
 from retrieval.adapters.readers.csv_files import check_header, read_csv_rows, read_header
 from retrieval.adapters.readers.lines import (
     MAX_LINE_BYTES,
     STANDARD_INPUT,
     InputLine,
-    checked_path,
     decoded,
     line_read,
     read_lines,

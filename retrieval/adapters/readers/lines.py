@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, cast
 
 from retrieval.adapters.readers.records import item_cleaned_if_needed
-from retrieval.domain.checks import JSONTextError, shortened
+from retrieval.domain.checks import JSONTextError
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 
@@ -27,7 +27,6 @@ MAX_LINE_BYTES = 128 * 1024 * 1024
 """Longest line or CSV record, in bytes after unpacking: twice the longest body."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_MOST_PATH_BYTES, _MOST_NAME_BYTES = 4095, 255
 _BYTES_OF_LONG_LINE = 1000
 _SKIPPED_AT_ONCE = 1024 * 1024
 
@@ -87,27 +86,6 @@ def decoded(data: bytes) -> tuple[str, str | None]:
 def too_long_reason(max_line_bytes: int) -> str:
     """The reason to give for a line that is longer than that."""
     return f"longer than {max_line_bytes:,} bytes; split the item into several"
-
-
-def checked_path(value: object) -> str:
-    """The path as text. Raises ``InvalidRequestError`` for anything else, and for a path that no file can have."""
-    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-    if not isinstance(path, str) or not path:
-        raise InvalidRequestError(f"{value!r:.80} is not a path; name a file or a folder, such as '.' for this one")
-    try:
-        data = os.fsencode(path)
-    except UnicodeEncodeError:
-        data = b"\0"
-    if b"\0" in data:
-        raise InvalidRequestError(
-            f"{shortened(path)!r} is no path: it holds a NUL or half of a surrogate pair; remove it"
-        )
-    if len(data) > _MOST_PATH_BYTES or max(map(len, data.split(b"/"))) > _MOST_NAME_BYTES:
-        raise InvalidRequestError(
-            f"{shortened(path)!r} is too long for a path: it may have {_MOST_PATH_BYTES} bytes, and each name in it "
-            f"{_MOST_NAME_BYTES}"
-        )
-    return path
 
 
 def readable_status(file: str) -> os.stat_result:

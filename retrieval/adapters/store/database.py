@@ -27,11 +27,12 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout, TooManyRequests
 
 from retrieval.adapters.store.arrays import register_arrays
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.deadline import current_deadline, in_background
+from retrieval.adapters.store.deadline import WITHOUT_LIMITS, current_deadline, in_background
 from retrieval.adapters.store.installation.checks import ServerFacts, check_server
 from retrieval.adapters.store.installation.nodes import register_literals, run_on_nodes, settings_of_nodes
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.round_trip import (
+    CONNECTION,
     ROUND_TRIP,
     TRANSACTION,
     Answer,
@@ -195,7 +196,6 @@ _DRIVER_LOG = ConciseLog()
 
 Connection = SessionConnection
 
-CONNECT_TIMEOUT_SECONDS = 10
 RECONNECT_SECONDS = 1.0
 """The time for which the pool tries to replace a lost connection. After that the next call tries, and fails at once."""
 
@@ -294,7 +294,7 @@ class Database:
         pool: AsyncConnectionPool[Connection] = AsyncConnectionPool(
             url,
             connection_class=SessionConnection,
-            kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_SECONDS},
+            kwargs={**CONNECTION, "autocommit": True},
             min_size=1,
             max_size=pool_size,
             timeout=pool_timeout_seconds,
@@ -416,7 +416,8 @@ class Database:
         with translated(self.url, self._setting):
             async with await _connect(self.url) as connection:
                 if await _is_direct(connection):
-                    for name, value in {"statement_timeout": "0", **(settings or {})}.items():
+                    await connection.execute(WITHOUT_LIMITS.format(is_local="false").encode())
+                    for name, value in (settings or {}).items():
                         await connection.execute("SELECT set_config(%s, %s, false)", (name, value))
                     with suppress(psycopg.errors.InvalidParameterValue):  # not supported by a server on Windows
                         await connection.execute("SET client_connection_check_interval = '1s'")
@@ -434,10 +435,7 @@ class Database:
                 is_alone = await holder.value(take, (f"retrieval {self.names.schema} {work}",))
                 # The holder sits idle, so it must not time out. The empty statement releases the query's snapshot, for
                 # which a concurrent index build would wait forever.
-                await holder.execute(
-                    "SELECT set_config(name, '0', true) FROM pg_settings "
-                    "WHERE name IN ('idle_in_transaction_session_timeout', 'transaction_timeout')"
-                )
+                await holder.execute(WITHOUT_LIMITS.format(is_local="true").encode())
                 await holder.execute("SELECT")
                 yield is_alone
 
@@ -606,9 +604,7 @@ async def _nothing() -> None:
 
 
 async def _connect(url: str) -> Connection:
-    return await SessionConnection.connect(
-        url, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT_SECONDS
-    )
+    return await SessionConnection.connect(url, autocommit=True, **CONNECTION)
 
 
 def _was_closed(connection: Connection) -> bool:

@@ -22,6 +22,15 @@ from retrieval.domain.errors import DeadlineError
 
 T = TypeVar("T")
 
+WITHOUT_LIMITS = """
+    SELECT set_config(name, '0', {is_local}) FROM pg_settings
+    WHERE name IN ('idle_in_transaction_session_timeout', 'statement_timeout', 'transaction_timeout')
+"""
+"""Lifts the login's limits of time; some of them are unknown to older servers.
+
+``is_local``: ``true`` until the transaction ends, ``false`` for the session.
+"""
+
 _LATE_SECONDS = 0.05
 """The tolerance for the server's clock, which may cancel a statement some milliseconds early."""
 

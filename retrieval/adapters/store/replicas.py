@@ -22,11 +22,12 @@ from dataclasses import dataclass, field
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.deadline import in_background
+from retrieval.adapters.store.deadline import LateError, in_background, within
 from retrieval.adapters.store.translate import URL_SETTING, server_name
 from retrieval.domain.errors import (
     DatabaseError,
     DatabaseUnreachableError,
+    DeadlineError,
     InvalidRequestError,
     RetrievalError,
     SchemaRevisionError,
@@ -189,9 +190,9 @@ class Replicas:
         if now - before > 2 * LOOK_SECONDS and not self._usable(now):
             # After a pause without searches, the replicas' state is unknown.
             await self._until_one_is_usable()
-        if position:
+        if not (fresh := self._fresh(position)) and position:
             await self._until_one_has(position)
-        fresh = [replica for replica in self._usable(self._clock()) if replica.replayed >= position]
+            fresh = self._fresh(position)
         if not fresh:
             return None
         self._turn += 1
@@ -216,6 +217,9 @@ class Replicas:
 
     def _usable(self, now: float) -> list[_Replica]:
         return [replica for replica in self._replicas if not replica.fault and now - replica.fresh_at <= self._max_lag]
+
+    def _fresh(self, position: int) -> list[_Replica]:
+        return [replica for replica in self._usable(self._clock()) if replica.replayed >= position]
 
     def _state(self, replica: _Replica) -> ReplicaState:
         lag = None if replica.fault or replica.fresh_at == float("-inf") else max(0.0, self._clock() - replica.fresh_at)
@@ -242,20 +246,23 @@ class Replicas:
             _, looking = await asyncio.wait(looking, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
 
     async def _until_one_has(self, position: int) -> None:
-        until, pause = self._clock() + self._wait, 0.0
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._wait):
-                while usable := self._usable(self._clock()):
-                    nearest = max(usable, key=lambda replica: replica.replayed)
-                    if nearest.replayed >= position or self._clock() >= until:
-                        return
-                    await asyncio.sleep(pause)
-                    pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
-                    try:
-                        await self._ask(nearest)
-                    except DatabaseError as error:
-                        self.failed(nearest.database or self._primary, error)
-                        return
+        """Wait until a replica has replayed the position, for the allowed time at most, also if a replica hangs."""
+        with suppress(LateError, DeadlineError):
+            await within(self._ask_until_one_has(position), self._wait)
+
+    async def _ask_until_one_has(self, position: int) -> None:
+        pause = 0.0
+        while usable := self._usable(self._clock()):
+            nearest = max(usable, key=lambda replica: replica.replayed)
+            if nearest.replayed >= position:
+                return
+            await asyncio.sleep(pause)
+            pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
+            try:
+                await self._ask(nearest)
+            except DatabaseError as error:
+                self.failed(nearest.database or self._primary, error)
+                return
 
     async def _look_at(self, replica: _Replica) -> None:
         await self._note_position(replica)

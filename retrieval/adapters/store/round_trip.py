@@ -20,7 +20,7 @@ from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import psycopg
 from opentelemetry.trace import Span
@@ -38,6 +38,16 @@ MOST_KEPT = 200
 
 KEPT_SECONDS = 60.0
 """The time that a plan is kept: its tables may have grown since it was made."""
+
+CONNECT_TIMEOUT_SECONDS = 10
+
+CONNECTION: Final[Mapping[str, Any]] = {
+    "prepare_threshold": None,
+    "connect_timeout": CONNECT_TIMEOUT_SECONDS,
+    # Texts are sent in UTF-8, whatever encoding the login or the environment would choose.
+    "client_encoding": "utf8",
+}
+"""The options of every connection."""
 
 _RESET_ALL, _DEALLOCATE_ALL = Compiled("RESET ALL"), Compiled("DEALLOCATE ALL")
 

@@ -212,6 +212,24 @@ def test_a_database_by_its_url_is_saved_and_restored(new_database: NewDatabase, 
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+def test_a_logins_limits_of_time_end_no_backup(new_database: NewDatabase, tmp_path: Path) -> None:
+    """Its connection sits idle in a transaction while the data are saved, and waits for a locked table before."""
+    url, empty = new_database(), new_database(empty=True)
+    with psycopg.connect(url) as writer:
+        writer.execute("CREATE TABLE busy ()")
+        writer.commit()
+        writer.execute("LOCK TABLE busy")
+        for database in (url, empty):
+            with opened(database) as connection:
+                for name in ("idle_in_transaction_session_timeout", "statement_timeout"):
+                    limit = sql.SQL("ALTER DATABASE {} SET {} = '100ms'")
+                    connection.execute(limit.format(sql.Identifier(connection.info.dbname), sql.Identifier(name)))
+        threading.Timer(0.5, writer.commit).start()
+        saved = back_up(url, tmp_path / "backup", NOW)
+    assert restore_database(tmp_path / "backup", empty).rows == saved.rows
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_a_login_that_does_not_see_all_saves_nothing(new_database: NewDatabase, tmp_path: Path) -> None:
     """A partial backup would look complete."""
     url = new_database()
@@ -229,6 +247,35 @@ def test_an_existing_folder_is_not_overwritten(database_url: str, tmp_path: Path
     with pytest.raises(ConflictError, match="is there already"):
         back_up(database_url, tmp_path, NOW)
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+
+
+def test_a_folder_that_may_not_be_entered_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may enter every folder, whatever its mode."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    (tmp_path / "backup.json").write_text(json.dumps({"format": backup.FORMAT, "version": backup.VERSION}))
+    for name in ("exists", "is_file"):
+        monkeypatch.setattr(Path, name, refuse)
+    with pytest.raises(InvalidRequestError, match=r"Permission denied.*name another folder"):
+        back_up("", tmp_path / "backup", NOW)
+    with pytest.raises(InvalidRequestError, match=r"Permission denied.*copy the backup again"):
+        read_manifest(tmp_path)
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+def test_an_empty_folder_is_filled_by_any_of_its_names(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The present folder has a name too, and a link is followed."""
+    (tmp_path / "first").mkdir()
+    (tmp_path / "second").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "second")
+    monkeypatch.chdir(tmp_path / "first")
+    for name, folder in ((".", "first"), ("../link", "second")):
+        saved = back_up(database_url, Path(name), NOW)
+        assert saved.rows == sum(read_manifest(tmp_path / folder)["rows"].values())
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
@@ -428,11 +475,15 @@ def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_
 
 
 def test_an_upgrade_interrupted_between_its_last_steps_is_reported(place: Path) -> None:
-    """No empty database replaces the data that wait beside it."""
+    """No empty database replaces the data that wait beside it; data of a still older version are not meant."""
+    (place / "data-16").mkdir()
     (place / "data-17").mkdir()
-    with pytest.raises(EmbeddedServerError, match=r"no data: .* run `retrieval db upgrade-server` again"):
+    with pytest.raises(EmbeddedServerError, match=r"data-17 and no data: .* run `retrieval db upgrade-server` again"):
         start_embedded(place)
     assert not (place / "data").exists()
+    with pytest.raises(EmbeddedServerError):  # an empty folder has no database
+        upgrade_server(place, place, NOW)
+    assert sorted(path.name for path in place.glob("data*")) == ["data", "data-16"]
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")

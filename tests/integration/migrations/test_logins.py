@@ -5,19 +5,27 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 import sqlalchemy as sa
 from psycopg import sql
+from pydantic import SecretStr
 
 from retrieval import Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation import checks
 from retrieval.adapters.store.installation.access import add_analyst
+from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError, UnsupportedDatabaseError
-from tests.support.database import database_url, login, opened, use
+from retrieval.services.doctor import diagnose_closed, examine
+from tests.conftest import NewDatabase
+from tests.support.cluster import not_on_a_cluster
+from tests.support.database import SCHEMA, database_url, login, opened, use
 
 
 async def test_a_login_without_superuser_can_set_up_and_use_its_database(
@@ -170,6 +178,43 @@ async def test_a_role_that_somebody_else_made_is_not_taken_over(database: str, o
             assert status(database, schema).current is None
         finally:
             connection.execute(sql.SQL("DROP ROLE {}").format(role))
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+async def test_texts_are_sent_as_utf8_whatever_the_environment_says(
+    new_database: NewDatabase, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server would take them for texts of another encoding, and store something else."""
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    url = new_database()
+    async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
+        docs = await platform.collection("docs")
+        await docs.add([{"id": "é", "text": "Grüße 東", "tags": ["ü"], "metadata": {"place": "Åre"}}])
+        item = (await docs.get(["é"]))["é"]
+        assert (item.text, item.tags, item.metadata) == ("Grüße 東", ("ü",), {"place": "Åre"})
+        assert len(await docs.search("grüße", where={"tags": "ü", "place": "Åre"})) == 1
+    assert (await examine(settings.changed(database_url=url))).is_sound
+    back_up(url, tmp_path / "backup", datetime.now(UTC))
+
+
+@pytest.mark.parametrize("setting", ["DateStyle = 'SQL, DMY'", "default_transaction_isolation = 'serializable'"])
+async def test_a_login_with_settings_that_the_platform_cannot_use_is_refused(
+    new_database: NewDatabase, setting: str
+) -> None:
+    """With the statement that changes it: the driver reads no other dates, and simultaneous writes would fail."""
+    url = new_database()
+    with login(url) as (name, own), opened(url) as connection:
+        connection.execute(f"GRANT {SCHEMA}_app TO {name}")
+        connection.execute(f"ALTER ROLE {name} SET {setting}")
+        settings = Settings(database_url=SecretStr(own), embedder="none")
+        with pytest.raises(UnsupportedDatabaseError) as raised:
+            async with connect(settings=settings):
+                pass
+        found = (await diagnose_closed(settings, raised.value, datetime.now(UTC))).findings[0]
+        assert f"{found.found}; {found.mend}" == str(raised.value)
+        connection.execute(str(raised.value).partition("run: ")[2])
+        async with connect(settings=settings) as platform:
+            assert await platform.collections() == []
 
 
 async def test_a_database_of_another_encoding_is_refused(server_url: str) -> None:

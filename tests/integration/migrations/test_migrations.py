@@ -237,8 +237,9 @@ def test_a_revision_that_does_not_exist_is_refused_with_those_that_do(
 ) -> None:
     """A mistyped revision is the platform's own error."""
     upgrade(database, schema)
-    with pytest.raises(SchemaRevisionError, match=r"nonsense.* base, 0001 and head"):
-        change(database, schema, "nonsense")
+    for revision, reason in (("nonsense", "nonsense"), ("", "an empty text")):
+        with pytest.raises(SchemaRevisionError, match=rf"{reason}.* base, 0001 and head"):
+            change(database, schema, revision)
     assert status(database, schema).is_current
 
 

@@ -383,6 +383,21 @@ async def test_export_is_of_one_moment(platform: Platform, other: Platform, tmp_
     assert await source.get(["i04"]) == {}
 
 
+async def test_a_logins_limits_of_time_end_no_move(platform: Platform, settings: Settings, tmp_path: Path) -> None:
+    """Its transaction is idle while a slow program reads or writes the lines."""
+    await fill(platform)
+    limit = "options=-c%20idle_in_transaction_session_timeout%3D100ms"
+    url = platform.database.url
+    limited = settings.changed(database_url=f"{url}{'&' if '?' in url else '?'}{limit}")
+    async with Platform(limited, embedder=HashingEmbedder()) as hasty:
+        await hasty.export_collection("docs", tmp_path / "docs.jsonl", records=False, advance=_wait)
+        assert (await hasty.import_collection(tmp_path / "docs.jsonl", name="copy", advance=_wait)).items == ITEMS
+
+
+def _wait(_done: int, _total: int) -> None:
+    time.sleep(0.3)
+
+
 async def test_an_export_replaces_no_file_that_another_has_written_meanwhile(
     platform: Platform, tmp_path: Path
 ) -> None:
@@ -397,6 +412,20 @@ async def test_an_export_replaces_no_file_that_another_has_written_meanwhile(
         await platform.export_collection("docs", file, advance=meanwhile)
     assert file.read_text() == "the other's"
     assert files_in(tmp_path) == ["docs.jsonl"]
+
+
+async def test_a_folder_that_may_not_be_entered_is_reported(
+    platform: Platform, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may enter every folder, whatever its mode."""
+
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    await platform.collection("docs")
+    monkeypatch.setattr(Path, "exists", refuse)
+    with pytest.raises(InvalidRequestError, match=r"cannot write .*Permission denied"):
+        await platform.export_collection("docs", tmp_path / "docs.jsonl")
 
 
 async def test_of_two_exports_into_one_file_at_once_the_second_is_refused(platform: Platform, tmp_path: Path) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import os
 import threading
 import time
 import weakref
+from contextlib import suppress
 
 import pytest
 
@@ -42,6 +44,19 @@ async def test_the_loop_goes_on_meanwhile() -> None:
     beating = asyncio.create_task(beat())
     assert await aside(compute, is_long=True) > 1
     beating.cancel()
+
+
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+def test_a_forked_child_has_a_thread_of_its_own() -> None:
+    """Its copy of the parent's executor would wait for ever for a thread that only the parent has."""
+    assert asyncio.run(aside(lambda: 1, is_long=True)) == 1
+    child = os.fork()
+    if child == 0:
+        code = 1
+        with suppress(TimeoutError):
+            code = asyncio.run(asyncio.wait_for(aside(lambda: 0, is_long=True), 5))
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.parametrize("is_long", [True, False])

@@ -26,14 +26,15 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from retrieval.adapters.readers.lines import checked_path
+from retrieval.adapters.files import FileLock, checked_path, unfinished
+from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.installation.checks import check_pgvector, check_postgresql
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
 from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
-from retrieval.adapters.store.installation.embedded.place import Account, FileLock, server_account
+from retrieval.adapters.store.installation.embedded.place import Account, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
+from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import server_name, translated
-from retrieval.adapters.unfinished import unfinished
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import (
     ConflictError,
@@ -77,7 +78,7 @@ _ROLES = """
         UNION
         SELECT m.member FROM pg_auth_members AS m JOIN concerned AS c ON c.role = m.roleid
     )
-    SELECT r.rolname::text, r.rolcanlogin, r.rolinherit, r.rolconnlimit, r.rolvaliduntil::text,
+    SELECT r.rolname::text, r.rolcanlogin, r.rolinherit, r.rolconnlimit, to_jsonb(r.rolvaliduntil) #>> '{}',
         shobj_description(r.oid, 'pg_authid'),
         r.rolsuper OR r.rolbypassrls OR r.rolreplication OR r.rolcreaterole OR r.rolcreatedb,
         coalesce((
@@ -119,24 +120,29 @@ class Backup(Serializable):
 
 
 def check_folder(folder: Path) -> None:
-    """Raise ``ConflictError`` for a folder with contents, which is never overwritten."""
+    """Raise ``ConflictError`` for a folder with contents, which is never overwritten; ``InvalidRequestError``."""
     checked_path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    try:
+        is_there = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    except OSError as error:
+        raise InvalidRequestError(f"cannot look into {folder}: {error}; name another folder") from error
+    if is_there:
         raise ConflictError(f"{folder} is there already; name a folder that is not, such as {folder}-2")
 
 
 def back_up(url: str, folder: Path, now: datetime) -> Backup:
     """Save a consistent state of the database in a new folder, while it serves, and verify the written files.
 
-    Raises ``ConflictError`` for a folder with contents, ``MissingPrivilegeError`` for a login that does not see every
-    row, ``UnsupportedDatabaseError`` for a server that is too old, or newer than the installed programs, and for a
-    cluster's database, and ``DatabaseError``.
+    Raises ``ConflictError`` for a folder with contents, ``InvalidRequestError`` for one that cannot be written,
+    ``MissingPrivilegeError`` for a login that does not see every row, ``UnsupportedDatabaseError`` for a server that is
+    too old, or newer than the installed programs, and for a cluster's database, and ``DatabaseError``.
     """
     check_folder(folder)
     programs = _own_programs()
-    with _new_folder(folder) as place, translated(url), psycopg.connect(url) as connection:
+    with _new_folder(folder) as place, _connected(url) as connection:
         check_postgresql(connection.info.server_version // 10000)
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        connection.autocommit = False
         database, major, pgvector, superuser, snapshot, is_on_nodes = _row(connection, _FACTS)
         if is_on_nodes:
             raise UnsupportedDatabaseError(
@@ -150,9 +156,10 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
             )
         rows, roles = _row_counts(connection, url), _roles_of(connection)
         address, variables = _address(url)
-        dump = place.resolve() / _DUMP
+        dump = place / _DUMP
         options = [
             "--format=custom",
+            "--encoding=UTF8",
             f"--file={dump}",
             f"--snapshot={snapshot}",
             "--no-password",
@@ -186,11 +193,14 @@ def restore_home(folder: Path, home: Path) -> Backup:
     """
     manifest = read_manifest(folder)
     home = home.expanduser().resolve()
-    _refuse_data(home)
     # Guarded from the start: another restore would delete the unfinished data, and another program would make a
     # database in the place that the data are meant for.
     with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
-        _refuse_data(home)
+        if (home / "data").exists():
+            raise ConflictError(
+                f"there is a database in {home} already, and none is overwritten: set RETRIEVAL_HOME to another "
+                f"directory, or move {home / 'data'} away"
+            )
         with _restored_data(folder, manifest, home) as data:
             data.rename(home / "data")
     return _backup_of(folder, manifest, f"the embedded PostgreSQL in {home}")
@@ -204,7 +214,7 @@ def restore_database(folder: Path, url: str) -> Backup:
     ``DatabaseError``.
     """
     manifest = read_manifest(folder)
-    with translated(url), psycopg.connect(url, autocommit=True) as connection:
+    with _connected(url) as connection:
         check_postgresql(major := connection.info.server_version // 10000)
         if manifest["pgvector"] and (installable := connection.execute(_INSTALLABLE_PGVECTOR).fetchone()):
             check_pgvector(installable[0])
@@ -231,11 +241,8 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
     home = home.expanduser().resolve()
     _undo_interrupted_upgrade(home)
     account = server_account(home / "data")
-    former, former_major, installed = (
-        Binaries(programs.resolve(), account),
-        major_version_of(home / "data"),
-        _own_programs().major(),
-    )
+    former = Binaries(programs.resolve(), account)
+    former_major, installed = major_version_of(home / "data"), _own_programs().major()
     if former_major >= installed:
         raise EmbeddedServerError(
             f"{home / 'data'} was made by PostgreSQL {former_major}, and {installed} is installed: nothing to do"
@@ -273,8 +280,8 @@ def _undo_interrupted_upgrade(home: Path) -> None:
     if not home.is_dir():
         return
     with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
-        if not (home / "data").exists() and len(former := former_data_of(home)) == 1:
-            former[0].rename(home / "data")
+        if not (home / "data").exists() and (former := former_data_of(home)):
+            former[-1].rename(home / "data")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -282,21 +289,21 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     path, dump = folder / _MANIFEST, folder / _DUMP
     try:
         manifest = json_of(path.read_bytes())
+        if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+            raise InvalidRequestError(f"{path} is not of a backup: name a folder that retrieval backup made")
+        if manifest.get("version") != VERSION:
+            raise InvalidRequestError(
+                f"{folder} is a backup of version {manifest.get('version')!r:.20}, and this program reads {VERSION}; "
+                "restore it with the program that made it"
+            )
+        if not dump.is_file() or {"bytes": dump.stat().st_size, "sha256": _hash(dump)} != manifest.get("dump"):
+            raise InvalidRequestError(f"{dump} is not the file that was written: copy the backup again")
     except FileNotFoundError:
         raise InvalidRequestError(
             f"{folder} is not a backup: it has no {_MANIFEST}; name a folder of retrieval backup"
         ) from None
     except (OSError, JSONTextError) as error:
-        raise InvalidRequestError(f"cannot read {path}: {error}; copy the backup again") from None
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InvalidRequestError(f"{path} is not of a backup: name a folder that retrieval backup made")
-    if manifest.get("version") != VERSION:
-        raise InvalidRequestError(
-            f"{folder} is a backup of version {manifest.get('version')!r:.20}, and this program reads {VERSION}; "
-            "restore it with the program that made it"
-        )
-    if not dump.is_file() or {"bytes": dump.stat().st_size, "sha256": _hash(dump)} != manifest.get("dump"):
-        raise InvalidRequestError(f"{dump} is not the file that was written: copy the backup again")
+        raise InvalidRequestError(f"cannot read {folder}: {error}; copy the backup again") from None
     return manifest
 
 
@@ -315,19 +322,12 @@ def _restored_data(folder: Path, manifest: Mapping[str, Any], home: Path) -> Ite
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _refuse_data(home: Path) -> None:
-    if (home / "data").exists():
-        raise ConflictError(
-            f"there is a database in {home} already, and none is overwritten: set RETRIEVAL_HOME to another "
-            f"directory, or move {home / 'data'} away"
-        )
-
-
 def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
     """Restore roles and dump in an empty database, and compare the row counts of the tables with the saved ones."""
-    with translated(url), psycopg.connect(url) as connection:
+    with _connected(url) as connection:
         try:
-            _make_roles(connection, manifest)
+            with connection.transaction():
+                _make_roles(connection, manifest)
         except psycopg.errors.InsufficientPrivilege as error:
             raise MissingPrivilegeError(
                 f"the roles of the backup are missing and this login may not make them ({error.diag.message_primary}); "
@@ -336,7 +336,7 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
     address, variables = _address(url)
     options = ["--single-transaction", "--exit-on-error", "--no-password", f"--dbname={address}"]
     _run(_own_programs(), "pg_restore", *options, str(folder.resolve() / _DUMP), variables=variables)
-    with translated(url), psycopg.connect(url, autocommit=True) as connection:
+    with _connected(url) as connection:
         if (rows := _row_counts(connection, url)) != manifest["rows"]:
             off = sorted(name for name in {*rows, *manifest["rows"]} if rows.get(name) != manifest["rows"].get(name))
             raise DatabaseError(
@@ -397,6 +397,14 @@ def _roles_of(connection: psycopg.Connection[Any]) -> list[dict[str, Any]]:
     return roles
 
 
+@contextmanager
+def _connected(url: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection that commits each statement, without the login's limits of time."""
+    with translated(url), psycopg.connect(url, autocommit=True, **CONNECTION) as connection:
+        connection.execute(WITHOUT_LIMITS.format(is_local="false").encode())
+        yield connection
+
+
 def _row_counts(connection: psycopg.Connection[Any], url: str) -> dict[str, int]:
     """The rows of each table. Raises ``MissingPrivilegeError`` if row-level security hides rows from the login."""
     connection.execute("SET row_security = off")
@@ -447,14 +455,15 @@ def _address(url: str) -> tuple[str, dict[str, str]]:
 def _new_folder(folder: Path) -> Iterator[Path]:
     """A folder that gets its final name when it is complete, so an interrupted backup does not look like one."""
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished(folder) as place:
+        target = folder.resolve()  # an empty folder may be named by "." or a link
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with unfinished(target) as place:
             complete = place / "complete"
             complete.mkdir(mode=0o700)
             yield complete
             for path in complete.iterdir():
                 path.chmod(0o600)
-            complete.rename(folder)
+            complete.rename(target)
     except OSError as error:
         check_folder(folder)  # another backup has got that name meanwhile
         raise InvalidRequestError(f"cannot write {folder}: {error}; make room, or name another folder") from error

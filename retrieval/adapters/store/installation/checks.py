@@ -15,6 +15,7 @@ from typing import Any
 
 import psycopg
 
+from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installed_sql import Names, build, directory, quote_identifier
 from retrieval.adapters.store.translate import URL_SETTING
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
@@ -77,6 +78,9 @@ def head_revision() -> str:
 STORED_REVISION = "SELECT version_num || coalesce('+' || obj_description(tableoid, 'pg_class'), '') FROM {schema}"
 """Reads the schema's revision with the build that made it, for ``status_of``; see ``migrations/env.py``."""
 
+REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
+"""The same for a transaction of the platform, which has the schema on its search path."""
+
 
 def status_of(schema: str, stored: str | None) -> SchemaStatus:
     """Compare the result of ``STORED_REVISION`` (None: no row) with the revision and the build that this code needs."""
@@ -125,7 +129,8 @@ _FACTS = """
         current_database() AS database,
         extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds,
         EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-                WHERE n.nspname = %(schema)s AND p.proname = 'own_collections') AS is_distributed
+                WHERE n.nspname = %(schema)s AND p.proname = 'own_collections') AS is_distributed,
+        current_setting('default_transaction_isolation') AS isolation
     FROM (VALUES (1)) AS one
     LEFT JOIN pg_extension extension ON extension.extname = 'vector'
     LEFT JOIN pg_namespace place ON place.oid = extension.extnamespace
@@ -149,6 +154,8 @@ class ServerFacts:
     """The login's statement timeout; 0: none."""
     is_distributed: bool = False
     """Whether the schema's tables lie on the nodes of a cluster."""
+    isolation: str = "read committed"
+    """The isolation level in which the login's transactions begin."""
 
 
 async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
@@ -165,6 +172,26 @@ def check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection
         raise UnsupportedDatabaseError(
             f"database {connection.info.dbname!r} has the encoding {encoding}, and cannot hold every text; make one "
             "such as: CREATE DATABASE retrieval ENCODING 'UTF8' TEMPLATE template0;"
+        )
+
+
+def check_date_style(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a login that gets dates as texts that the driver cannot read."""
+    style = connection.info.parameter_status("DateStyle")
+    if style is not None and not style.startswith("ISO"):
+        login = quote_identifier(connection.info.user)
+        raise UnsupportedDatabaseError(
+            f"login {connection.info.user!r} gets dates in the style {style!r}, and ISO is needed; run: "
+            f"ALTER ROLE {login} SET DateStyle = 'ISO';"
+        )
+
+
+def check_isolation(facts: ServerFacts) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a login whose statements do not see what others committed before them."""
+    if facts.isolation != "read committed":
+        raise UnsupportedDatabaseError(
+            f"transactions of login {facts.login!r} begin as {facts.isolation}, and simultaneous writes would fail; "
+            f"run: ALTER ROLE {quote_identifier(facts.login)} SET default_transaction_isolation = 'read committed';"
         )
 
 
@@ -222,8 +249,10 @@ def check_privileges(facts: ServerFacts, names: Names) -> None:
 async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
     """Run all start-up checks, in the order in which problems can be solved. Warns or raises; see each check."""
     check_encoding(connection)
+    check_date_style(connection)
     facts = await server_facts(connection, names)
     check_versions(facts)
+    check_isolation(facts)
     if not facts.has_schema:
         status_of(names.schema, None).check()
     check_privileges(facts, names)

@@ -14,6 +14,7 @@ from typing import Any, LiteralString
 import psycopg
 
 from retrieval.adapters.store.installed_sql import Names, installed_sql, quote_identifier, quote_literal
+from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, UnsupportedDatabaseError
 
@@ -127,7 +128,7 @@ def distribute(url: str, schema: str, *, shards: int = 32) -> Distribution:
     """
     names = Names(schema)
     parameters = {"schema": schema, "everywhere": list(EVERYWHERE), "first": FIRST}
-    with translated(url), psycopg.connect(url, prepare_threshold=None, autocommit=True) as connection:
+    with translated(url), psycopg.connect(url, autocommit=True, **CONNECTION) as connection:
         nodes = _nodes_of(connection)
         path = ", ".join(map(quote_identifier, dict.fromkeys([schema, _vector_schema(connection)])))
         for setting in (f"search_path = {path}, pg_temp", "client_min_messages = warning"):
@@ -148,7 +149,7 @@ def rebalance(url: str) -> int:
 
     Raises ``UnsupportedDatabaseError`` if the database is not the coordinator of a cluster.
     """
-    with translated(url), psycopg.connect(url, prepare_threshold=None, autocommit=True) as connection:
+    with translated(url), psycopg.connect(url, autocommit=True, **CONNECTION) as connection:
         _nodes_of(connection)
         moves = connection.execute("SELECT count(*) FROM get_rebalance_table_shards_plan()").fetchone()
         connection.execute("SELECT rebalance_table_shards(shard_transfer_mode => 'block_writes')")

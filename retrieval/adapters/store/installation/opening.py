@@ -12,9 +12,9 @@ from pathlib import Path
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.checks import STORED_REVISION, status_of
+from retrieval.adapters.store.installation.checks import REVISION, status_of
 from retrieval.adapters.store.installation.embedded.place import default_home
-from retrieval.adapters.store.installation.embedded.server import start_embedded
+from retrieval.adapters.store.installation.embedded.server import EmbeddedServer, start_embedded
 from retrieval.adapters.store.replicas import READ_URLS_SETTING, Replicas
 from retrieval.adapters.store.translate import URL_SETTING, server_name
 from retrieval.domain.errors import ConfigurationError, SchemaRevisionError
@@ -38,7 +38,7 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
         url = settings.database_url.get_secret_value()
         database = await _open(settings, url)
     else:
-        server = await asyncio.to_thread(start_embedded, home)
+        server = await _leased(home)
         stack.push_async_callback(asyncio.to_thread, server.close)
         try:
             database = await _open(settings, server.url, home)
@@ -58,6 +58,22 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
         urls = [url.get_secret_value() for url in settings.read_database_urls]
         database.replicas = await _replicas(settings, database, urls, stack)
     return database
+
+
+async def _leased(home: Path) -> EmbeddedServer:
+    """A lease on the embedded server. The thread goes on if the caller is cancelled, and its lease is given back."""
+    loop = asyncio.get_running_loop()
+    starting = loop.run_in_executor(None, start_embedded, home)
+
+    def give_back(started: asyncio.Future[EmbeddedServer]) -> None:
+        if started.exception() is None:
+            loop.run_in_executor(None, started.result().close).add_done_callback(lambda closed: closed.exception())
+
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        starting.add_done_callback(give_back)
+        raise
 
 
 async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], stack: AsyncExitStack) -> Replicas:
@@ -92,12 +108,9 @@ async def _open(settings: Settings, url: str, embedded: Path | None = None, sett
     )
 
 
-_REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
-
-
 async def check_revision(database: Database) -> None:
     """Raise ``SchemaRevisionError`` if the revision has changed, and ``DatabaseError`` if the database fails."""
-    rows = await database.read(None, _REVISION)
+    rows = await database.read(None, REVISION)
     status_of(database.names.schema, rows[0][0] if rows else None).check()
 
 

@@ -89,7 +89,8 @@ async def read_queue_state(database: Database, *, alive_seconds: float) -> Queue
     )
 
 
-RUNNING, INTERRUPTED = "running", "interrupted"
+RUNNING, DONE, FAILED, INTERRUPTED = "running", "done", "failed", "interrupted"
+"""The outcomes of a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

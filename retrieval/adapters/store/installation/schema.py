@@ -17,6 +17,7 @@ from alembic.config import Config
 from alembic.util import CommandError
 from sqlalchemy.exc import DBAPIError
 
+from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.installation.checks import (
     MAJOR_VERSION,
     STORED_REVISION,
@@ -28,6 +29,7 @@ from retrieval.adapters.store.installation.checks import (
     status_of,
 )
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier, verbatim
+from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.errors import (
     DatabaseError,
@@ -99,7 +101,7 @@ def _connection(url: str) -> Iterator[sa.Connection]:
     engine = sa.create_engine(
         "postgresql+psycopg://",
         poolclass=sa.NullPool,
-        creator=lambda: psycopg.connect(url, prepare_threshold=None, connect_timeout=10),
+        creator=lambda: psycopg.connect(url, **CONNECTION),
     )
     # First, because in another encoding the engine could not even read the server's version.
     sa.event.listen(engine, "connect", lambda raw, _record: check_encoding(raw), insert=True)
@@ -127,9 +129,10 @@ def _only_one(url: str, schema: str, wait_seconds: float) -> Iterator[None]:
                     "wait for it, or end its session (pg_stat_activity shows it)"
                 )
             time.sleep(0.1)
-        # The holder sits idle, so it must not time out. The statement also releases the query's snapshot, for which a
+        # The holder sits idle, so it must not time out. The empty statement releases the query's snapshot, for which a
         # concurrent index build would wait forever.
-        holder.exec_driver_sql("SET LOCAL idle_in_transaction_session_timeout = 0")
+        holder.execute(verbatim(WITHOUT_LIMITS.format(is_local="true")))
+        holder.execute(verbatim("SELECT"))
         yield
 
 
@@ -179,10 +182,10 @@ def _status(connection: sa.Connection, schema: str) -> SchemaStatus:
 @contextmanager
 def _revision_errors(revision: str) -> Iterator[None]:
     """Translate Alembic's errors, which are about the requested revision."""
+    choices = f"there are base, {', '.join(sorted(known_revisions()))} and head"
+    if not revision:  # Alembic does not expect it
+        raise SchemaRevisionError(f"the revision is an empty text; {choices}")
     try:
         yield
     except CommandError as error:
-        raise SchemaRevisionError(
-            f"cannot go to revision {revision!r}: {error}; "
-            f"there are base, {', '.join(sorted(known_revisions()))} and head"
-        ) from error
+        raise SchemaRevisionError(f"cannot go to revision {revision!r}: {error}; {choices}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeVar
@@ -28,26 +28,19 @@ _PENDING = """
 """
 
 
-def pending_statements(collections: Iterable[StoredCollection]) -> list[Compiled]:
-    """The statements that count items without their vector, by ``JOINS_ALL``; none for collections without a space."""
+async def count_pending_each(
+    database: Database, tenant_id: int | None, collections: Sequence[StoredCollection]
+) -> Mapping[int, int]:
+    """Count the items that wait for their vector, by collection number, in one round trip; zeros are left out."""
     ids: dict[StoredSpace, list[int]] = {}
     for collection in collections:
         if collection.space is not None:
             ids.setdefault(collection.space, []).append(collection.collection_id)
-    return [for_table(_PENDING, space.table_name).bind(ids=its_ids) for space, its_ids in ids.items()]
-
-
-def pending_by_id(answers: Iterable[Sequence[tuple[Any, ...]]]) -> dict[int, int]:
-    """The counts of those statements' answers, by collection; zeros are left out."""
+    if not ids:
+        return {}
+    statements = [for_table(_PENDING, space.table_name).bind(ids=its_ids) for space, its_ids in ids.items()]
+    answers = await database.read_each(tenant_id, statements, JOINS_ALL)
     return {row[0]: int(row[1]) for rows in answers for row in rows}
-
-
-async def count_pending_each(
-    database: Database, tenant_id: int, collections: Sequence[StoredCollection]
-) -> Mapping[int, int]:
-    """Count the items that wait for their vector, by collection number, in one round trip; zeros are left out."""
-    statements = pending_statements(collections)
-    return pending_by_id(await database.read_each(tenant_id, statements, JOINS_ALL)) if statements else {}
 
 
 _COUNT_VECTORS = "SELECT count(*) FROM {table} AS known WHERE known.collection_id = %(collection_id)s"
@@ -164,13 +157,12 @@ class CollectionFacts:
     """The model that somebody chose; 0: none."""
 
 
-WEIGHTS_OFF = Compiled("""
+# The collections of the given ones whose words' weights are due or under way.
+_WEIGHTS_OFF = Compiled("""
     SELECT t.collection_id FROM collection_statistics t
     WHERE t.collection_id = ANY(%(ids)s) AND (t.weighing_after IS NOT NULL
         OR length_drift(t.documents, t.total_length, t.weighed_length) > %(drift)s)
 """)
-"""The collections of the given ones whose words' weights are due or under way."""
-
 _RUNS = Compiled("""
     SELECT DISTINCT ON (r.collection_id, r.job)
         r.collection_id, r.job, r.started_at, r.finished_at, r.outcome, r.details
@@ -199,16 +191,16 @@ _MEASUREMENT = ("bucket", "samples", "recall", "short_pages", "effort", "measure
 
 
 async def read_facts(
-    database: Database, tenant_id: int, collections: Sequence[StoredCollection], *, drift: float
+    database: Database, tenant_id: int | None, collections: Sequence[StoredCollection], *, drift: float
 ) -> CollectionFacts:
-    """Read the state of these collections of the tenant.
+    """Read the state of these collections of the tenant, in two round trips.
 
     ``drift``: the relative change of the average length from which the weights count as off.
     """
     ids = [collection.collection_id for collection in collections]
     several = [statement.bind(ids=ids) for statement in (_RUNS, _RECALL, _LOSSES, _CHOSEN)]
     indexes_of = indexes_statement(ids, is_distributed=database.facts.is_distributed)
-    statements = [WEIGHTS_OFF.bind(ids=ids, drift=drift), indexes_of, *several]
+    statements = [_WEIGHTS_OFF.bind(ids=ids, drift=drift), indexes_of, *several]
     weights, indexes, runs, recall, losses, chosen = await database.read_each(tenant_id, statements)
     return CollectionFacts(
         pending=await count_pending_each(database, tenant_id, collections),

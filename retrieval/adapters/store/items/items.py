@@ -32,8 +32,8 @@ ARCHIVED = "archived"
 BULK_ITEMS = 200
 """The number of items from which a write counts as bulk."""
 
-CALL_BYTES = 16 * 1024 * 1024
-"""The most bytes that one call writes, except for a single larger item: a parameter is limited to 1 GB."""
+CALL_CHARACTERS = 16 * 1024 * 1024
+"""The characters of items after which a write goes on in another call: a parameter is limited to 1 GB."""
 
 _WRITE = Compiled(
     """
@@ -123,7 +123,8 @@ class ItemWrite:
 
     def calls(self) -> list[Compiled]:
         """The statements, in order; several if the items are too large for one."""
-        parts = list(_split(sorted(self.items, key=lambda item: item.item_id)))
+        ordered = sorted(self.items, key=lambda item: item.item_id)
+        parts = list(_split([(item, _json(item.attributes)) for item in ordered]))
         return [self._call(part, goes_on=self.goes_on or part is not parts[-1]) for part in parts]
 
     def outcome(self, answers: Sequence[Sequence[tuple[Any, ...]]]) -> WrittenItems:
@@ -139,7 +140,8 @@ class ItemWrite:
         times = None if created_at is None else (created_at, updated_at)
         return WrittenItems(former_hashes, sum(row[1] for row in rows), settled, times)
 
-    def _call(self, part: Sequence[Item], *, goes_on: bool) -> Compiled:
+    def _call(self, pairs: Sequence[tuple[Item, str]], *, goes_on: bool) -> Compiled:
+        part = [item for item, _ in pairs]
         contents = [item.indexed_text for item in part]
         vectors = None
         if self.vectors is not None and any(item.item_id in self.vectors for item in part):
@@ -154,7 +156,7 @@ class ItemWrite:
             titles=texts(item.title for item in part),
             bodies=texts(item.body for item in part),
             tags=texts(_array_literal(item.tags) for item in part),
-            attributes=texts(_json(item.attributes) for item in part),
+            attributes=texts(attributes for _, attributes in pairs),
             statuses=texts(item.status for item in part),
             sources=texts(item.source for item in part),
             moments=texts(None if item.occurred_at is None else item.occurred_at.isoformat() for item in part),
@@ -164,13 +166,14 @@ class ItemWrite:
         )
 
 
-def _split(items_: Sequence[Item]) -> Iterator[list[Item]]:
-    part: list[Item] = []
+def _split(pairs: Sequence[tuple[Item, str]]) -> Iterator[list[tuple[Item, str]]]:
+    """The items, each with its attributes as JSON, in parts for one call each."""
+    part: list[tuple[Item, str]] = []
     size = 0
-    for item in items_:
-        part.append(item)
-        size += len(item.body) + 1000
-        if size > CALL_BYTES:
+    for item, attributes in pairs:
+        part.append((item, attributes))
+        size += len(item.title) + len(item.body) + len(attributes) + 1000
+        if size > CALL_CHARACTERS:
             yield part
             part, size = [], 0
     if part:

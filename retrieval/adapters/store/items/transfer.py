@@ -76,7 +76,7 @@ _ROWS = """
     FROM {table} AS r WHERE r.collection_id = {collection} {of_space} ORDER BY {order}
 """
 _FACTS = """
-    SELECT c.created_at::text, total.weighed_length
+    SELECT to_jsonb(c.created_at) #>> '{}', total.weighed_length
     FROM collections AS c LEFT JOIN collection_statistics AS total ON total.collection_id = c.collection_id
     WHERE c.collection_id = %s
 """

@@ -65,6 +65,13 @@ def upgrade(
         _print(schema_status, url, _sentence(schema_status), as_json=as_json)
 
 
+def _no_option(context: typer.Context, revision: str) -> str:
+    """The revision. Fails as for an unknown option, unless a number follows the dash."""
+    if revision.startswith("-") and not revision[1:].isdecimal():
+        context.fail(f"No such option: {revision}")
+    return revision
+
+
 @app.command(
     # "-1" is a revision here, not an option.
     context_settings={"ignore_unknown_options": True},
@@ -73,7 +80,9 @@ def upgrade(
 def downgrade(
     context: typer.Context,
     *,
-    revision: Annotated[str, typer.Argument(help="The target revision: its name, -1 for one back, or base.")],
+    revision: Annotated[
+        str, typer.Argument(help="The target revision: its name, -1 for one back, or base.", callback=_no_option)
+    ],
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:

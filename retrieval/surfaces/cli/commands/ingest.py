@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TextIO
 import typer
 from rich.console import Console
 
+from retrieval.adapters.files import checked_path
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
 from retrieval.adapters.readers.folders import holds_documents
-from retrieval.adapters.readers.lines import checked_path
 from retrieval.adapters.readers.records import mapped_columns
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS

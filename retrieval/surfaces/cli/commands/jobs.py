@@ -126,7 +126,7 @@ def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> N
 
     It exits with ``FAILED`` if the job failed for one, else with ``PENDING`` if items wait for their vector after it.
     """
-    from retrieval.jobs.run import FAILED as RUN_FAILED
+    from retrieval.adapters.store.installation.queue import FAILED as RUN_FAILED
 
     async def work(platform: Platform) -> list[RunReport]:
         return [await _run(platform, job, target) for target in await _targets(platform, name)]
@@ -329,9 +329,9 @@ def reembed(
 async def _run_action(platform: Platform, collection: str, action: ReembedAction) -> Reembedding:
     if action is not ReembedAction.RUN:
         return await platform.reembedding(collection, action.value)
+    from retrieval.adapters.store.installation.queue import FAILED as RUN_FAILED
     from retrieval.jobs.registry import job_named
     from retrieval.jobs.run import ELSEWHERE, run_job
-    from retrieval.jobs.run import FAILED as RUN_FAILED
     from retrieval.services.workplace import JobTarget
 
     await platform.reembedding(collection)

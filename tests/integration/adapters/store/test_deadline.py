@@ -72,6 +72,23 @@ async def test_a_limit_of_the_login_is_never_raised(database_url: str, settings:
             assert (await _timeout(platform)).endswith("ms")
 
 
+async def test_maintenance_takes_any_time(database_url: str, settings: Settings) -> None:
+    """Building an index takes longer than the login's limits; older servers know only some of them."""
+    names = ["statement_timeout", "idle_in_transaction_session_timeout", "transaction_timeout"]
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        known = await (
+            await connection.execute("SELECT name FROM pg_settings WHERE name = ANY(%s)", (names,))
+        ).fetchall()
+    limits = "%20".join(f"-c%20{name}%3D1s" for (name,) in known)
+    url = f"{database_url}{'&' if '?' in database_url else '?'}options={limits}"
+    async with connect(url, settings=settings) as platform:
+        async with platform.database.maintenance() as connection:
+            await connection.execute("SELECT pg_sleep(1.2)")
+        async with platform.database.only_one("work") as is_alone:
+            assert is_alone
+            await asyncio.sleep(1.2)
+
+
 async def test_a_cancelled_statement_without_a_deadline_reports_a_busy_database(platform: Platform) -> None:
     """A statement that somebody else ended was not the caller's limit."""
     async with platform.database.transaction(platform.tenant_id) as connection:

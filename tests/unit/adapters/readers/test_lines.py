@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.adapters.readers.lines import checked_path, decoded, read_lines, readable_status
+from retrieval.adapters.readers.lines import decoded, read_lines, readable_status
 from retrieval.domain.errors import InvalidRequestError
 
 
@@ -190,18 +190,3 @@ def test_text_comes_with_what_is_wrong_with_its_bytes() -> None:
     assert fault is not None
     assert "byte 2 (0xff) is not UTF-8" in fault
     assert "NUL" in str(decoded(b"a\x00b")[1])
-
-
-@pytest.mark.parametrize("path", ["", 5, None, b"bytes", ["a"], "a\0b", "\ud800", "x" * 256, "é" * 128, "dir/" * 1100])
-def test_a_path_that_no_file_can_have_is_refused(path: object) -> None:
-    """In one line, before a file is looked for."""
-    with pytest.raises(InvalidRequestError) as raised:
-        checked_path(path)
-    assert "\n" not in str(raised.value)
-    assert len(str(raised.value)) < 200
-
-
-@pytest.mark.parametrize("path", [".", "-", "x" * 255, "\udcff", Path("dir/" * 1000)])
-def test_a_path_that_a_file_can_have_is_kept(path: str | Path) -> None:
-    """As text; a file's name need not be UTF-8."""
-    assert checked_path(path) == str(path)

@@ -176,19 +176,12 @@ class MachineResources:
     """The resources of the machine that the server may use.
 
     ``memory_bytes`` and ``cores`` are at least 1. ``shared_memory_bytes`` is the size of ``/dev/shm``,
-    or None if that is not a separate limit. Raises ConfigurationError for numbers below 1.
+    or None if that is not a separate limit.
     """
 
     memory_bytes: int
     cores: int
     shared_memory_bytes: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.memory_bytes < 1 or self.cores < 1:
-            raise ConfigurationError(
-                f"A server needs memory and cores, got {self.memory_bytes} bytes and {self.cores} cores: "
-                "give numbers of at least 1."
-            )
 
 
 def settings_for(resources: MachineResources) -> dict[str, str]:

@@ -27,7 +27,6 @@ from psycopg.pq import PGconn, Ping
 
 from retrieval.adapters.store.installation.embedded.binaries import (
     Binaries,
-    MachineResources,
     find_package,
     measure_resources,
     prepare_binaries,
@@ -94,22 +93,22 @@ class Cluster:
         """The address of the platform's database, as superuser."""
         return socket_url(socket_directory(self.home))
 
-    def create(self, resources: MachineResources | None = None) -> None:
-        """Make the cluster unless it exists; tune it for ``resources``, by default those of this machine.
+    def create(self) -> None:
+        """Make the cluster, with settings for this machine, unless it exists.
 
         Raises EmbeddedServerError if it cannot be made, or another major version made it.
         """
         if self.data.exists():
             self._require_same_major()
             return
-        for former in former_data_of(self.home):
+        if former := former_data_of(self.home):
             raise EmbeddedServerError(
-                f"{self.home} holds {former.name} and no data: an upgrade of the server was interrupted; run "
-                f"`retrieval db upgrade-server` again, or move {former.name} away for an empty database."
+                f"{self.home} holds {former[-1].name} and no data: an upgrade of the server was interrupted; run "
+                f"`retrieval db upgrade-server` again, or move {former[-1].name} away for an empty database."
             )
         for leftover in self.home.glob("initdb-*"):
             shutil.rmtree(leftover)
-        settings = settings_for(resources or measure_resources())
+        settings = settings_for(measure_resources())
         # Renamed when complete, so that an interrupted attempt leaves nothing that looks like a cluster.
         directory = Path(tempfile.mkdtemp(prefix="initdb-", dir=self.home))
         self.binaries.account.own(directory)
@@ -261,7 +260,7 @@ class Cluster:
     def _maintenance_address(self) -> str:
         """The address of the database that always exists; PG* variables would set parameters that are missing."""
         host = str(socket_directory(self.home))
-        return make_conninfo(host=host, port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=2)
+        return make_conninfo(host=host, hostaddr="", port=PORT, user=SUPERUSER, dbname="postgres", connect_timeout=2)
 
     def _ensure_database(self) -> None:
         create = sql.SQL("create database {}").format(sql.Identifier(DATABASE))
@@ -291,8 +290,8 @@ class Cluster:
 
 
 def former_data_of(home: Path) -> list[Path]:
-    """Return the data directories that upgrades of the server left beside the current one."""
-    return sorted(home.glob("data-[0-9]*"))
+    """Return the data directories that upgrades of the server left beside the current one, the newest last."""
+    return sorted(home.glob("data-[0-9][0-9]"))
 
 
 def major_version_of(data: Path) -> int:

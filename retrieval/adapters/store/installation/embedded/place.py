@@ -1,9 +1,4 @@
-"""The embedded PostgreSQL's folder, socket and system user, and the lock on the folder.
-
-``flock`` belongs to the open file: each FileLock opens its own file, so two of them exclude each other within
-one process too. A forked child would share its parent's open files and keep their locks alive; it
-therefore closes its copies at once, which does not affect the parent's locks. Programs that are started do not
-inherit the files.
+"""The embedded PostgreSQL's folder, socket and system user.
 
 PostgreSQL refuses to run as root. A user other than root runs it as themselves; root runs it as ``postgres``, or as
 ``nobody`` if there is no such user.
@@ -20,76 +15,11 @@ import re
 import socket
 import stat
 import sys
-import time
-import weakref
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError
-
-if sys.platform != "win32":
-    import fcntl
-
-_POLL_SECONDS = 0.02
-_open_locks: weakref.WeakSet[FileLock] = weakref.WeakSet()
-
-
-class FileLock:
-    """One open lock file, initially not locked. Raises OSError if the file cannot be opened or locked."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        _open_locks.add(self)
-
-    def share(self) -> bool:
-        """Take the lock shared, without waiting; False if another holder has it exclusively."""
-        return self._try(fcntl.LOCK_SH)
-
-    def hold(self) -> bool:
-        """Take the lock exclusively, without waiting; False if another holder has it: then a shared lock is lost."""
-        return self._try(fcntl.LOCK_EX)
-
-    def hold_before(self, deadline: float) -> bool:
-        """Take the lock exclusively, waiting until ``deadline`` (``time.monotonic`` seconds); False after that."""
-        while not self.hold():
-            if time.monotonic() >= deadline:
-                return False
-            time.sleep(_POLL_SECONDS)
-        return True
-
-    def release(self) -> None:
-        """Release the lock and close the file. Does nothing the second time, and in a forked child."""
-        if self._descriptor < 0:
-            return
-        descriptor, self._descriptor = self._descriptor, -1
-        # A child forked a moment ago may still have a copy open, so closing alone might not unlock.
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
-
-    def abandon(self) -> None:
-        """Close the file without unlocking, in a forked child: the lock is its parent's."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def _try(self, operation: int) -> bool:
-        try:
-            fcntl.flock(self._descriptor, operation | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
-
-def _abandon_all() -> None:
-    for lock in list(_open_locks):
-        lock.abandon()
-
-
-if sys.platform != "win32":
-    os.register_at_fork(after_in_child=_abandon_all)
-
 
 if sys.platform != "win32":
     import pwd
@@ -214,8 +144,6 @@ def may_answer(directory: Path, seconds: float) -> bool:
 
     A suspended or hanging server accepts a connection but sends nothing. Other threads run while this waits.
     """
-    if sys.platform == "win32":
-        return True
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(seconds)
         try:
@@ -247,4 +175,5 @@ def check_is_made(home: Path) -> None:
 
 def socket_url(directory: Path) -> str:
     """Return the URL of the platform's database on the socket in ``directory``, as superuser."""
-    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(directory))}&port={PORT}"
+    # Without the empty address, the variable PGHOSTADDR would lead to another server.
+    return f"postgresql://{SUPERUSER}@/{DATABASE}?host={quote(str(directory))}&hostaddr=&port={PORT}"

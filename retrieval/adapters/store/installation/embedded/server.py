@@ -25,9 +25,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from retrieval.adapters.store.installation.embedded.binaries import MachineResources
+from retrieval.adapters.files import FileLock
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
-from retrieval.adapters.store.installation.embedded.place import FileLock
 from retrieval.domain.errors import ConfigurationError, EmbeddedServerError, RetrievalError
 
 _log = logging.getLogger(__name__)
@@ -89,14 +88,12 @@ class EmbeddedServer:
         self.close()
 
 
-def start_embedded(
-    home: Path, *, resources: MachineResources | None = None, timeout_seconds: float = 120.0
-) -> EmbeddedServer:
+def start_embedded(home: Path, *, timeout_seconds: float = 120.0) -> EmbeddedServer:
     """Return a lease on the server of ``home``, after making or starting the server if necessary.
 
     Blocks for a moment if the server runs, seconds if it must be made, up to ``timeout_seconds`` if it recovers
-    from a crash: call it in a thread. ``resources`` tune a new server, by default the machine's. Raises
-    ConfigurationError on systems without an embedded server, EmbeddedServerError if it did not start.
+    from a crash: call it in a thread. Raises ConfigurationError on systems without an embedded server,
+    EmbeddedServerError if it did not start.
     """
     if sys.platform == "win32":
         raise ConfigurationError(
@@ -105,16 +102,16 @@ def start_embedded(
     deadline = time.monotonic() + timeout_seconds
     home = home.expanduser().resolve()
     with guarded_home(home, deadline):
-        return _lease(home, resources, deadline)
+        return _lease(home, deadline)
 
 
-def _lease(home: Path, resources: MachineResources | None, deadline: float) -> EmbeddedServer:
+def _lease(home: Path, deadline: float) -> EmbeddedServer:
     lease = FileLock(home / "lease.lock")
     try:
         _require_same_machine(home, lease)
         lease.share()
         cluster = Cluster.at(home)
-        cluster.create(resources)
+        cluster.create()
         cluster.serve(deadline)
         return EmbeddedServer(cluster, lease)
     except BaseException:

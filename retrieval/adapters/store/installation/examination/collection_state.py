@@ -10,9 +10,11 @@ from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.checks import STORED_REVISION
-from retrieval.adapters.store.items.collection_facts import WEIGHTS_OFF, pending_by_id, pending_statements
+from retrieval.adapters.store.installation.checks import REVISION
+from retrieval.adapters.store.installation.queue import FAILED
+from retrieval.adapters.store.items.collection_facts import read_facts
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.reembeddings import ReembeddingState
 from retrieval.adapters.store.search.vectors import JOINS_ALL
 
@@ -58,17 +60,8 @@ class TenantState:
     collections: tuple[CollectionState, ...]
 
 
-_REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
 _MONTHS = Compiled("""
     SELECT 'retrievals' || to_char(m.month AT TIME ZONE 'UTC', '_YYYY_MM') FROM missing_months() AS m (month) ORDER BY 1
-""")
-_RECALL = Compiled("""
-    SELECT m.collection_id, sum(m.recall * m.samples) / sum(m.samples), sum(m.samples)::bigint, max(m.measured_at)
-    FROM recall_measurements m JOIN collections c ON c.collection_id = m.collection_id AND c.space_id = m.space_id
-    WHERE m.collection_id = ANY(%(ids)s) AND m.samples > 0 AND m.measured_at = (
-        SELECT max(l.measured_at) FROM recall_measurements l
-        WHERE l.collection_id = m.collection_id AND l.space_id = m.space_id)
-    GROUP BY m.collection_id
 """)
 _LOST = Compiled("""
     SELECT l.collection_id, l.reason, sum(l.retrievals)::bigint FROM recording_losses l
@@ -82,15 +75,6 @@ _WITHOUT_WORDS = Compiled("""
         WHERE terms.collection_id = item.collection_id AND terms.item_id = item.item_id)
     GROUP BY item.collection_id
 """)
-_FAILED = Compiled("""
-    SELECT last.collection_id, last.job, coalesce(last.details ->> 'error', '')
-    FROM (
-        SELECT DISTINCT ON (r.collection_id, r.job) r.collection_id, r.job, r.outcome, r.details
-        FROM job_runs r WHERE r.collection_id = ANY(%(ids)s) ORDER BY r.collection_id, r.job, r.run_id DESC
-    ) AS last
-    WHERE last.outcome = 'failed' ORDER BY last.collection_id, last.job
-""")
-
 _REEMBEDDINGS = Compiled("""
     SELECT m.collection_id, m.state, m.note FROM reembeddings m
     WHERE m.collection_id = ANY(%(ids)s) AND m.state <> 'done'
@@ -100,44 +84,48 @@ _REEMBEDDINGS = Compiled("""
 async def read_tenant(
     database: Database, tenant_id: int | None, collections: Sequence[StoredCollection], *, drift: float
 ) -> TenantState:
-    """Read the state of these collections of the tenant, in two round trips.
+    """Read the state of these collections of the tenant, in four round trips.
 
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
     ids = [collection.collection_id for collection in collections]
-    statements = [
-        _REVISION,
-        _MONTHS,
-        WEIGHTS_OFF.bind(ids=ids, drift=drift),
-        _RECALL.bind(ids=ids),
-        _LOST.bind(ids=ids, days=LOSS_DAYS),
-        _FAILED.bind(ids=ids),
-        _REEMBEDDINGS.bind(ids=ids),
-    ]
-    revision, months, weights, recall, lost, failed, moving = await database.read_each(tenant_id, statements)
-    statements = [_WITHOUT_WORDS.bind(ids=ids), *pending_statements(collections)]
-    wordless, *pending = await database.read_each(tenant_id, statements, JOINS_ALL)
-    off, pending_items, without_words = {row[0] for row in weights}, pending_by_id(pending), pending_by_id([wordless])
-    recalls = {row[0]: RecallState(recall=float(row[1]), samples=row[2], measured_at=row[3]) for row in recall}
+    facts = await read_facts(database, tenant_id, collections, drift=drift)
+    statements = [REVISION, _MONTHS, _LOST.bind(ids=ids, days=LOSS_DAYS), _REEMBEDDINGS.bind(ids=ids)]
+    revision, months, lost, moving = await database.read_each(tenant_id, statements)
+    without_words: dict[int, int] = dict(await database.read(tenant_id, _WITHOUT_WORDS.bind(ids=ids), JOINS_ALL))
     reembeddings = {row[0]: (ReembeddingState(row[1]), row[2]) for row in moving}
-    losses, failures = _by_collection(lost), _by_collection(failed)
+    losses = _by_collection(lost)
     return TenantState(
         revision=revision[0][0] if revision else None,
         missing_months=tuple(row[0] for row in months),
         collections=tuple(
             CollectionState(
                 stored=collection,
-                pending=pending_items.get(collection.collection_id, 0),
-                are_weights_off=collection.collection_id in off,
+                pending=facts.pending.get(collection.collection_id, 0),
+                are_weights_off=collection.collection_id in facts.weights_off,
                 without_words=without_words.get(collection.collection_id, 0),
-                recall=recalls.get(collection.collection_id),
+                recall=_overall(facts.recall.get(collection.collection_id, ())),
                 lost=losses.get(collection.collection_id, {}),
-                failed=failures.get(collection.collection_id, {}),
+                failed={
+                    run.job: run.details.get("error", "")
+                    for run in facts.runs.get(collection.collection_id, ())
+                    if run.outcome == FAILED
+                },
                 reembedding=reembeddings.get(collection.collection_id),
             )
             for collection in collections
         ),
     )
+
+
+def _overall(measurements: Sequence[Measurement]) -> RecallState | None:
+    """The mean of one run's measurements over all samples; None: nothing was measured."""
+    samples = sum(each.samples for each in measurements)
+    times = [each.measured_at for each in measurements if each.measured_at is not None]
+    if not samples or not times:
+        return None
+    recall = sum(each.recall * each.samples for each in measurements) / samples
+    return RecallState(recall=recall, samples=samples, measured_at=max(times))
 
 
 def _by_collection(rows: Sequence[tuple[Any, ...]]) -> dict[int, dict[str, Any]]:

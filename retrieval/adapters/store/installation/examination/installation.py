@@ -12,7 +12,7 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import class_row, kwargs_row
 
-from retrieval.adapters.store.database import CONNECT_TIMEOUT_SECONDS
+from retrieval.adapters.store.installation.checks import check_date_style
 from retrieval.adapters.store.installation.examination.table_state import (
     IndexState,
     TableState,
@@ -21,6 +21,7 @@ from retrieval.adapters.store.installation.examination.table_state import (
     read_tables,
 )
 from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
 
 
@@ -335,12 +336,11 @@ async def read_installation(connection: _Connection, names: Names, *, stalled_se
 async def connected(url: str) -> AsyncIterator[_Connection]:
     """A connection with the login's own role, for a database that the platform may be unable to open.
 
-    Raises ``DatabaseUnreachableError``.
+    Raises ``DatabaseUnreachableError`` and ``UnsupportedDatabaseError``.
     """
     with translated(url):
-        async with await psycopg.AsyncConnection.connect(
-            url, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT_SECONDS
-        ) as connection:
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True, **CONNECTION) as connection:
+            check_date_style(connection)
             yield connection
 
 

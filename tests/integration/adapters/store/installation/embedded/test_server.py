@@ -21,11 +21,11 @@ import psycopg
 import pytest
 
 from retrieval import Settings
+from retrieval.adapters.files import FileLock
 from retrieval.adapters.store.installation.embedded import cluster
-from retrieval.adapters.store.installation.embedded.binaries import MachineResources
+from retrieval.adapters.store.installation.embedded.binaries import measure_resources, settings_for
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
 from retrieval.adapters.store.installation.embedded.place import (
-    FileLock,
     check_is_made,
     is_running,
     server_account,
@@ -36,7 +36,6 @@ from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError
 from retrieval.services.doctor import examine
 
-SMALL = MachineResources(memory_bytes=512 * 1024 * 1024, cores=2)
 SOME, MANY = 1_000, 100_000
 """Rows to recover after a crash: enough to observe the recovery."""
 
@@ -108,7 +107,7 @@ def open_directory() -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def made_home(open_directory: Path) -> Path:
     """A home whose cluster has been made."""
-    start_embedded(open_directory / "made", resources=SMALL).close()
+    start_embedded(open_directory / "made").close()
     return open_directory / "made"
 
 
@@ -150,10 +149,10 @@ def ask(url: str, query: str) -> object:
 
 
 def test_the_first_start_makes_a_tuned_cluster(home: Path) -> None:
-    """The resources given at creation show in the settings, and the URL leads to the platform's database."""
+    """The machine's resources show in the settings, and the URL leads to the platform's database."""
     with start_embedded(home) as server:
         assert ask(server.url, "select current_database() || ' ' || current_user") == "retrieval postgres"
-        assert ask(server.url, "show shared_buffers") == "128MB"
+        assert ask(server.url, "show shared_buffers") == settings_for(measure_resources())["shared_buffers"]
         assert ask(server.url, "show jit") == "off"
         assert ask(server.url, "show data_checksums") == "on"
         assert ask(server.url, "show listen_addresses") == ""
@@ -528,7 +527,7 @@ def test_processes_that_start_at_once_make_one_cluster(fresh_home: Path) -> None
 @pytest.mark.parametrize("fresh_home", ["a 'b', \"$HOME\" `c`; &" + "d" * 100], indirect=True)
 def test_a_home_of_any_length_and_any_characters_works(fresh_home: Path) -> None:
     """Neither the limit of a socket's path nor the shell matters, and other processes find the same server."""
-    with start_embedded(fresh_home, resources=SMALL) as server:
+    with start_embedded(fresh_home) as server:
         client = Client(fresh_home)
         assert client.url() == server.url
         assert ask(server.url, "select 1") == 1

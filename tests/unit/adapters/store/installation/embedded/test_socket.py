@@ -92,10 +92,11 @@ def test_a_link_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_url_says_everything_that_a_client_needs() -> None:
-    """Host, port, user and database are all named, so variables like PGPORT cannot lead elsewhere."""
+    """Host, port, user and database are all named, so variables like PGHOSTADDR cannot lead elsewhere."""
     parts = conninfo_to_dict(socket_url(Path("/srv/a+b/run")))
 
-    assert parts == {"user": "postgres", "dbname": "retrieval", "host": "/srv/a+b/run", "port": "5432"}
+    here = {"host": "/srv/a+b/run", "hostaddr": "", "port": "5432"}
+    assert parts == {"user": "postgres", "dbname": "retrieval", **here}
 
 
 @pytest.fixture

@@ -1,0 +1,34 @@
+"""Opening a database leaves nothing behind when it fails."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from retrieval import Settings
+from retrieval.adapters.store.installation import opening
+
+
+async def test_a_cancelled_opening_gives_its_lease_on_the_embedded_server_back(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A thread starts the server, and has the lease only after the cancellation."""
+    closed = threading.Event()
+
+    def start(_home: Path) -> SimpleNamespace:
+        time.sleep(0.1)
+        return SimpleNamespace(url="", close=closed.set)
+
+    monkeypatch.setattr(opening, "start_embedded", start)
+    settings = Settings(database_url=None, home=tmp_path)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01), AsyncExitStack() as stack:
+            await opening.open_database(settings, stack)
+    assert not closed.is_set()
+    assert await asyncio.to_thread(closed.wait, 5)
