@@ -94,7 +94,9 @@ class SharedCalls:
         Raises ``TimeoutError`` after ``seconds``, while the call continues, and ``LLMUnavailableError`` if too many
         calls run or the platform is closed. If its last waiting caller is cancelled, the call is cancelled too.
         """
-        call = self._calls.get(key) or self._start(key, make)
+        call = self._calls.get(key)
+        if call is None or call.task.cancelling():  # a cancelled call, which may take time to end, has no result
+            call = self._start(key, make)
         task = call.task
         call.waiting += 1
         try:
@@ -128,7 +130,9 @@ class SharedCalls:
         return call
 
     def _settle(self, key: Hashable, task: asyncio.Task[Any]) -> None:
-        del self._calls[key]
+        call = self._calls.get(key)
+        if call is not None and call.task is task:
+            del self._calls[key]
         # The call may have no waiting caller left, so its error is logged here.
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.debug("a call of a language model failed: %s", error)
