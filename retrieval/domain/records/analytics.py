@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, overload
 from uuid import UUID
@@ -46,6 +46,10 @@ class AnalyticsView(Serializable):
         return None if self.is_function else next(times, None)
 
 
+_BEFORE_NOW = datetime(2000, 1, 1, tzinfo=UTC)
+"""A time before now: an age that can be subtracted from it can be subtracted from now."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewQuestion:
     """A query of a view.
@@ -72,21 +76,21 @@ class ViewQuestion:
                 raise InvalidRequestError(f"{name} is {time.isoformat()}; {fault}")
         if isinstance(self.since, timedelta) and self.since < timedelta():
             raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
-        self._check_begin()
+        self._check_age()
         if isinstance(self.since, datetime) and self.until is not None and self.since > self.until:
             raise InvalidRequestError(
                 f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
             )
-        limit: object = self.limit
-        if limit is not None:
-            checked_whole("limit", limit, 1, error=InvalidLimitError)
+        if self.limit is not None:
+            checked_whole("limit", self.limit, 1, error=InvalidLimitError)
 
-    def _check_begin(self) -> None:
-        if isinstance(self.since, timedelta) and self.until is not None:
+    def _check_age(self) -> None:
+        if isinstance(self.since, timedelta):
             try:
-                self.until - self.since
+                (self.until or _BEFORE_NOW) - self.since
             except OverflowError:
-                raise InvalidRequestError(f"since is {self.since} before until, which is before all times") from None
+                until = "now" if self.until is None else "until"
+                raise InvalidRequestError(f"since is {self.since} before {until}, which is before all times") from None
 
     def begins(self, default: timedelta | None) -> datetime | timedelta | None:
         """The beginning of the period, or its age; ``default`` is the length where none is given.
