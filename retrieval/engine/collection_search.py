@@ -166,8 +166,16 @@ async def interleave(
     async def ask(profile: Profile) -> SearchResult:
         return await search(handle, query, where=condition, profile=profile, context=context, **options)
 
-    place, chance, wall_clock = await handle.place(), parts.chance, parts.wall_clock
-    return await interleaved(place, request, profiles, ask, context, chance=chance, wall_clock=wall_clock)
+    return await interleaved(
+        await handle.place(),
+        request,
+        profiles,
+        ask,
+        context,
+        chance=parts.chance,
+        wall_clock=parts.wall_clock,
+        is_recorded=handle.is_recorded,
+    )
 
 
 async def preview(
