@@ -101,10 +101,10 @@ async def search(
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.passed) + request.limit, MAX_SHOWN), after=cursor)
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
-    result = await _with_current(
+    [result] = await _with_current(
         handle,
         stored,
-        lambda searcher: searcher.search(request, context),
+        lambda searcher: searcher.search_each([request], context),
         has_vectors=request.vector is not None or request.about is not None,
     )
     result = replace(result, notes=(*notes, *result.notes)) if notes else result

@@ -184,7 +184,6 @@ _FEWER_REWRITES = "rewrites without a vector were left out: {}"
 
 _NOT_RERANKED = "the hits were not reranked: {}"
 _NO_WORDS = "the search has no words"
-_NO_RERANKER = "there is no reranker; set RETRIEVAL_RERANKER"
 
 NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
 _WAITING = (
@@ -207,7 +206,7 @@ class Searcher:
     decider: Decider | None = None
     """Decides the order by learned models and exploration; None: relevance alone decides."""
     reranker: Reranking | None = None
-    """Reranks where the profile says so; None: there is no reranker."""
+    """Reranks where the profile says so; None: nothing is reranked."""
     observer: Observer | None = None
     """Called after each search; None: no observer."""
     chance: random.Random = field(default_factory=random.Random)
@@ -217,32 +216,17 @@ class Searcher:
     _plans: dict[Hashable, SearchPlan] = field(default_factory=dict)
     """Cached plans: most searches differ only in their words and vectors, few in their filters."""
 
-    async def search(self, request: SearchRequest, context: Context = Context()) -> SearchResult:
-        """The best hits for a request, each explained.
-
-        If the embedder fails, the search runs without the dense leg, and a note says so; if there is no other leg, the
-        embedder's error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
-        """
-        return (await self.search_each([request], context))[0]
-
     async def search_each(self, requests: Sequence[SearchRequest], context: Context = Context()) -> list[SearchResult]:
-        """The hits of several requests in one context, which differ only in their words and vectors.
+        """The best hits of each request, each explained; the requests differ only in their words and vectors.
 
-        All texts are embedded in one call; all candidates are read in one round trip, and all items in another.
+        All texts are embedded in one call; all candidates are read in one round trip, and all items in another. If the
+        embedder fails, the searches run without the dense leg, and a note says so; if there is no other leg, the
+        embedder's error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
         """
         if not requests:
             return []
-        with span("retrieval.search") as search_span:
-            results = await self._search_each(requests, context, search_span)
-            if search_span is not None:
-                trace_search(search_span, self.tenant_id, self.collection, results)
-            return results
-
-    async def _search_each(
-        self, requests: Sequence[SearchRequest], context: Context, search_span: Span | None
-    ) -> list[SearchResult]:
         is_long = self._is_long(requests)
-        with Stages(self.clock, search_span) as stages:
+        with span("retrieval.search") as search_span, Stages(self.clock, search_span) as stages:
             stages.begin("retrieval.embed", "embed")
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
@@ -264,9 +248,9 @@ class Searcher:
                 await self._rank(search, leg_results, is_long)
                 for search, leg_results in zip(searches, each, strict=True)
             ]
-            if profile.rerank is not None:
+            if profile.rerank is not None and self.reranker is not None:
                 stages.begin("retrieval.rerank", "rerank")
-                searches, rankings = await self._rerank(searches, rankings, profile.rerank)
+                searches, rankings = await self._rerank(searches, rankings, profile.rerank, self.reranker)
             stages.begin("retrieval.learn", "learn")
             finals = await self._decide(searches, rankings, context)
             finals = [self._add_relevance(*pair) for pair in zip(searches, finals, strict=True)]
@@ -277,12 +261,15 @@ class Searcher:
             answer = partial(self._answers, searches, finals, rows.columns, context, timings)
             answers = await aside(answer, is_long=True) if is_long else answer()
             are_stored = await self._record(answers, searches, is_long)
-        results = [
-            self._result(
-                *answer, first, final, rows=rows, is_stored=is_stored, is_lost=search.is_recorded and not is_stored
-            )
-            for search, answer, first, is_stored, final in zip(searches, answers, each, are_stored, finals, strict=True)
-        ]
+            parts = zip(searches, answers, each, are_stored, finals, strict=True)
+            results = [
+                self._result(
+                    *answer, first, final, rows=rows, is_stored=is_stored, is_lost=search.is_recorded and not is_stored
+                )
+                for search, answer, first, is_stored, final in parts
+            ]
+            if search_span is not None:
+                trace_search(search_span, self.tenant_id, self.collection, results)
         if self.observer is not None:
             self.observer.searched(results)
         return results
@@ -429,7 +416,11 @@ class Searcher:
                 [leg_results] = await self._add_signals([planned], [leg_results])
 
     async def _rerank(
-        self, searches: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], rerank: Rerank
+        self,
+        searches: Sequence[PlannedSearch],
+        rankings: Sequence[RankedSearch],
+        rerank: Rerank,
+        reranker: Reranking,
     ) -> tuple[list[PlannedSearch], list[RankedSearch]]:
         """The searches and their rankings after reranking; if it failed, a note is added and the ranking unchanged."""
         best = [[candidate.item_id for candidate in ranked.pool[: rerank.candidates]] for ranked in rankings]
@@ -440,19 +431,14 @@ class Searcher:
         texts = {item_id: text_for_reranker(*row[:2]) for item_id, row in rows.items() if row[0] is not None}
         scored = await asyncio.gather(
             *(
-                self._rerank_scores(search, rerank, {item_id: texts[item_id] for item_id in some if item_id in texts})
+                _rerank_scores(
+                    reranker, rerank, search, {item_id: texts[item_id] for item_id in some if item_id in texts}
+                )
                 for search, some in zip(searches, best, strict=True)
             )
         )
         reranked_searches = [_after_reranking(*each, rerank) for each in zip(searches, rankings, scored, strict=True)]
         return [search for search, _ in reranked_searches], [ranked for _, ranked in reranked_searches]
-
-    async def _rerank_scores(self, planned: PlannedSearch, rerank: Rerank, texts: Mapping[str, str]) -> Scored:
-        if not texts:
-            return Scored()
-        if self.reranker is None or not planned.request.query:
-            return Scored(note=_NO_RERANKER if self.reranker is None else _NO_WORDS)
-        return await self.reranker.scored(rerank, planned.request.query, texts)
 
     async def _decide(
         self, searches: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
@@ -625,6 +611,16 @@ class Searcher:
             and bool(tokens(answer.query.words) and self.collection.documents)
             and (answer.request.condition is None or any(first.rankings.values()))
         )
+
+
+async def _rerank_scores(
+    reranker: Reranking, rerank: Rerank, planned: PlannedSearch, texts: Mapping[str, str]
+) -> Scored:
+    if not texts:
+        return Scored()
+    if not planned.request.query:
+        return Scored(note=_NO_WORDS)
+    return await reranker.scored(rerank, planned.request.query, texts)
 
 
 def _after_reranking(

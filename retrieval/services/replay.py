@@ -153,7 +153,7 @@ async def _repeat(
         decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
         reranker=_AsRecorded(then),
     )
-    await searcher.search(replace(request, profile=replace(profile, recording=recording)), context_of(then))
+    await searcher.search_each([replace(request, profile=replace(profile, recording=recording))], context_of(then))
     version = 0 if request.profile is not None else stored.profile_version
     return recorded_search(replace(catcher.caught[0].record(), profile_version=version), profile)
 
