@@ -30,7 +30,8 @@ from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.domain.search.query import SearchBounds, Synonyms, with_synonyms
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
 from retrieval.domain.search.spelling import Completions
-from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica, parsed_filter
+from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
+from retrieval.engine.conditions import parsed_filter
 from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
     MAX_PREFERRED,

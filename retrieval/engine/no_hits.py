@@ -28,8 +28,8 @@ from retrieval.domain.search.filters import (
     field_name,
 )
 from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.conditions import TYPE_NAMES
 from retrieval.engine.reading import page, value_counts
-from retrieval.engine.request import TYPE_NAMES
 
 SECONDS = 1.0
 """The time limit; the notes that exist by then are returned."""

@@ -37,7 +37,8 @@ from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.query import with_synonyms
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
 from retrieval.domain.search.signals import tokens
-from retrieval.engine.decide import Decider, Decision, DecisionRequest, may_decide, moment, slate
+from retrieval.engine.conditions import check_condition, order_notes
+from retrieval.engine.decide import Decider, Decision, DecisionRequest, may_decide, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
 from retrieval.engine.ranking import (
     Columns,
@@ -59,11 +60,9 @@ from retrieval.engine.recorder import Recorder, Sampler, is_sampled
 from retrieval.engine.request import (
     QueryVectors,
     SearchRequest,
-    check_condition,
-    order_notes,
     query_vectors,
 )
-from retrieval.engine.stages import Clock, Stages
+from retrieval.engine.stages import Clock, Stages, moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -463,7 +462,7 @@ class Searcher:
             for search, ranked in zip(searches, rankings, strict=True)
         ]
         set_already = settings(searches[0].plan.request)
-        decisions = await self.decider.decide(self.collection, requests, moment(self.wall_clock()), set_already)
+        decisions = await self.decider.decide(self.collection, requests, self._now(), set_already)
         return [_final(*parts) for parts in zip(searches, rankings, decisions, strict=True)]
 
     def _add_relevance(self, planned: PlannedSearch, final: DecidedSearch) -> DecidedSearch:

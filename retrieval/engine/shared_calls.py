@@ -7,7 +7,7 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,7 +17,7 @@ from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
 from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseError, LLMError, LLMUnavailableError
 from retrieval.domain.llm import ERROR_LENGTH, LLM, model_name, plain, plain_error
-from retrieval.engine.stages import Clock
+from retrieval.engine.stages import Clock, moment
 
 _log = logging.getLogger(__name__)
 
@@ -182,4 +182,4 @@ class RewriteCache:
 
     @property
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self.wall_clock(), UTC)
+        return moment(self.wall_clock())

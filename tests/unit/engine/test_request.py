@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,22 +13,14 @@ from retrieval.domain.errors import (
     InvalidLimitError,
     InvalidRequestError,
     InvalidVectorError,
-    UnknownFieldError,
 )
-from retrieval.domain.items.attribute import AttributeType, checked_filterable
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.search.filters import And, Contains, Not, OneOf, parse_field, parse_where
 from retrieval.engine.request import (
-    check_fields,
-    check_filter,
     check_vector,
     checked_request,
     checked_requests,
-    order_notes,
 )
-
-KNOWN = {"priority": ("string",), "project": ("string",)}
-"""The types that items have, by attribute."""
 
 
 @pytest.mark.parametrize("query", [None, "", "   ", "\n\t"])
@@ -110,73 +101,6 @@ def test_a_vector_alone_is_a_search() -> None:
     np.testing.assert_array_equal(request.vector if request.vector is not None else [], [1, 2, 3])
 
 
-def test_an_unknown_field_is_named_with_the_nearest_known_one() -> None:
-    """A typing mistake costs one look at the message."""
-    with pytest.raises(UnknownFieldError, match=r"no field|no item has a field 'prioritty'; did you mean 'priority'\?"):
-        check_fields(parse_where({"prioritty": "High"}), KNOWN)
-
-
-def test_a_path_of_dots_is_answered_with_the_pointer() -> None:
-    """The attribute exists."""
-    with pytest.raises(UnknownFieldError, match="did you mean '/priority/author/name'"):
-        check_fields(parse_where({"priority.author.name": "Bob"}), KNOWN)
-
-
-def test_known_fields_pass() -> None:
-    """Attributes that some item has, and the fields that every item has."""
-    check_fields(parse_where({"priority": "High", "kind": "x", "tags": ["a"]}), KNOWN)
-    check_fields(None, {})
-
-
-DECLARED = checked_filterable({"s": "text", "n": "number", "b": "boolean", "t": "time"})
-
-
-@pytest.mark.parametrize(
-    "where",
-    [
-        {"n": "many"},
-        {"n": True},
-        {"n": [1, "2"]},
-        {"n": {"gt": "1"}},
-        {"s": 3},
-        {"s": {"lt": 3}},
-        {"b": 1},
-        {"b": "yes"},
-        {"b": {"gt": 1}},
-        {"t": "soon"},
-        {"t": 2024},
-        {"t": {"gte": "2024-13-01"}},
-        {"not": {"or": [{"kind": "x"}, {"n": {"nin": ["x"]}}]}},
-    ],
-)
-def test_a_value_that_is_not_of_the_declared_type_is_refused(where: dict[str, Any]) -> None:
-    """The message names the attribute and its type."""
-    with pytest.raises(InvalidFilterError, match=r"'[snbt]' is filterable as (text|number|boolean|time); "):
-        check_filter(parse_where(where), DECLARED)
-
-
-@pytest.mark.parametrize(
-    "where",
-    [
-        None,
-        {"n": [1, 2.5]},
-        {"n": {"gt": 1, "exists": True}},
-        {"s": "3"},
-        {"b": [True, False]},
-        {"t": ["2024-05-01", "2024-05-01T12:00Z"]},
-        {"other": "x", "kind": "x", "n": None},
-        {"n": [26, "26"]},
-        {"s": [1000.0, "1e3"]},
-        {"b": {"nin": [True, "true"]}},
-        {"attributes.n": 1},
-        {"n": []},
-    ],
-)
-def test_a_value_of_the_declared_type_passes(where: dict[str, Any] | None) -> None:
-    """The other type is accepted too, because a command line cannot distinguish 26 from "26"."""
-    check_filter(parse_where(where), DECLARED)
-
-
 def test_phrases_and_excluded_words_join_the_callers_filter() -> None:
     """They apply to the whole search, in every leg; prefixes apply to the lexical leg."""
     where = parse_where({"kind": "note"})
@@ -199,14 +123,6 @@ def test_only_exclusions_need_a_vector_to_rank_by() -> None:
         checked_request("-redis")
     request = checked_request("-redis", vector=[1.0])
     assert (request.query, request.condition) == ("", And((Not(Contains("redis")),)))
-
-
-def test_an_unknown_field_to_group_by_is_named_too() -> None:
-    """As one of a filter is."""
-    with pytest.raises(UnknownFieldError, match=r"no item has a field 'projekt'; did you mean 'project'\?"):
-        check_fields(None, KNOWN, also=parse_field("projekt"))
-    check_fields(None, KNOWN, also=parse_field("project"))
-    check_fields(None, {}, also=parse_field("kind"))
 
 
 @pytest.mark.parametrize("field", ["", "a\x00b"])
@@ -259,22 +175,3 @@ def test_an_error_says_which_query_it_is_about(
     """The error identifies one query of a thousand."""
     with pytest.raises(error, match=message):
         checked_requests(queries, **more)
-
-
-@pytest.mark.parametrize(
-    ("where", "expected"),
-    [
-        ({"price": {"gte": 2}}, ("'price' has numbers and texts; this filter compares its numbers only",)),
-        ({"price": {"lt": "b"}}, ("'price' has numbers and texts; this filter compares its texts only",)),
-        ({"not": {"price": {"gte": 2}}}, ("'price' has numbers and texts; this filter compares its numbers only",)),
-        ({"price": 2}, ()),
-        ({"size": {"gte": 2}}, ()),
-        ({"due": {"gte": 2}}, ()),
-    ],
-)
-def test_a_comparison_by_order_tells_that_it_leaves_out_values_of_the_other_type(
-    where: Mapping[str, Any], expected: tuple[str, ...]
-) -> None:
-    """Not of an attribute whose declared type says which values count."""
-    types = {"price": ["number", "string"], "size": ["number"], "due": ["number", "string"]}
-    assert order_notes(parse_where(where), types, (("due", AttributeType.NUMBER),)) == expected
