@@ -30,7 +30,6 @@ from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import (
     Difference,
     Replay,
-    buckets_of,
     differences,
     items_with_arms,
     statistics_moved,
@@ -109,7 +108,10 @@ async def _moved_statistics(
     if not item_ids:
         return ()
     statement = past_arms_statement(
-        then.collection_id, item_ids=item_ids, buckets=buckets_of(then), moment=then.statistics_at
+        then.collection_id,
+        item_ids=item_ids,
+        buckets=context_of(then).buckets(then.cluster),
+        moment=then.statistics_at,
     )
     return statistics_moved(then, profile, model, arms_from(await database.read(tenant_id, statement)))
 
