@@ -268,12 +268,13 @@ async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dic
     names = checked_list("facets", names, "['kind', 'tags']")
     if len(names) > _MOST_FACETS:
         raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name only those that are shown")
-    fields = {name: counted_field(name) for name in names}
-    for number, field in enumerate(fields.values()):
+    fields: dict[str, Field] = {}
+    for number, name in enumerate(names):
         try:
-            if field.is_attribute:
-                await with_field(handle, await handle.fresh(), field)
-        except UnknownFieldError as error:
+            fields[name] = counted_field(name)
+            if fields[name].is_attribute:
+                await with_field(handle, await handle.fresh(), fields[name])
+        except InvalidRequestError as error:
             error.place = ("facets", number)
             raise
     return fields

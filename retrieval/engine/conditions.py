@@ -6,7 +6,6 @@ import difflib
 import json
 import marshal
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
 
 from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.store.items.collections import StoredCollection
@@ -126,7 +125,7 @@ def check_orders(condition: Filter | None, types: Mapping[str, Collection[str]])
     """
     for field, values, ordered in compared_values(condition):
         kinds = [kind for kind in TYPE_NAMES if kind in types.get(field.name, ())]
-        if ordered and kinds and ("string" if isinstance(values[0], str | datetime) else "number") not in kinds:
+        if ordered and kinds and json_type(values[0]) not in kinds:
             raise _of_field(field.name, IncomparableValueError(_order_message(field.name, values[0], kinds)))
 
 
@@ -139,14 +138,17 @@ def order_notes(
     """
     declared = dict(filterable)
     return tuple(
-        f"{field.name!r} has numbers and texts; this filter compares its {_kind_of(values[0])} only"
+        f"{field.name!r} has numbers and texts; this filter compares its {TYPE_NAMES[json_type(values[0])]} only"
         for field, values, ordered in compared_values(condition)
         if ordered and field.name not in declared and {"number", "string"}.issubset(types.get(field.name, ()))
     )
 
 
-def _kind_of(value: Scalar) -> str:
-    return TYPE_NAMES["string" if isinstance(value, str | datetime) else "number"]
+def json_type(value: Scalar) -> str:
+    """The JSON type of a filter's value, one of ``TYPE_NAMES``: a time is a text."""
+    if isinstance(value, bool):
+        return "boolean"
+    return "number" if isinstance(value, int | float) else "string"
 
 
 def _order_message(name: str, value: Scalar, kinds: Sequence[str]) -> str:

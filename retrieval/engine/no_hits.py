@@ -28,7 +28,7 @@ from retrieval.domain.search.filters import (
     field_name,
 )
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.conditions import TYPE_NAMES
+from retrieval.engine.conditions import TYPE_NAMES, json_type
 from retrieval.engine.reading import page, value_counts
 
 SECONDS = 1.0
@@ -112,7 +112,7 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
         return ""
     existing = [count.value for count in await value_counts(handle, field_name(field)) if count.value]
     kinds = [kind for kind in TYPE_NAMES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
-    if not field.path and kinds and not {_kind(value) for value in requested} & set(kinds):
+    if not field.path and kinds and set(map(json_type, requested)).isdisjoint(kinds):
         example = "" if kinds == ["boolean"] else f", such as {_shown(existing[:1], kinds)}"
         return f"; its values are {' and '.join(TYPE_NAMES[kind] for kind in kinds)}{example}"
     folded = {value.casefold(): value for value in reversed(existing)}
@@ -124,12 +124,6 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
         return f"; its values are from {low} to {high}"
     more = " …" if len(existing) > _SHOWN else ""
     return f"; there are {_shown(existing[:_SHOWN], kinds)}{more}" if existing else ""
-
-
-def _kind(value: Scalar) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    return "number" if isinstance(value, int | float) else "string"
 
 
 def _shown(values: Sequence[str], kinds: Sequence[str]) -> str:
