@@ -379,12 +379,10 @@ def check_calibrated(collection: StoredCollection, request: SearchRequest) -> No
     if request.min_relevance is None or calibration_of(collection, request.profile or collection.profile) is not None:
         return
     about = "has no embedding space" if collection.space is None else f"searches by {collection.space.space.name}"
-    error = InvalidRequestError(
+    raise InvalidRequestError(
         f"collection {collection.name!r} {about}, for which no relevance is calibrated: fit it with retrieval "
         f"calibrate {collection.name}, or give min_score instead of min_relevance"
-    )
-    error.place = ("min_relevance",)
-    raise error
+    ).at("min_relevance")
 
 
 def relevance_by_id(

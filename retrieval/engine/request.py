@@ -30,7 +30,7 @@ from retrieval.domain.errors import (
     InvalidVectorError,
     RetrievalError,
 )
-from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors
+from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors, numbers_of
 from retrieval.domain.search.filters import (
     LINKS,
     NUMBER_FIELDS,
@@ -207,9 +207,7 @@ def checked_request(
 def _checked_least(name: str, value: object, least: float, most: float) -> float:
     if not is_finite(value) or not least <= value <= most:
         expected = "a finite number" if math.isinf(most) else f"a number from {least:g} to {most:g}"
-        error = InvalidRequestError(f"{name} is {value!r:.80}; it must be {expected}")
-        error.place = (name,)
-        raise error
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be {expected}").at(name)
     return float(value)
 
 
@@ -304,7 +302,7 @@ def checked_requests(
             if isinstance(numbered, InvalidRequestError):
                 numbered.place = _place_in_batch(error, number - 1)
             raise numbered from None
-    if len(requests) * limit > MAX_HITS:
+    if sum(request.limit for request in requests) > MAX_HITS:
         raise InvalidLimitError(
             f"{len(requests)} queries with {limit} hits each; at most {MAX_HITS:,} hits in one call, ask for fewer of "
             "each, or send the queries in parts"
@@ -325,10 +323,11 @@ def _checked_group(name: str) -> Field:
     except InvalidFilterError as error:
         error.place = ("group_by",)
         raise
-    if field == LINKS:
-        raise InvalidRequestError("a memory has many links: group by another field, or filter by them")
+    fault = "a memory has many links" if field == LINKS else ""
     if not field.is_attribute and field.name in NUMBER_FIELDS:
-        raise InvalidRequestError(f"{name!r} is computed from verdicts: group by another field, or filter by it")
+        fault = f"{name!r} is computed from verdicts"
+    if fault:
+        raise InvalidRequestError(f"{fault}: group by another field, or filter by it").at("group_by")
     return field
 
 
@@ -358,21 +357,16 @@ def checked_query_vector(vector: object, collection: StoredCollection, name: str
     Raises ``InvalidRequestError`` for a collection without a space, ``WrongDimensionError`` or ``InvalidVectorError``.
     """
     try:
-        return unit_query_vector(_flat(vector), collection)
+        return _unit_vector(_flat(vector), collection)
     except InvalidVectorError as error:
         error.place = (name,)
         raise
 
 
-def unit_query_vector(vector: Vector, collection: StoredCollection) -> Vector:
-    """The vector of a checked request at unit length, shape (dimensions,). Raises as ``checked_query_vector`` does."""
+def _unit_vector(vector: Vector, collection: StoredCollection) -> Vector:
     if collection.space is None:
         raise InvalidRequestError(f"collection {collection.name!r} has no embedding space to search by vector")
-    try:
-        return check_vector(vector, collection.space.space)
-    except InvalidVectorError as error:
-        error.place = ("vector",)
-        raise
+    return check_vector(vector, collection.space.space)
 
 
 def checked_words(
@@ -399,7 +393,7 @@ def _flat(vector: object) -> Vector:
     if type(vector) is np.ndarray and vector.dtype == np.float32 and vector.ndim == 1:
         return vector
     try:
-        exact = np.asarray(vector, dtype=np.float64)
+        exact = numbers_of(vector)
     except (TypeError, ValueError, OverflowError):
         raise InvalidVectorError("the query vector must be a list or an array of numbers") from None
     if exact.ndim != 1:
@@ -438,9 +432,12 @@ async def query_vectors(
     vectors: list[Vector | None] = []
     for request in requests:
         try:
-            vectors.append(None if request.vector is None else unit_query_vector(request.vector, collection))
-        except RetrievalError as error:
-            raise error if len(requests) == 1 else type(error)(f"query {len(vectors) + 1}: {error}") from None
+            vectors.append(None if request.vector is None else _unit_vector(request.vector, collection))
+        except InvalidRequestError as error:
+            if len(requests) == 1:
+                error.place = ("vector",)
+                raise
+            raise type(error)(f"query {len(vectors) + 1}: {error}").at("vectors", len(vectors)) from None
     without_vector = [place for place, request in enumerate(requests) if request.vector is None]
     embedded, why_none = await _embed(collection, embedder, [requests[place] for place in without_vector])
     for place, vector in zip(without_vector, embedded, strict=True):

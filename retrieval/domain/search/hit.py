@@ -219,16 +219,14 @@ def read_cursor(text: object, question: str) -> Cursor:
     shown = int.from_bytes(raw[_BYTES : 2 * _BYTES], "big")
     hashes = frozenset(raw[place : place + _BYTES] for place in range(2 * _BYTES, len(raw), _BYTES))
     if not hashes or len(raw) % _BYTES or len(hashes) > MAX_SHOWN:
-        raise _cursor_error(f"{text!r:.40} is not a cursor; give the next of the page before, or '' for the first page")
+        raise InvalidRequestError(
+            f"{text!r:.40} is not a cursor; give the next of the page before, or '' for the first page"
+        ).at("after")
     if raw[:_BYTES] != request_hash:
-        raise _cursor_error("the cursor belongs to another search; use it with the same arguments, but for the limit")
+        raise InvalidRequestError(
+            "the cursor belongs to another search; use it with the same arguments, but for the limit"
+        ).at("after")
     return Cursor(request_hash, hashes, min(shown, len(hashes)))
-
-
-def _cursor_error(message: str) -> InvalidRequestError:
-    error = InvalidRequestError(message)
-    error.place = ("after",)
-    return error
 
 
 def _hash(text: bytes) -> bytes:

@@ -141,12 +141,10 @@ class SearchBounds:
         size = len(words) if len(words) > self.query_bytes else len(words.encode(errors="replace"))
         if size > self.query_bytes:
             wording = "the query" if place == ("query",) else "a rewrite"
-            error = InvalidRequestError(
+            raise InvalidRequestError(
                 f"{wording} has more than {self.query_bytes:,} bytes (RETRIEVAL_MAX_QUERY_BYTES); "
                 "search with what matters in it"
-            )
-            error.place = place
-            raise error
+            ).at(*place)
 
     def check_queries(self, wordings: Iterable[str]) -> None:
         """Raise ``InvalidRequestError`` where the queries and rewrites of one call have too many bytes together."""
