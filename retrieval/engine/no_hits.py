@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.domain.checks import is_number, parse_value
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import COUNTED_FIELDS
 from retrieval.domain.search.filters import (
@@ -119,9 +120,8 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
     near = [name for value in requested for name in difflib.get_close_matches(str(value).casefold(), folded, n=1)]
     if near and not isinstance(part, Compare) and "string" in kinds:
         return f"; did you mean {_shown([folded[name] for name in dict.fromkeys(near)], kinds)}?"
-    if kinds == ["number"] and existing:
-        low, *_, high = sorted(existing * 2, key=float)
-        return f"; its values are from {low} to {high}"
+    if kinds == ["number"] and (numbers := [value for value in existing if is_number(parse_value(value))]):
+        return f"; its values are from {min(numbers, key=float)} to {max(numbers, key=float)}"  # others are lists, say
     more = " …" if len(existing) > _SHOWN else ""
     return f"; there are {_shown(existing[:_SHOWN], kinds)}{more}" if existing else ""
 
