@@ -44,7 +44,7 @@ from retrieval.domain.search.filters import (
 )
 from retrieval.domain.search.hit import Cursor
 from retrieval.domain.search.profile import LegName, Profile
-from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query
+from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query, wording
 from retrieval.domain.search.signals import Entity, VectorSimilarity, check_entity
 
 
@@ -255,7 +255,7 @@ def checked_tags(tags: object) -> frozenset[str]:
         raise InvalidRequestError(f"{len(listed)} tags; a search is about at most {MAX_TAGS}, give fewer")
     for tag in listed:
         if not is_storable(tag):
-            raise InvalidRequestError(f"a tag is a text without NUL bytes, not {tag!r:.80}")
+            raise InvalidRequestError(f"a tag is a text without NUL and half of a surrogate pair, not {tag!r:.80}")
     return frozenset(listed)
 
 
@@ -380,12 +380,13 @@ def checked_words(
     if query is None:
         return ""
     if not isinstance(query, str):
-        raise InvalidRequestError(f"the query must be text, not {type(query).__name__}; give a vector as vector=")
+        hint = "; give a vector as vector=" if place == ("query",) else ""
+        raise InvalidRequestError(f"{wording(place)} must be text, not {type(query).__name__}{hint}").at(*place)
     bounds.check_query(query, place)
     if "\x00" in query:
-        raise InvalidRequestError("the query contains a NUL byte; remove it")
+        raise InvalidRequestError(f"{wording(place)} contains a NUL byte; remove it").at(*place)
     if not is_unicode(query):
-        raise InvalidRequestError("the query contains half of a surrogate pair; remove it")
+        raise InvalidRequestError(f"{wording(place)} contains half of a surrogate pair; remove it").at(*place)
     return query.strip()
 
 

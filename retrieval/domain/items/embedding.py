@@ -59,7 +59,7 @@ class EmbeddingSpace:
                 "the most that pgvector's HNSW can index as halfvec; ask the model for fewer"
             )
         if self.distance != "cosine":
-            raise ConfigurationError(f"distance {self.distance!r} is not supported; use 'cosine'")
+            raise ConfigurationError(f"distance {self.distance!r:.80} is not supported; use 'cosine'")
         for name in ("provider", "model", "revision", "document_prefix", "query_prefix"):
             label, least = getattr(self, name), int(name in ("provider", "model"))
             if not is_storable(label) or not least <= len(label) <= MAX_LABEL_LENGTH:

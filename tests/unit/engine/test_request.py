@@ -91,6 +91,14 @@ def test_a_preferred_filter_counts_once_and_truth_is_not_the_number_one() -> Non
     assert [type(filter_.values[0]) for filter_ in request.preferred if isinstance(filter_, OneOf)] == [bool, int]
 
 
+@pytest.mark.parametrize("rewrite", [3, "a\x00b", "\ud800"])
+def test_a_wrong_rewrite_is_named_with_its_place(rewrite: Any) -> None:
+    """It is not the query that is wrong."""
+    with pytest.raises(InvalidRequestError, match="a rewrite (must be|contains)") as caught:
+        checked_request("words", rewrites=["other words", rewrite])
+    assert caught.value.place == ("rewrites", 1)
+
+
 def test_a_vector_alone_is_a_search() -> None:
     """Words are not needed then."""
     request = checked_request(None, vector=[1, 2, 3])
