@@ -127,7 +127,7 @@ class SearchResult(Serializable, Sequence[Hit]):
 
     ``search_each`` explains the filter that its queries share, but not the phrases of a single query."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
-    """Milliseconds by stage: embed, candidates, items, total."""
+    """Milliseconds by stage: embed, candidates, rerank where the profile reranks, learn (ranking too), items, total."""
     retrieval_id: UUID | None = None
     """The id of the recorded search, for feedback and replay; None: it is not recorded."""
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
