@@ -64,7 +64,7 @@ def _draw_differences(
 
 def _has_least(recorded: RecordedSearch) -> bool:
     """True if the request has a least score or relevance."""
-    return any(recorded.request.get(name) is not None for name in ("min_score", "min_relevance"))
+    return any(recorded.request[name] is not None for name in ("min_score", "min_relevance"))
 
 
 def _draw_again(

@@ -234,7 +234,7 @@ class Searcher:
             searches = await aside(plan, is_long=True) if is_long else plan()
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
-            each = await self._find_each(searches, is_long)
+            each = await self._find_each(searches, is_long=is_long)
             if leg_span is not None:
                 trace_candidates(leg_span, searches, each)
             if self.sampler is not None:
@@ -244,7 +244,7 @@ class Searcher:
             if profile.signals or self.collection.has_expiring:
                 each = await self._add_signals(searches, each)
             rankings = [
-                await self._rank(search, leg_results, is_long)
+                await self._rank(search, leg_results, is_long=is_long)
                 for search, leg_results in zip(searches, each, strict=True)
             ]
             if profile.rerank is not None and self.reranker is not None:
@@ -259,7 +259,7 @@ class Searcher:
             timings = stages.timings()
             answer = partial(self._answers, searches, finals, rows.columns, context, timings)
             answers = await aside(answer, is_long=True) if is_long else answer()
-            are_stored = await self._record(answers, searches, is_long)
+            are_stored = await self._record(answers, searches, is_long=is_long)
             parts = zip(searches, answers, each, are_stored, finals, strict=True)
             results = [
                 self._result(
@@ -353,23 +353,16 @@ class Searcher:
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
     async def _find(
-        self,
-        planned: PlannedSearch,
-        requests: Sequence[CandidateRequest],
-        is_long: bool,  # noqa: FBT001 - private
+        self, queries: Sequence[Query], requests: Sequence[CandidateRequest], *, is_long: bool
     ) -> LegResults:
-        if len(requests) == len(planned.queries) == 1:
-            return await find_candidates(self.database, self.tenant_id, requests[0], planned.query)
-        each = [
-            await find_candidates_of_each(self.database, self.tenant_id, request, planned.queries)
-            for request in requests
-        ]
-        return await aside(partial(merged, *each), is_long=True) if is_long else merged(*each)
+        """The candidates of a query and its rewrites, by each of the requests."""
+        each = [await find_candidates_of_each(self.database, self.tenant_id, request, queries) for request in requests]
+        return await aside(partial(merged, *each), is_long=is_long)
 
-    async def _find_each(self, searches: Sequence[PlannedSearch], is_long: bool) -> list[LegResults]:  # noqa: FBT001 - private
+    async def _find_each(self, searches: Sequence[PlannedSearch], *, is_long: bool) -> list[LegResults]:
         """The candidates of each search. Searches with equal requests to the store share a round trip."""
         if len(searches) == 1:
-            return [await self._find(searches[0], searches[0].requests, is_long)]
+            return [await self._find(searches[0].queries, searches[0].requests, is_long=is_long)]
         results: list[list[list[LegResults]]] = [[] for _ in searches]
         for request in dict.fromkeys(request for search in searches for request in search.requests):
             places = [place for place, search in enumerate(searches) if request in search.requests]
@@ -390,7 +383,7 @@ class Searcher:
     def _now(self) -> datetime:
         return moment(self.wall_clock())
 
-    async def _rank(self, planned: PlannedSearch, leg_results: LegResults, is_long: bool) -> RankedSearch:  # noqa: FBT001 - private
+    async def _rank(self, planned: PlannedSearch, leg_results: LegResults, *, is_long: bool) -> RankedSearch:
         """Rank the candidates; the legs go deeper until there are enough hits, or no more candidates."""
         requests, profile, limit = planned.requests, planned.plan.profile, planned.request.limit
         is_diverse, pool = planned.plan.is_diverse, planned.plan.pool
@@ -410,7 +403,7 @@ class Searcher:
                 return RankedSearch(shown, ranked[:pool], leg_results)
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
-            leg_results = await self._find(planned, requests, is_long)
+            leg_results = await self._find(planned.queries, requests, is_long=is_long)
             if profile.signals or self.collection.has_expiring:
                 [leg_results] = await self._add_signals([planned], [leg_results])
 
@@ -541,7 +534,8 @@ class Searcher:
         self,
         answers: Sequence[tuple[AnsweredSearch, tuple[Hit, ...]]],
         searches: Sequence[PlannedSearch],
-        is_long: bool,  # noqa: FBT001 - private
+        *,
+        is_long: bool,
     ) -> list[bool]:
         """Record searches as planned; returns whether each is recorded, or will be after its answer."""
         recorder = self.recorder
