@@ -54,7 +54,7 @@ class Explanation(Serializable):
         return {"fusion": self.fusion, "score": self.score, "contributions": parts}
 
     def _repr_html_(self) -> str:
-        return explanation_html(self.contributions, self.fusion)
+        return explanation_html(self)
 
     def __str__(self) -> str:
         parts = [
@@ -91,7 +91,7 @@ class Hit(PublicNames):
         return self._short(f"rank={self.rank}", f"score={self.score:.4f}", *relevance)
 
     def _repr_html_(self) -> str:
-        return hits_html([(self, self.explanation._repr_html_())], "")
+        return hits_html([self], "")
 
 
 class Path(StrEnum):
@@ -161,10 +161,7 @@ class SearchResult(Serializable, Sequence[Hit]):
 
     def _repr_html_(self) -> str:
         summary = f"{len(self.hits)} hit{'s' * (len(self.hits) != 1)}; {self.path.value}: {self.why}"
-        return hits_html(
-            [(hit, hit.explanation._repr_html_()) for hit in self.hits],
-            "; ".join((summary, *self.notes, *self.why_no_hits)),
-        )
+        return hits_html(self.hits, "; ".join((summary, *self.notes, *self.why_no_hits)))
 
 
 MAX_SHOWN = 1000
