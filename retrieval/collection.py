@@ -272,8 +272,8 @@ class Collection:
         """Complete a text that is being typed: its last word, and the titles that contain that word.
 
         Both come from the 200 best items by the text's words among those that pass the filter. ``limit``, 1 to 100, is
-        the maximum number of queries, and of titles. Nothing is embedded or recorded. Raises ``EmptyQueryError``,
-        ``InvalidLimitError``, ``InvalidRequestError`` and the errors of filters.
+        the maximum number of queries, and of titles. Nothing is embedded or recorded. Raises ``InvalidLimitError``,
+        ``InvalidRequestError`` and the errors of filters.
         """
         with reading_after(after_write):
             return await collection_search.complete(self._handle, text, where=where, limit=limit)

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from copy import copy
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from uuid import UUID
 
@@ -61,7 +61,7 @@ from retrieval.engine.feedback import checked_events, quarantine, take_feedback,
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
 from retrieval.engine.request import check_profile
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
-from retrieval.engine.stages import Clock
+from retrieval.engine.stages import Clock, moment
 from retrieval.services.collections import find, find_or_make
 from retrieval.services.workplace import JobTarget, Workplace
 from retrieval.settings import Settings
@@ -703,7 +703,7 @@ class Platform:
     @property
     def now(self) -> datetime:
         """The time of day, in UTC."""
-        return datetime.fromtimestamp(self._wall_clock(), UTC)
+        return moment(self._wall_clock())
 
     @property
     def workplace(self) -> Workplace:

@@ -17,7 +17,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from retrieval.domain.checks import checked_texts, is_whole
+from retrieval.domain.checks import checked_texts, is_whole, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.serialization import Serializable
 
@@ -196,11 +196,11 @@ def checked_feedback_cap(events: int | None, scopes: frozenset[Scope]) -> int:
 
 
 def checked_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:
-    """The time. Raises ``InvalidRequestError`` for a time without a zone or in the past."""
+    """The time. Raises ``InvalidRequestError`` for a time that cannot be stored, or is in the past."""
     if expires_at is None:
         return None
-    if not isinstance(expires_at, datetime) or expires_at.tzinfo is None:
-        raise InvalidRequestError("the time when a key expires needs a time zone, such as 2027-01-31T00:00:00+00:00")
+    if fault := time_fault(expires_at):
+        raise InvalidRequestError(f"expires_at is {expires_at!r:.80}; {fault}")
     if expires_at <= now:
         raise InvalidRequestError("the key would be expired already; name a time in the future")
     return expires_at

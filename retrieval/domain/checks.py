@@ -472,11 +472,31 @@ def checks_argument_names(call: Callable[_Arguments, _Answer]) -> Callable[_Argu
     Of a class, make its initialiser do so.
     """
     if isinstance(call, type):
-        call.__init__ = checks_argument_names(call.__init__)  # type: ignore[misc]
+        call.__init__ = _checking(call.__init__, {})  # type: ignore[misc]
         return call
+    return _checking(call, {})
+
+
+def checks_arguments(cls: type[_Class]) -> type[_Class]:
+    """Make the public methods of the class check the names of their arguments, and the type of those that are texts."""
+    for name, method in list(vars(cls).items()):
+        if inspect.isfunction(method) and not name.startswith("_"):
+            types = method.__annotations__.items()
+            texts = {argument: _MAY_BE_NONE[kind] for argument, kind in types if kind in _MAY_BE_NONE}
+            setattr(cls, name, _checking(method, texts))
+    return cls
+
+
+def _checking(call: Callable[_Arguments, _Answer], texts: Mapping[str, bool]) -> Callable[_Arguments, _Answer]:
+    """The call with its checks; ``texts``: the arguments that must be texts, and whether each may be None."""
+    places = call.__code__.co_varnames[: call.__code__.co_argcount]
 
     @wraps(call)
     def checked(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
+        for name, value in (*zip(places, given, strict=False), *named.items()) if texts else ():
+            if name in texts and not isinstance(value, str) and not (value is None and texts[name]):
+                hint = "; give a vector as vector=" if name == "query" and "vector" in call.__annotations__ else ""
+                raise InvalidRequestError(f"{name} is {shown_line(repr(value), 80)}; it must be a text{hint}")
         try:
             return call(*given, **named)
         except TypeError:
@@ -488,33 +508,6 @@ def checks_argument_names(call: Callable[_Arguments, _Answer]) -> Callable[_Argu
             raise
 
     return checked
-
-
-def _checks_texts(call: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
-    """Make the call raise ``InvalidRequestError`` for an argument of the type ``str`` or ``str | None`` of another."""
-    types = call.__annotations__.items()
-    may_be_none = {name: _MAY_BE_NONE[annotation] for name, annotation in types if annotation in _MAY_BE_NONE}
-    code = call.__code__
-    places = code.co_varnames[: code.co_argcount]
-    hints = {"query": "; give a vector as vector="} if "vector" in call.__annotations__ else {}
-
-    @wraps(call)
-    def checked(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
-        for name, value in (*zip(places, given, strict=False), *named.items()):
-            if name in may_be_none and not isinstance(value, str) and not (value is None and may_be_none[name]):
-                shown = shown_line(repr(value), 80)
-                raise InvalidRequestError(f"{name} is {shown}; it must be a text{hints.get(name, '')}")
-        return call(*given, **named)
-
-    return checked
-
-
-def checks_arguments(cls: type[_Class]) -> type[_Class]:
-    """Make the public methods of the class check the names of their arguments, and the type of those that are texts."""
-    for name, method in list(vars(cls).items()):
-        if inspect.isfunction(method) and not name.startswith("_"):
-            setattr(cls, name, checks_argument_names(_checks_texts(method)))
-    return cls
 
 
 def unknown_argument(function: str, name: object, known: Iterable[str]) -> str:

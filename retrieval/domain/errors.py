@@ -155,6 +155,11 @@ class InvalidRequestError(RetrievalError, ValueError):
 
     place: tuple[str | int, ...] = ()
 
+    def at(self, *place: str | int) -> Self:
+        """The error with that place."""
+        self.place = place
+        return self
+
 
 class EmptyQueryError(InvalidRequestError):
     """A search without words and without a vector."""

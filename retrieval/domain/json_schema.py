@@ -69,18 +69,20 @@ class AttributeSchema:
             raise InvalidRequestError(message) from None
         if len(text.encode()) > MAX_SCHEMA_BYTES or "\\u0000" in text:
             raise InvalidRequestError(f"a schema has at most {MAX_SCHEMA_BYTES:,} bytes, and no NUL")
-        if foreign := next((ref for ref in _references(schema) if not ref.startswith("#")), None):
+        keywords = list(_keywords(schema))
+        references = [value for name, value in keywords if name in _REFERRING and isinstance(value, str)]
+        if foreign := next((ref for ref in references if not ref.startswith("#")), None):
             raise InvalidRequestError(
                 f"the schema refers to {foreign!r:.100}; put that into its $defs, as #/$defs/NAME"
             )
-        if any(name in _UNBOUNDED for name in _keywords(schema)):
+        if any(name in _UNBOUNDED for name, _ in keywords):
             raise InvalidRequestError(
                 "a schema has no 'pattern' and no 'patternProperties': one value can keep a regular expression busy "
                 "forever; use enum, const, minLength and maxLength"
             )
         if schema.get("type", "object") != "object":
             raise InvalidRequestError(f"attributes are an object; the schema's type is {schema['type']!r:.80}")
-        _check_followed(schema, validator_of(text))
+        _check_followed(schema, references, validator_of(text))
         return cls(json.loads(text), text)
 
     @classmethod
@@ -124,11 +126,14 @@ _OF_NAMES = frozenset({"properties", "$defs", "definitions", "dependentSchemas"}
 _OF_VALUES = frozenset({"enum", "const", "default", "examples"})
 
 
-def _keywords(schema: object) -> Iterable[str]:
-    """The keywords of a schema and of the schemas in it."""
+_REFERRING = frozenset({"$ref", "$dynamicRef"})
+
+
+def _keywords(schema: object) -> Iterable[tuple[str, object]]:
+    """The keywords of a schema and of the schemas in it, with their values."""
     if isinstance(schema, Mapping):
         for name, value in schema.items():
-            yield name
+            yield name, value
             if name not in _OF_VALUES:
                 inner = value.values() if name in _OF_NAMES and isinstance(value, Mapping) else [value]
                 for part in inner:
@@ -138,7 +143,7 @@ def _keywords(schema: object) -> Iterable[str]:
             yield from _keywords(value)
 
 
-def _check_followed(schema: Mapping[str, Any], validator: Validator) -> None:
+def _check_followed(schema: Mapping[str, Any], references: Iterable[str], validator: Validator) -> None:
     """Raise ``InvalidRequestError`` for a reference that leads nowhere, or in a circle."""
     from referencing import Registry, Resource
     from referencing.exceptions import Unresolvable
@@ -146,7 +151,7 @@ def _check_followed(schema: Mapping[str, Any], validator: Validator) -> None:
 
     whole = Resource.from_contents(schema, default_specification=DRAFT202012)
     resolver = Registry().with_resource("", whole).resolver()
-    for reference in _references(schema):
+    for reference in references:
         try:
             resolver.lookup(reference)
         except Unresolvable:
@@ -155,18 +160,6 @@ def _check_followed(schema: Mapping[str, Any], validator: Validator) -> None:
         list(validator.iter_errors({}))
     except RecursionError:
         raise InvalidRequestError("the schema refers to itself endlessly; remove a $ref") from None
-
-
-def _references(schema: object) -> Iterable[str]:
-    """The addresses that the schema refers to."""
-    if isinstance(schema, Mapping):
-        for name, value in schema.items():
-            if name in ("$ref", "$dynamicRef") and isinstance(value, str):
-                yield value
-            yield from _references(value)
-    elif isinstance(schema, list | tuple):
-        for value in schema:
-            yield from _references(value)
 
 
 def _line(text: str) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from retrieval.domain.checks import clean_text
+
+if TYPE_CHECKING:
+    from retrieval.domain.search.hit import Explanation, Hit
 
 MAX_TEXT = 240
 """Characters of a text that are shown."""
@@ -18,56 +21,9 @@ _BAR = (
 _GAIN, _LOSS = "#4c72b0", "#c44e52"
 
 
-class Part(Protocol):
-    """A part of a score."""
-
-    @property
-    def leg(self) -> str:
-        """The leg or the signal that the part comes from."""
-
-    @property
-    def rank(self) -> int:
-        """The rank there."""
-
-    @property
-    def raw_score(self) -> float:
-        """The leg's or signal's own score."""
-
-    @property
-    def weight(self) -> float:
-        """The weight of the part."""
-
-    @property
-    def value(self) -> float:
-        """The part's contribution to the score."""
-
-
-class HitRow(Protocol):
-    """The parts of a hit that a notebook shows."""
-
-    @property
-    def rank(self) -> int:
-        """The rank, from 1."""
-
-    @property
-    def item_id(self) -> str:
-        """The item's key."""
-
-    @property
-    def title(self) -> str:
-        """Its title."""
-
-    @property
-    def body(self) -> str:
-        """Its text."""
-
-    @property
-    def score(self) -> float:
-        """The sum of its parts."""
-
-
-def explanation_html(parts: Sequence[Part], fusion: str) -> str:
+def explanation_html(explanation: Explanation) -> str:
     """A row with a bar for each part of a score: the longest is the largest, whatever its sign."""
+    parts = explanation.contributions
     largest = max((abs(part.value) for part in parts), default=0.0)
     rows = [
         (
@@ -78,21 +34,20 @@ def explanation_html(parts: Sequence[Part], fusion: str) -> str:
         )
         for part in parts
     ]
-    total = sum(part.value for part in parts)
-    return table_html([*rows, ("", "", f"<b>{total:.4f}</b>", escape(fusion))])
+    return table_html([*rows, ("", "", f"<b>{explanation.score:.4f}</b>", escape(explanation.fusion))])
 
 
-def hits_html(hits: Iterable[tuple[HitRow, str]], about: str) -> str:
-    """A row for each hit with its explanation (HTML), and the notes on all hits below."""
+def hits_html(hits: Iterable[Hit], about: str) -> str:
+    """A row for each hit with its explanation, and the notes on all hits below."""
     rows = [
         (
             str(hit.rank),
             f"<b>{text_html(hit.item_id)}</b>",
             f"{text_html(hit.title)}<br><small>{text_html(hit.body)}</small>",
             f"{hit.score:.4f}",
-            explained,
+            explanation_html(hit.explanation),
         )
-        for hit, explained in hits
+        for hit in hits
     ]
     return f"{table_html(rows, ('', 'item', 'text', 'score', 'why'))}<small>{text_html(about)}</small>"
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 from uuid import UUID
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.records import retrievals
-from retrieval.domain.checks import checked_list, is_finite, is_storable
+from retrieval.domain.checks import checked_list, checked_number, is_storable
 from retrieval.domain.errors import DatabaseError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context, checked_context
@@ -55,13 +56,6 @@ def checked_notes(notes: object) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def checked_ms(value: object) -> float:
-    """The milliseconds. Raises ``InvalidRequestError`` for anything but a finite number of at least 0."""
-    if not is_finite(value) or value < 0:
-        raise InvalidRequestError(f"retrieval_time_ms is {value!r:.80}; it must be a finite number of at least 0")
-    return float(value)
-
-
 _log = logging.getLogger(__name__)
 
 
@@ -81,7 +75,8 @@ async def record_answer(
     parts = handle.parts
     words, items = checked_words(query, parts.bounds), checked_shown(shown)
     checked_context(context)
-    name, milliseconds, note_texts = checked_origin(origin), checked_ms(retrieval_time_ms), checked_notes(notes)
+    name, note_texts = checked_origin(origin), checked_notes(notes)
+    milliseconds = checked_number("retrieval_time_ms", retrieval_time_ms, sys.float_info.max)
     stored = await _last_state(handle)
     query_vector = None if vector is None else checked_query_vector(vector, stored)
     about_vector = query_vector if about is None else checked_query_vector(about, stored)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import marshal
 import math
 import random
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_collection
@@ -29,16 +27,16 @@ from retrieval.domain.errors import (
     UnknownFieldError,
 )
 from retrieval.domain.observer import Observer
-from retrieval.domain.search.filters import Extent, Filter, Where, mapping_extent, parse_where
+from retrieval.domain.search.filters import Filter, Where
 from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.search.query import SearchBounds
 from retrieval.domain.search.reranking import Reranking
 from retrieval.engine.accesses import AccessCounter
+from retrieval.engine.conditions import check_condition, parsed_filter
 from retrieval.engine.decide import Decider
 from retrieval.engine.recorder import Recorder, Sampler
-from retrieval.engine.request import check_condition
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
-from retrieval.engine.stages import Clock
+from retrieval.engine.stages import Clock, moment
 
 if TYPE_CHECKING:
     from retrieval.engine.search import Searcher
@@ -117,7 +115,7 @@ class CollectionHandle:
     @property
     def now(self) -> datetime:
         """The time of day, in UTC."""
-        return datetime.fromtimestamp(self.parts.wall_clock(), UTC)
+        return moment(self.parts.wall_clock())
 
     def embedder_of(self, stored: StoredCollection) -> CachedEmbedder | None:
         """The embedder for this state of the collection, whose space may differ from the last state's."""
@@ -126,7 +124,7 @@ class CollectionHandle:
     def unrecorded(self) -> CollectionHandle:
         """A handle of the same collection whose searches are not recorded."""
         unrecorded = copy(self)
-        unrecorded.is_recorded, unrecorded.searcher = False, None
+        unrecorded.is_recorded, unrecorded.searcher, unrecorded._reading = False, None, None  # noqa: SLF001 - its own
         return unrecorded
 
     async def on(self, replica: Database) -> CollectionHandle | None:
@@ -236,58 +234,6 @@ class CollectionHandle:
             raise UnknownCollectionError(
                 f"collection {self.name!r} was removed meanwhile, and another was made; try again"
             ) from error
-
-
-async def parsed_filter(where: Where | Filter | None, bounds: SearchBounds) -> Filter | None:
-    """The filter of a mapping; equal small mappings give the same object. Raises ``InvalidFilterError``."""
-    if where is None:
-        return None
-    most = bounds.filter_values
-    key = _key_of(where, most)
-    if key is None:
-        return await _parse(where, most)
-    parsed = _PARSED.get(key)
-    if parsed is None:
-        parsed = await _parse(where, most)
-        if parsed is not None:
-            if len(_PARSED) >= _MOST_PARSED:
-                _PARSED.clear()
-            _PARSED[key] = parsed
-    return parsed
-
-
-def _key_of(where: Where | Filter, most: int) -> bytes | None:
-    """The mapping as bytes, equal only for equal types, values and order; None for a large or nested mapping."""
-    if type(where) is not dict or not _is_few(where.values()):
-        return None
-    try:
-        # Version 2 has no references, so equal mappings give equal bytes.
-        key = marshal.dumps((most, where), 2)
-    except ValueError:  # a value of another type
-        return None
-    return key if len(key) <= _FEW_BYTES else None
-
-
-def _is_few(values: Collection[object], depth: int = 2) -> bool:
-    return len(values) <= _FEW and all(
-        type(value) in _PLAIN
-        or (depth > 0 and type(value) is list and _is_few(value, depth - 1))
-        or (depth > 0 and type(value) is dict and _is_few(value.values(), depth - 1))
-        for value in values
-    )
-
-
-_FEW, _FEW_BYTES = 8, 1024
-_PLAIN = frozenset({str, int, float, bool, type(None)})
-_MOST_PARSED = 1000
-_PARSED: dict[bytes, Filter] = {}
-"""The filters of small mappings: applications repeat them, and plans are cached by the filter's identity."""
-
-
-async def _parse(where: Where | Filter, most: int) -> Filter | None:
-    size = mapping_extent(where, most) if isinstance(where, Mapping) else Extent(0, 0)
-    is_long = size.values >= LONG or size.conditions >= MANY_CONDITIONS
-    return await aside(lambda: parse_where(where, most_values=most), is_long=is_long)
 
 
 def checks_existence(

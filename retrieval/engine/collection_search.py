@@ -30,7 +30,8 @@ from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.domain.search.query import SearchBounds, Synonyms, with_synonyms
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
 from retrieval.domain.search.spelling import Completions
-from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica, parsed_filter
+from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
+from retrieval.engine.conditions import parsed_filter
 from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
     MAX_PREFERRED,
@@ -101,10 +102,10 @@ async def search(
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.passed) + request.limit, MAX_SHOWN), after=cursor)
     request = request if about is None else replace(request, about=checked_query_vector(about, stored, "about"))
-    result = await _with_current(
+    [result] = await _with_current(
         handle,
         stored,
-        lambda searcher: searcher.search(request, context),
+        lambda searcher: searcher.search_each([request], context),
         has_vectors=request.vector is not None or request.about is not None,
     )
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
@@ -166,8 +167,16 @@ async def interleave(
     async def ask(profile: Profile) -> SearchResult:
         return await search(handle, query, where=condition, profile=profile, context=context, **options)
 
-    place, chance, wall_clock = await handle.place(), parts.chance, parts.wall_clock
-    return await interleaved(place, request, profiles, ask, context, chance=chance, wall_clock=wall_clock)
+    return await interleaved(
+        await handle.place(),
+        request,
+        profiles,
+        ask,
+        context,
+        chance=parts.chance,
+        wall_clock=parts.wall_clock,
+        is_recorded=handle.is_recorded,
+    )
 
 
 async def preview(
@@ -259,12 +268,13 @@ async def _counted_fields(handle: CollectionHandle, names: Sequence[str]) -> dic
     names = checked_list("facets", names, "['kind', 'tags']")
     if len(names) > _MOST_FACETS:
         raise InvalidRequestError(f"{len(names)} facets; at most {_MOST_FACETS}, name only those that are shown")
-    fields = {name: counted_field(name) for name in names}
-    for number, field in enumerate(fields.values()):
+    fields: dict[str, Field] = {}
+    for number, name in enumerate(names):
         try:
-            if field.is_attribute:
-                await with_field(handle, await handle.fresh(), field)
-        except UnknownFieldError as error:
+            fields[name] = counted_field(name)
+            if fields[name].is_attribute:
+                await with_field(handle, await handle.fresh(), fields[name])
+        except InvalidRequestError as error:
             error.place = ("facets", number)
             raise
     return fields

@@ -9,7 +9,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -257,11 +257,6 @@ def _record(facts: _Facts, pool: Pool, exploration: Exploration, now: datetime) 
             "raw_successes": {item.item_id: float(item.anywhere.raw_successes) for item in pool.arms},
         },
     )
-
-
-def moment(seconds: float) -> datetime:
-    """The time that many seconds after 1970, in UTC."""
-    return datetime.fromtimestamp(seconds, UTC)
 
 
 _log = logging.getLogger(__name__)

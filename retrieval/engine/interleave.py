@@ -165,8 +165,9 @@ async def interleave(
     *,
     chance: random.Random,
     wall_clock: Clock,
+    is_recorded: bool,
 ) -> SearchResult:
-    """The hits of both profiles by team draft, recorded before the answer.
+    """The hits of both profiles by team draft, recorded before the answer if ``is_recorded``.
 
     ``place``: the database, and the numbers of the tenant and the collection. ``wall_clock``: seconds since 1970.
     Raises ``InvalidRequestError`` unless there are two profiles, ``InvalidLimitError`` unless ``limit`` is 1 to 20.
@@ -187,6 +188,8 @@ async def interleave(
         drafted=team_draft(_item_ids(first), _item_ids(second), request.limit, rng),
         seed=seed,
     )
+    if not is_recorded:
+        return mixed.unrecorded()
     try:
         await store_recordings(database, tenant_id, [encoded(mixed.record())], {})
     except RetrievalError as error:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.domain.checks import is_number, parse_value
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import COUNTED_FIELDS
 from retrieval.domain.search.filters import (
@@ -28,8 +29,8 @@ from retrieval.domain.search.filters import (
     field_name,
 )
 from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.conditions import TYPE_NAMES, json_type
 from retrieval.engine.reading import page, value_counts
-from retrieval.engine.request import TYPE_NAMES
 
 SECONDS = 1.0
 """The time limit; the notes that exist by then are returned."""
@@ -112,24 +113,17 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
         return ""
     existing = [count.value for count in await value_counts(handle, field_name(field)) if count.value]
     kinds = [kind for kind in TYPE_NAMES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
-    if not field.path and kinds and not {_kind(value) for value in requested} & set(kinds):
+    if not field.path and kinds and set(map(json_type, requested)).isdisjoint(kinds):
         example = "" if kinds == ["boolean"] else f", such as {_shown(existing[:1], kinds)}"
         return f"; its values are {' and '.join(TYPE_NAMES[kind] for kind in kinds)}{example}"
     folded = {value.casefold(): value for value in reversed(existing)}
     near = [name for value in requested for name in difflib.get_close_matches(str(value).casefold(), folded, n=1)]
     if near and not isinstance(part, Compare) and "string" in kinds:
         return f"; did you mean {_shown([folded[name] for name in dict.fromkeys(near)], kinds)}?"
-    if kinds == ["number"] and existing:
-        low, *_, high = sorted(existing * 2, key=float)
-        return f"; its values are from {low} to {high}"
+    if kinds == ["number"] and (numbers := [value for value in existing if is_number(parse_value(value))]):
+        return f"; its values are from {min(numbers, key=float)} to {max(numbers, key=float)}"  # others are lists, say
     more = " …" if len(existing) > _SHOWN else ""
     return f"; there are {_shown(existing[:_SHOWN], kinds)}{more}" if existing else ""
-
-
-def _kind(value: Scalar) -> str:
-    if isinstance(value, bool):
-        return "boolean"
-    return "number" if isinstance(value, int | float) else "string"
 
 
 def _shown(values: Sequence[str], kinds: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -298,16 +298,20 @@ def fusion_name(results: LegResults, profile: Profile) -> str:
 
 
 def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list[Fused]:
-    """The best candidate of each group, in order. An item without a group is a group by itself."""
-    seen: set[str] = set()
-    best = []
+    """The best candidate of each group, in order. An item without a group is a group by itself.
+
+    Groups are JSON values: 1 and 1.0 are one group, and true is another.
+    """
+    best: dict[tuple[str, Hashable], Fused] = {}
     for candidate in ranked:
         group = group_of.get(candidate.item_id)
-        name = f"group {group!r}" if group is not None else f"item {candidate.item_id}"
-        if name not in seen:
-            seen.add(name)
-            best.append(candidate)
-    return best
+        if group is None:
+            best["item", candidate.item_id] = candidate
+        elif isinstance(group, str | int | float) and not isinstance(group, bool):
+            best.setdefault(("plain", group), candidate)
+        else:
+            best.setdefault(("other", repr(group)), candidate)
+    return list(best.values())
 
 
 def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
@@ -379,12 +383,10 @@ def check_calibrated(collection: StoredCollection, request: SearchRequest) -> No
     if request.min_relevance is None or calibration_of(collection, request.profile or collection.profile) is not None:
         return
     about = "has no embedding space" if collection.space is None else f"searches by {collection.space.space.name}"
-    error = InvalidRequestError(
+    raise InvalidRequestError(
         f"collection {collection.name!r} {about}, for which no relevance is calibrated: fit it with retrieval "
         f"calibrate {collection.name}, or give min_score instead of min_relevance"
-    )
-    error.place = ("min_relevance",)
-    raise error
+    ).at("min_relevance")
 
 
 def relevance_by_id(

@@ -24,7 +24,8 @@ from retrieval.domain.records.retrieval_id import checked_id
 from retrieval.domain.search.filters import Field, Filter, Where, parse_field
 from retrieval.domain.search.query import SearchBounds
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.request import MAX_LIMIT, NO_SPACE, check_fields, checked_item_ids, checked_words
+from retrieval.engine.conditions import check_fields
+from retrieval.engine.request import MAX_LIMIT, NO_SPACE, checked_item_ids, checked_words
 
 MAX_PAGE = 1000
 """The most items on one page."""

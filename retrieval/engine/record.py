@@ -90,23 +90,15 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
         profile=None if request["profile"] is None else Profile.from_dict(request["profile"]),
         group_by=None if request["group_by"] is None else parse_field(request["group_by"]),
         prefixes=tuple(request["prefixes"]),
-        **_newer_fields(request),
+        rewrites=tuple(request["rewrites"]),
+        preferred=checked_preferred(request["preferred"]),
+        entities=frozenset((kind, entity_id) for kind, entity_id in request["entities"]),
+        tags=frozenset(request["tags"]),
+        as_of=None if request["as_of"] is None else datetime.fromisoformat(request["as_of"]),
+        about=np.asarray(request["about"], dtype=np.float32) if "about" in request else None,
+        min_score=request["min_score"],
+        min_relevance=request["min_relevance"],
     )
-
-
-def _newer_fields(request: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that older records lack."""
-    as_of, about = request.get("as_of"), request.get("about")
-    return {
-        "rewrites": tuple(request.get("rewrites", ())),
-        "preferred": checked_preferred(request.get("preferred")),
-        "entities": frozenset((kind, entity_id) for kind, entity_id in request.get("entities", ())),
-        "tags": frozenset(request.get("tags", ())),
-        "as_of": None if as_of is None else datetime.fromisoformat(as_of),
-        "about": None if about is None else np.asarray(about, dtype=np.float32),
-        "min_score": request.get("min_score"),
-        "min_relevance": request.get("min_relevance"),
-    }
 
 
 def filter_of(condition: Mapping[str, Any], request: Mapping[str, Any]) -> Filter | None:

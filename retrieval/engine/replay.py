@@ -12,22 +12,19 @@ from uuid import UUID
 
 from retrieval.adapters.store.items.items import ItemState
 from retrieval.domain.learning.arm import ItemArms
-from retrieval.domain.learning.context import Context
-from retrieval.domain.records.recorded import RecordedPool, RecordedSearch, columns_of
+from retrieval.domain.records.recorded import RecordedPool, RecordedSearch, columns_of, context_of
 from retrieval.domain.records.search_record import Impression
 from retrieval.domain.records.slate import Placed, Slot
-from retrieval.domain.search.fusion import Fused, fused_again, leg_features_again, on_unit_scale
+from retrieval.domain.search.fusion import Fused, leg_features_again
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.profile_parts import Combination
-from retrieval.domain.search.reranking import RERANK, reranked_scores
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.decide import Decision, slate
 from retrieval.engine.record import DecisionRecord
-from retrieval.engine.scoring import Pool, predictions, stack_signals
+from retrieval.engine.scoring import Pool, predictions
 from retrieval.engine.target import TargetCandidate, by_relevance, with_learned
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.slate import policy_for
-from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH
+from retrieval.learning.stack import LENGTH
 
 _EQUAL = 1e-9
 """Scores and probabilities that differ by less, relative to the larger, count as equal."""
@@ -42,22 +39,9 @@ def items_with_arms(recorded: RecordedSearch) -> list[str]:
     return [item_id for item_id, use in zip(recorded.pool_items, uses, strict=False) if use is not None]
 
 
-def buckets_of(recorded: RecordedSearch) -> tuple[str, ...]:
-    """The context buckets of the search."""
-    return Context(domain=recorded.domain, complexity=recorded.complexity).buckets(recorded.cluster)
-
-
-def recomputed_candidates(
-    recorded: RecordedSearch, profile: Profile, model: LearnedModel | None
-) -> list[TargetCandidate] | None:
-    """The recorded candidates in order, with their final scores; None: the scores cannot be computed."""
-    pool = _pool_of(recorded, profile)
-    used_profile = replace(profile, legs={leg: weight for leg, weight in profile.legs.items() if leg in pool.scores})
-    candidates = by_relevance(pool, used_profile)
-    return None if candidates is None else with_learned(candidates, pool, profile.learned, model)
-
-
-def draw_differences(recorded: RecordedSearch, profile: Profile, model: LearnedModel | None) -> tuple[str, ...]:
+def _draw_differences(
+    recorded: RecordedSearch, profile: Profile, candidates: Sequence[TargetCandidate]
+) -> tuple[str, ...]:
     """The first difference between the slate shown and the slate that the profile's policy draws from the record.
 
     Empty: no difference, or no slate was drawn. Diverse pages are not drawn again: their order depends on vectors.
@@ -68,20 +52,19 @@ def draw_differences(recorded: RecordedSearch, profile: Profile, model: LearnedM
     policy = policy_for(profile.exploration).recorded_as
     if policy != recorded.policy:
         return (f"{recorded.policy} drew then; the profile's policy is {policy}",)
-    candidates = recomputed_candidates(recorded, profile, model)
     places = sum(chance or 0.0 for chance in signals["propensity"])
     # A least score or relevance shows fewer hits than were drawn.
     eligible = sum(flag is not None for flag in signals["eligible"])
     expected = min(recorded.request["limit"], eligible) if _has_least(recorded) else recorded.hits
     is_whole = math.isclose(places, expected, abs_tol=1e-6)
-    if candidates is None or not is_whole or sum(flag or 0 for flag in signals["eligible"]) != recorded.eligible:
+    if not is_whole or sum(flag or 0 for flag in signals["eligible"]) != recorded.eligible:
         return ("the record lacks candidates of exploration: recording.pool is too small, or a hit was removed",)
     return _draw_difference(recorded, _draw_again(recorded, profile, candidates))
 
 
 def _has_least(recorded: RecordedSearch) -> bool:
     """True if the request has a least score or relevance."""
-    return any(recorded.request.get(name) is not None for name in ("min_score", "min_relevance"))
+    return any(recorded.request[name] is not None for name in ("min_score", "min_relevance"))
 
 
 def _draw_again(
@@ -132,7 +115,7 @@ def statistics_moved(
 ) -> tuple[str, ...]:
     """The recorded statistics that differ from those of today's valid feedback as of the recorded time.
 
-    ``arms``: the arms of ``items_with_arms`` in ``buckets_of`` by item id, as of the time of the statistics.
+    ``arms``: the arms of ``items_with_arms`` in the buckets of the search by item id, as of the time of the statistics.
     """
     signals = recorded.pool_signals
     places = {item_id: recorded.pool_items.index(item_id) for item_id in items_with_arms(recorded)}
@@ -178,7 +161,7 @@ def _scoring_pool(recorded: RecordedSearch, places: Mapping[str, int], arms: Map
             for leg, values in leg_features_again(signals["legs"], signals["bests"]).items()
         },
         arms=[arms[item_id] for item_id in places],
-        buckets=buckets_of(recorded),
+        buckets=context_of(recorded).buckets(recorded.cluster),
     )
 
 
@@ -251,48 +234,6 @@ class Replay(Serializable):
         return not self.differences
 
 
-def rescored(
-    recorded: RecordedSearch, profile: Profile, relevances: Sequence[float], model: LearnedModel | None = None
-) -> Sequence[float] | None:
-    """The final scores of the pool, from relevances, recorded reranker scores and model; None: the model is not stored.
-
-    ``relevances``: those of legs and fusion. The score of an item without a recorded learned reward is its relevance.
-    """
-    scaled = on_unit_scale(relevances, bests_of(recorded), profile)
-    if RERANK in recorded.pool_signals and profile.rerank is not None:
-        relevances = scaled = reranked_scores(scaled, recorded.pool_signals[RERANK], profile.rerank.weight)
-    if recorded.model_version == 0:
-        return relevances
-    if profile.learned.combination is Combination.LOGIT_STACK:
-        return None if model is None else _stack_scores(recorded, relevances, scaled, model)
-    learned, share = recorded.pool_signals.get("learned"), profile.learned.share
-    if learned is None:
-        return None
-    return [
-        relevance if mean is None else (1 - share) * scaled_relevance + share * mean
-        for relevance, scaled_relevance, mean in zip(relevances, scaled, learned, strict=True)
-    ]
-
-
-def _stack_scores(
-    recorded: RecordedSearch, relevances: Sequence[float], scaled: Sequence[float], model: LearnedModel
-) -> Sequence[float] | None:
-    signals, bests = recorded.pool_signals, bests_of(recorded)
-    columns = {LEARNED: signals.get("logit_mean"), AFFINITY: signals.get(AFFINITY), LENGTH: signals.get(LENGTH)}
-    values = {name: [value or 0.0 for value in column] for name, column in columns.items() if column}
-    if LENGTH not in values:
-        return None
-    scores = model.stack.score(stack_signals(scaled, leg_features_again(signals["legs"], bests), values)).tolist()
-    rows = zip(relevances, scores, signals[LENGTH], strict=True)
-    return [relevance if length is None else score for relevance, score, length in rows]
-
-
-def bests_of(recorded: RecordedSearch) -> Mapping[str, float]:
-    """The score that counts as 1 in a weighted sum, by leg."""
-    bests: Mapping[str, float] = recorded.pool_signals["bests"]
-    return bests
-
-
 def why_not_reproduced(
     recorded: RecordedSearch, profile: Profile | None, model: LearnedModel | None = None
 ) -> tuple[str, ...]:
@@ -306,19 +247,24 @@ def why_not_reproduced(
         return ("it shows the hits of two profiles, whose mixture cannot be ranked again",)
     if profile is None:
         return (f"profile v{recorded.profile_version} is not stored any more",)
-    pool, signals = recorded.pool_items, recorded.pool_signals
+    pool = recorded.pool_items
     if len(pool) < min(recorded.hits, 1) or any(hit.item_id not in set(pool) for hit in _exploits(recorded)):
         return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
-    bests = bests_of(recorded)
-    weights = profile.weights_of(signals["legs"])
-    relevances = fused_again(signals["legs"], signals["ranks"], bests, weights, profile.fusion)
-    scores = rescored(recorded, profile, relevances, model)
-    if scores is None:
+    columns = _pool_of(recorded, profile)
+    used_profile = replace(profile, legs={leg: weight for leg, weight in profile.legs.items() if leg in columns.scores})
+    candidates = by_relevance(columns, used_profile) or []
+    learned = with_learned(candidates, columns, profile.learned, model)
+    if learned is None:
         return (f"model v{recorded.model_version} is not stored any more: its scores cannot be computed",)
+    # A model reorders only the most relevant candidates; the others keep their scores.
+    scores = {
+        **dict.fromkeys(pool, 0.0),
+        **{candidate.item_id: candidate.score for candidate in [*candidates, *learned]},
+    }
     return (
         *_score_differences(recorded, scores),
-        *_out_of_order(recorded, profile, dict(zip(pool, scores, strict=True))),
-        *draw_differences(recorded, profile, model),
+        *_out_of_order(recorded, profile, scores),
+        *_draw_differences(recorded, profile, learned),
     )
 
 
@@ -439,11 +385,11 @@ def _exploits(recorded: RecordedSearch) -> list[Impression]:
     return [impression for impression in recorded.impressions if impression.slot is Slot.EXPLOIT]
 
 
-def _score_differences(recorded: RecordedSearch, again: Sequence[float]) -> list[str]:
+def _score_differences(recorded: RecordedSearch, scores: Mapping[str, float]) -> list[str]:
     """The first item whose score differs from its recorded score."""
-    for item_id, was, now in zip(recorded.pool_items, recorded.pool_signals["score"], again, strict=True):
-        if not _is_equal(was, now):
-            return [f"the score of {item_id} was recorded as {was:.9g} and is computed as {now:.9g}"]
+    for item_id, was in zip(recorded.pool_items, recorded.pool_signals["score"], strict=True):
+        if not _is_equal(was, scores[item_id]):
+            return [f"the score of {item_id} was recorded as {was:.9g} and is computed as {scores[item_id]:.9g}"]
     return []
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -26,18 +24,14 @@ from retrieval.domain.checks import (
 )
 from retrieval.domain.errors import (
     EmptyQueryError,
-    IncomparableValueError,
     InvalidFilterError,
     InvalidLimitError,
     InvalidRequestError,
     InvalidVectorError,
     RetrievalError,
-    UnknownFieldError,
 )
-from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
-from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors
+from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors, numbers_of
 from retrieval.domain.search.filters import (
-    FIELDS,
     LINKS,
     NUMBER_FIELDS,
     And,
@@ -45,15 +39,12 @@ from retrieval.domain.search.filters import (
     Field,
     Filter,
     Not,
-    Scalar,
-    attribute_names,
-    compared_values,
     parse_field,
     parse_where,
 )
 from retrieval.domain.search.hit import Cursor
 from retrieval.domain.search.profile import LegName, Profile
-from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query
+from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query, wording
 from retrieval.domain.search.signals import Entity, VectorSimilarity, check_entity
 
 
@@ -216,9 +207,7 @@ def checked_request(
 def _checked_least(name: str, value: object, least: float, most: float) -> float:
     if not is_finite(value) or not least <= value <= most:
         expected = "a finite number" if math.isinf(most) else f"a number from {least:g} to {most:g}"
-        error = InvalidRequestError(f"{name} is {value!r:.80}; it must be {expected}")
-        error.place = (name,)
-        raise error
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be {expected}").at(name)
     return float(value)
 
 
@@ -266,7 +255,7 @@ def checked_tags(tags: object) -> frozenset[str]:
         raise InvalidRequestError(f"{len(listed)} tags; a search is about at most {MAX_TAGS}, give fewer")
     for tag in listed:
         if not is_storable(tag):
-            raise InvalidRequestError(f"a tag is a text without NUL bytes, not {tag!r:.80}")
+            raise InvalidRequestError(f"a tag is a text without NUL and half of a surrogate pair, not {tag!r:.80}")
     return frozenset(listed)
 
 
@@ -313,7 +302,7 @@ def checked_requests(
             if isinstance(numbered, InvalidRequestError):
                 numbered.place = _place_in_batch(error, number - 1)
             raise numbered from None
-    if len(requests) * limit > MAX_HITS:
+    if sum(request.limit for request in requests) > MAX_HITS:
         raise InvalidLimitError(
             f"{len(requests)} queries with {limit} hits each; at most {MAX_HITS:,} hits in one call, ask for fewer of "
             "each, or send the queries in parts"
@@ -334,10 +323,11 @@ def _checked_group(name: str) -> Field:
     except InvalidFilterError as error:
         error.place = ("group_by",)
         raise
-    if field == LINKS:
-        raise InvalidRequestError("a memory has many links: group by another field, or filter by them")
+    fault = "a memory has many links" if field == LINKS else ""
     if not field.is_attribute and field.name in NUMBER_FIELDS:
-        raise InvalidRequestError(f"{name!r} is computed from verdicts: group by another field, or filter by it")
+        fault = f"{name!r} is computed from verdicts"
+    if fault:
+        raise InvalidRequestError(f"{fault}: group by another field, or filter by it").at("group_by")
     return field
 
 
@@ -367,157 +357,16 @@ def checked_query_vector(vector: object, collection: StoredCollection, name: str
     Raises ``InvalidRequestError`` for a collection without a space, ``WrongDimensionError`` or ``InvalidVectorError``.
     """
     try:
-        return unit_query_vector(_flat(vector), collection)
+        return _unit_vector(_flat(vector), collection)
     except InvalidVectorError as error:
         error.place = (name,)
         raise
 
 
-def unit_query_vector(vector: Vector, collection: StoredCollection) -> Vector:
-    """The vector of a checked request at unit length, shape (dimensions,). Raises as ``checked_query_vector`` does."""
+def _unit_vector(vector: Vector, collection: StoredCollection) -> Vector:
     if collection.space is None:
         raise InvalidRequestError(f"collection {collection.name!r} has no embedding space to search by vector")
-    try:
-        return check_vector(vector, collection.space.space)
-    except InvalidVectorError as error:
-        error.place = ("vector",)
-        raise
-
-
-def check_condition(condition: Filter | None, stored: StoredCollection, *, also: Field | None = None) -> None:
-    """Check a filter, and the field ``also``, against the collection's attributes.
-
-    Raises ``UnknownFieldError``, ``IncomparableValueError`` or ``InvalidFilterError``.
-    """
-    if stored.documents:  # an empty collection has no known fields, and no hits
-        check_fields(condition, stored.attributes, also=also)
-        check_orders(condition, stored.attributes)
-    check_filter(condition, stored.filterable)
-
-
-def check_fields(condition: Filter | None, types: Mapping[str, Collection[str]], *, also: Field | None = None) -> None:
-    """Raise ``UnknownFieldError`` for an attribute, of the filter or ``also``, that no item has.
-
-    ``types``: the JSON types of the items' values, by attribute; a declared attribute without values has none, and is
-    not suggested.
-    """
-    requested = attribute_names(condition) | ({also.name} if also is not None and also.is_attribute else set())
-    unknown = sorted(requested - types.keys())
-    names = sorted(name for name, kinds in types.items() if kinds) if unknown else []
-    for name in unknown:
-        if name in _SEARCHED_FIELDS:
-            raise _of_field(name, UnknownFieldError(_IN_THE_QUERY.format(name)))
-        first, *inner = name.split(".")
-        if inner and first in names and "/" not in name:
-            near = [f"/{'/'.join((first, *inner))}"]
-        elif name == "id":
-            near = ["item_id"]
-        else:
-            near = difflib.get_close_matches(name, [*names, *FIELDS], n=1)
-        hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
-        raise _of_field(
-            name, UnknownFieldError(f"no item has a field {name!r:.80}{hint} {_name_list(sorted(FIELDS) + names)}")
-        )
-
-
-_SEARCHED_FIELDS = frozenset({"title", "text", "body"})
-_IN_THE_QUERY = "{0!r} is searched, not filtered; write its words in the query, in quotation marks to demand them"
-
-
-def check_orders(condition: Filter | None, types: Mapping[str, Collection[str]]) -> None:
-    """Raise ``IncomparableValueError`` for a comparison by order with a value of another type, which finds no item.
-
-    ``types``: the JSON types of the items' values, by attribute.
-    """
-    for field, values, ordered in compared_values(condition):
-        kinds = [kind for kind in TYPE_NAMES if kind in types.get(field.name, ())]
-        if ordered and kinds and ("string" if isinstance(values[0], str | datetime) else "number") not in kinds:
-            raise _of_field(field.name, IncomparableValueError(_order_message(field.name, values[0], kinds)))
-
-
-def order_notes(
-    condition: Filter | None, types: Mapping[str, Collection[str]], filterable: Filterable
-) -> tuple[str, ...]:
-    """Notes on attributes with both numbers and texts that the filter compares by order; values of one type compare.
-
-    An attribute of a declared type has none, because the declaration says which values count.
-    """
-    declared = dict(filterable)
-    return tuple(
-        f"{field.name!r} has numbers and texts; this filter compares its {_kind_of(values[0])} only"
-        for field, values, ordered in compared_values(condition)
-        if ordered and field.name not in declared and {"number", "string"}.issubset(types.get(field.name, ()))
-    )
-
-
-def _kind_of(value: Scalar) -> str:
-    return TYPE_NAMES["string" if isinstance(value, str | datetime) else "number"]
-
-
-def _order_message(name: str, value: Scalar, kinds: Sequence[str]) -> str:
-    types = " and ".join(TYPE_NAMES[kind] for kind in kinds)
-    message = f"{name!r} cannot be compared by order with {value!r:.80}: its values are {types}"
-    example = json.dumps({name: {"gte": "5" if "string" in kinds else 5}}, ensure_ascii=False)
-    numbers = 'store numbers, such as 1.5 and neither "1.5" nor 1,5; for texts ' if kinds == ["string"] else ""
-    return message if kinds == ["boolean"] else f"{message}; {numbers}write, for example, {example:.120}"
-
-
-TYPE_NAMES = {"number": "numbers", "string": "texts", "boolean": "true or false"}
-"""The everyday names of the JSON types that are neither lists nor objects."""
-
-
-def _of_field(name: str, error: InvalidFilterError) -> InvalidFilterError:
-    error.field = name
-    return error
-
-
-def check_filter(condition: Filter | None, filterable: Filterable) -> None:
-    """Raise ``InvalidFilterError`` for a value that is not of its attribute's declared type."""
-    types = dict(filterable)
-    for field, values, ordered in compared_values(condition) if types else ():
-        kind = types.get(field.name)
-        if kind is None:
-            continue
-        if ordered and kind is AttributeType.BOOLEAN:
-            raise _of_field(
-                field.name,
-                InvalidFilterError(f"{field.name!r} is filterable as boolean; it cannot be compared by order"),
-            )
-        others = [value for value in values if typed_value(kind, value) is None]
-        fitting = {_meaning(value) for value in values if typed_value(kind, value) is not None} if others else set()
-        for value in others:
-            if _meaning(value) not in fitting:
-                message = (
-                    f"{field.name!r} is filterable as {kind}; it cannot be compared with {value!r:.80}{_HINTS[kind]}"
-                )
-                raise _of_field(field.name, InvalidFilterError(message))
-
-
-_HINTS = {
-    AttributeType.TEXT: "; write the value as a text",
-    AttributeType.NUMBER: "; write the value as a number",
-    AttributeType.BOOLEAN: "; write true or false",
-    AttributeType.TIME: "; write an ISO 8601 time such as 2024-05-01T12:00Z",
-}
-
-
-def _meaning(value: Scalar) -> tuple[str, Scalar]:
-    """The value as a number or a text: the command line lists 26 as both."""
-    parsed: object = value
-    if isinstance(value, str):
-        try:
-            parsed = json.loads(value)
-        except (ValueError, RecursionError):
-            parsed = value
-    if isinstance(parsed, bool):
-        return "boolean", parsed
-    return ("number", parsed) if isinstance(parsed, int | float) else ("text", value)
-
-
-def _name_list(names: Sequence[str]) -> str:
-    most = 30
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return check_vector(vector, collection.space.space)
 
 
 def checked_words(
@@ -531,12 +380,13 @@ def checked_words(
     if query is None:
         return ""
     if not isinstance(query, str):
-        raise InvalidRequestError(f"the query must be text, not {type(query).__name__}; give a vector as vector=")
+        hint = "; give a vector as vector=" if place == ("query",) else ""
+        raise InvalidRequestError(f"{wording(place)} must be text, not {type(query).__name__}{hint}").at(*place)
     bounds.check_query(query, place)
     if "\x00" in query:
-        raise InvalidRequestError("the query contains a NUL byte; remove it")
+        raise InvalidRequestError(f"{wording(place)} contains a NUL byte; remove it").at(*place)
     if not is_unicode(query):
-        raise InvalidRequestError("the query contains half of a surrogate pair; remove it")
+        raise InvalidRequestError(f"{wording(place)} contains half of a surrogate pair; remove it").at(*place)
     return query.strip()
 
 
@@ -544,7 +394,7 @@ def _flat(vector: object) -> Vector:
     if type(vector) is np.ndarray and vector.dtype == np.float32 and vector.ndim == 1:
         return vector
     try:
-        exact = np.asarray(vector, dtype=np.float64)
+        exact = numbers_of(vector)
     except (TypeError, ValueError, OverflowError):
         raise InvalidVectorError("the query vector must be a list or an array of numbers") from None
     if exact.ndim != 1:
@@ -583,9 +433,12 @@ async def query_vectors(
     vectors: list[Vector | None] = []
     for request in requests:
         try:
-            vectors.append(None if request.vector is None else unit_query_vector(request.vector, collection))
-        except RetrievalError as error:
-            raise error if len(requests) == 1 else type(error)(f"query {len(vectors) + 1}: {error}") from None
+            vectors.append(None if request.vector is None else _unit_vector(request.vector, collection))
+        except InvalidRequestError as error:
+            if len(requests) == 1:
+                error.place = ("vector",)
+                raise
+            raise type(error)(f"query {len(vectors) + 1}: {error}").at("vectors", len(vectors)) from None
     without_vector = [place for place, request in enumerate(requests) if request.vector is None]
     embedded, why_none = await _embed(collection, embedder, [requests[place] for place in without_vector])
     for place, vector in zip(without_vector, embedded, strict=True):

@@ -37,7 +37,8 @@ from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.query import with_synonyms
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
 from retrieval.domain.search.signals import tokens
-from retrieval.engine.decide import Decider, Decision, DecisionRequest, may_decide, moment, slate
+from retrieval.engine.conditions import check_condition, order_notes
+from retrieval.engine.decide import Decider, Decision, DecisionRequest, may_decide, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
 from retrieval.engine.ranking import (
     Columns,
@@ -59,11 +60,9 @@ from retrieval.engine.recorder import Recorder, Sampler, is_sampled
 from retrieval.engine.request import (
     QueryVectors,
     SearchRequest,
-    check_condition,
-    order_notes,
     query_vectors,
 )
-from retrieval.engine.stages import Clock, Stages
+from retrieval.engine.stages import Clock, Stages, moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +183,6 @@ _FEWER_REWRITES = "rewrites without a vector were left out: {}"
 
 _NOT_RERANKED = "the hits were not reranked: {}"
 _NO_WORDS = "the search has no words"
-_NO_RERANKER = "there is no reranker; set RETRIEVAL_RERANKER"
 
 NOT_RECORDED = "the search was not recorded; retrieval status says how many were not, and why"
 _WAITING = (
@@ -207,7 +205,7 @@ class Searcher:
     decider: Decider | None = None
     """Decides the order by learned models and exploration; None: relevance alone decides."""
     reranker: Reranking | None = None
-    """Reranks where the profile says so; None: there is no reranker."""
+    """Reranks where the profile says so; None: nothing is reranked."""
     observer: Observer | None = None
     """Called after each search; None: no observer."""
     chance: random.Random = field(default_factory=random.Random)
@@ -217,32 +215,17 @@ class Searcher:
     _plans: dict[Hashable, SearchPlan] = field(default_factory=dict)
     """Cached plans: most searches differ only in their words and vectors, few in their filters."""
 
-    async def search(self, request: SearchRequest, context: Context = Context()) -> SearchResult:
-        """The best hits for a request, each explained.
-
-        If the embedder fails, the search runs without the dense leg, and a note says so; if there is no other leg, the
-        embedder's error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
-        """
-        return (await self.search_each([request], context))[0]
-
     async def search_each(self, requests: Sequence[SearchRequest], context: Context = Context()) -> list[SearchResult]:
-        """The hits of several requests in one context, which differ only in their words and vectors.
+        """The best hits of each request, each explained; the requests differ only in their words and vectors.
 
-        All texts are embedded in one call; all candidates are read in one round trip, and all items in another.
+        All texts are embedded in one call; all candidates are read in one round trip, and all items in another. If the
+        embedder fails, the searches run without the dense leg, and a note says so; if there is no other leg, the
+        embedder's error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
         """
         if not requests:
             return []
-        with span("retrieval.search") as search_span:
-            results = await self._search_each(requests, context, search_span)
-            if search_span is not None:
-                trace_search(search_span, self.tenant_id, self.collection, results)
-            return results
-
-    async def _search_each(
-        self, requests: Sequence[SearchRequest], context: Context, search_span: Span | None
-    ) -> list[SearchResult]:
         is_long = self._is_long(requests)
-        with Stages(self.clock, search_span) as stages:
+        with span("retrieval.search") as search_span, Stages(self.clock, search_span) as stages:
             stages.begin("retrieval.embed", "embed")
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
@@ -251,7 +234,7 @@ class Searcher:
             searches = await aside(plan, is_long=True) if is_long else plan()
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
-            each = await self._find_each(searches, is_long)
+            each = await self._find_each(searches, is_long=is_long)
             if leg_span is not None:
                 trace_candidates(leg_span, searches, each)
             if self.sampler is not None:
@@ -261,12 +244,12 @@ class Searcher:
             if profile.signals or self.collection.has_expiring:
                 each = await self._add_signals(searches, each)
             rankings = [
-                await self._rank(search, leg_results, is_long)
+                await self._rank(search, leg_results, is_long=is_long)
                 for search, leg_results in zip(searches, each, strict=True)
             ]
-            if profile.rerank is not None:
+            if profile.rerank is not None and self.reranker is not None:
                 stages.begin("retrieval.rerank", "rerank")
-                searches, rankings = await self._rerank(searches, rankings, profile.rerank)
+                searches, rankings = await self._rerank(searches, rankings, profile.rerank, self.reranker)
             stages.begin("retrieval.learn", "learn")
             finals = await self._decide(searches, rankings, context)
             finals = [self._add_relevance(*pair) for pair in zip(searches, finals, strict=True)]
@@ -276,13 +259,16 @@ class Searcher:
             timings = stages.timings()
             answer = partial(self._answers, searches, finals, rows.columns, context, timings)
             answers = await aside(answer, is_long=True) if is_long else answer()
-            are_stored = await self._record(answers, searches, is_long)
-        results = [
-            self._result(
-                *answer, first, final, rows=rows, is_stored=is_stored, is_lost=search.is_recorded and not is_stored
-            )
-            for search, answer, first, is_stored, final in zip(searches, answers, each, are_stored, finals, strict=True)
-        ]
+            are_stored = await self._record(answers, searches, is_long=is_long)
+            parts = zip(searches, answers, each, are_stored, finals, strict=True)
+            results = [
+                self._result(
+                    *answer, first, final, rows=rows, is_stored=is_stored, is_lost=search.is_recorded and not is_stored
+                )
+                for search, answer, first, is_stored, final in parts
+            ]
+            if search_span is not None:
+                trace_search(search_span, self.tenant_id, self.collection, results)
         if self.observer is not None:
             self.observer.searched(results)
         return results
@@ -367,23 +353,16 @@ class Searcher:
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
     async def _find(
-        self,
-        planned: PlannedSearch,
-        requests: Sequence[CandidateRequest],
-        is_long: bool,  # noqa: FBT001 - private
+        self, queries: Sequence[Query], requests: Sequence[CandidateRequest], *, is_long: bool
     ) -> LegResults:
-        if len(requests) == len(planned.queries) == 1:
-            return await find_candidates(self.database, self.tenant_id, requests[0], planned.query)
-        each = [
-            await find_candidates_of_each(self.database, self.tenant_id, request, planned.queries)
-            for request in requests
-        ]
-        return await aside(partial(merged, *each), is_long=True) if is_long else merged(*each)
+        """The candidates of a query and its rewrites, by each of the requests."""
+        each = [await find_candidates_of_each(self.database, self.tenant_id, request, queries) for request in requests]
+        return await aside(partial(merged, *each), is_long=is_long)
 
-    async def _find_each(self, searches: Sequence[PlannedSearch], is_long: bool) -> list[LegResults]:  # noqa: FBT001 - private
+    async def _find_each(self, searches: Sequence[PlannedSearch], *, is_long: bool) -> list[LegResults]:
         """The candidates of each search. Searches with equal requests to the store share a round trip."""
         if len(searches) == 1:
-            return [await self._find(searches[0], searches[0].requests, is_long)]
+            return [await self._find(searches[0].queries, searches[0].requests, is_long=is_long)]
         results: list[list[list[LegResults]]] = [[] for _ in searches]
         for request in dict.fromkeys(request for search in searches for request in search.requests):
             places = [place for place, search in enumerate(searches) if request in search.requests]
@@ -404,7 +383,7 @@ class Searcher:
     def _now(self) -> datetime:
         return moment(self.wall_clock())
 
-    async def _rank(self, planned: PlannedSearch, leg_results: LegResults, is_long: bool) -> RankedSearch:  # noqa: FBT001 - private
+    async def _rank(self, planned: PlannedSearch, leg_results: LegResults, *, is_long: bool) -> RankedSearch:
         """Rank the candidates; the legs go deeper until there are enough hits, or no more candidates."""
         requests, profile, limit = planned.requests, planned.plan.profile, planned.request.limit
         is_diverse, pool = planned.plan.is_diverse, planned.plan.pool
@@ -424,12 +403,16 @@ class Searcher:
                 return RankedSearch(shown, ranked[:pool], leg_results)
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
-            leg_results = await self._find(planned, requests, is_long)
+            leg_results = await self._find(planned.queries, requests, is_long=is_long)
             if profile.signals or self.collection.has_expiring:
                 [leg_results] = await self._add_signals([planned], [leg_results])
 
     async def _rerank(
-        self, searches: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], rerank: Rerank
+        self,
+        searches: Sequence[PlannedSearch],
+        rankings: Sequence[RankedSearch],
+        rerank: Rerank,
+        reranker: Reranking,
     ) -> tuple[list[PlannedSearch], list[RankedSearch]]:
         """The searches and their rankings after reranking; if it failed, a note is added and the ranking unchanged."""
         best = [[candidate.item_id for candidate in ranked.pool[: rerank.candidates]] for ranked in rankings]
@@ -440,19 +423,14 @@ class Searcher:
         texts = {item_id: text_for_reranker(*row[:2]) for item_id, row in rows.items() if row[0] is not None}
         scored = await asyncio.gather(
             *(
-                self._rerank_scores(search, rerank, {item_id: texts[item_id] for item_id in some if item_id in texts})
+                _rerank_scores(
+                    reranker, rerank, search, {item_id: texts[item_id] for item_id in some if item_id in texts}
+                )
                 for search, some in zip(searches, best, strict=True)
             )
         )
         reranked_searches = [_after_reranking(*each, rerank) for each in zip(searches, rankings, scored, strict=True)]
         return [search for search, _ in reranked_searches], [ranked for _, ranked in reranked_searches]
-
-    async def _rerank_scores(self, planned: PlannedSearch, rerank: Rerank, texts: Mapping[str, str]) -> Scored:
-        if not texts:
-            return Scored()
-        if self.reranker is None or not planned.request.query:
-            return Scored(note=_NO_RERANKER if self.reranker is None else _NO_WORDS)
-        return await self.reranker.scored(rerank, planned.request.query, texts)
 
     async def _decide(
         self, searches: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
@@ -477,7 +455,7 @@ class Searcher:
             for search, ranked in zip(searches, rankings, strict=True)
         ]
         set_already = settings(searches[0].plan.request)
-        decisions = await self.decider.decide(self.collection, requests, moment(self.wall_clock()), set_already)
+        decisions = await self.decider.decide(self.collection, requests, self._now(), set_already)
         return [_final(*parts) for parts in zip(searches, rankings, decisions, strict=True)]
 
     def _add_relevance(self, planned: PlannedSearch, final: DecidedSearch) -> DecidedSearch:
@@ -556,7 +534,8 @@ class Searcher:
         self,
         answers: Sequence[tuple[AnsweredSearch, tuple[Hit, ...]]],
         searches: Sequence[PlannedSearch],
-        is_long: bool,  # noqa: FBT001 - private
+        *,
+        is_long: bool,
     ) -> list[bool]:
         """Record searches as planned; returns whether each is recorded, or will be after its answer."""
         recorder = self.recorder
@@ -625,6 +604,16 @@ class Searcher:
             and bool(tokens(answer.query.words) and self.collection.documents)
             and (answer.request.condition is None or any(first.rankings.values()))
         )
+
+
+async def _rerank_scores(
+    reranker: Reranking, rerank: Rerank, planned: PlannedSearch, texts: Mapping[str, str]
+) -> Scored:
+    if not texts:
+        return Scored()
+    if not planned.request.query:
+        return Scored(note=_NO_WORDS)
+    return await reranker.scored(rerank, planned.request.query, texts)
 
 
 def _after_reranking(

@@ -7,7 +7,7 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,7 +17,7 @@ from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
 from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseError, LLMError, LLMUnavailableError
 from retrieval.domain.llm import ERROR_LENGTH, LLM, model_name, plain, plain_error
-from retrieval.engine.stages import Clock
+from retrieval.engine.stages import Clock, moment
 
 _log = logging.getLogger(__name__)
 
@@ -94,7 +94,9 @@ class SharedCalls:
         Raises ``TimeoutError`` after ``seconds``, while the call continues, and ``LLMUnavailableError`` if too many
         calls run or the platform is closed. If its last waiting caller is cancelled, the call is cancelled too.
         """
-        call = self._calls.get(key) or self._start(key, make)
+        call = self._calls.get(key)
+        if call is None or call.task.cancelling():  # a cancelled call, which may take time to end, has no result
+            call = self._start(key, make)
         task = call.task
         call.waiting += 1
         try:
@@ -128,7 +130,9 @@ class SharedCalls:
         return call
 
     def _settle(self, key: Hashable, task: asyncio.Task[Any]) -> None:
-        del self._calls[key]
+        call = self._calls.get(key)
+        if call is not None and call.task is task:
+            del self._calls[key]
         # The call may have no waiting caller left, so its error is logged here.
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.debug("a call of a language model failed: %s", error)
@@ -178,4 +182,4 @@ class RewriteCache:
 
     @property
     def _now(self) -> datetime:
-        return datetime.fromtimestamp(self.wall_clock(), UTC)
+        return moment(self.wall_clock())

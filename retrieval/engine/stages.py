@@ -1,9 +1,10 @@
-"""The stages of a search: the time of each, and a span for each where spans are recorded."""
+"""The clocks, and the stages of a search: the time of each, and a span for each where spans are recorded."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
@@ -12,7 +13,12 @@ from opentelemetry.trace import Span
 from retrieval.adapters.tracing import SpanContext, span
 
 Clock = Callable[[], float]
-"""Returns seconds that never decrease."""
+"""Returns seconds that never decrease; a wall clock: seconds since 1970."""
+
+
+def moment(seconds: float) -> datetime:
+    """The time that many seconds after 1970, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 @dataclass(slots=True)

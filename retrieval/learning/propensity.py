@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import NO_ARM, Arm
 from retrieval.domain.search.profile_parts import Exploration, PosteriorKind
+from retrieval.learning.arm_table import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +57,6 @@ def is_eligible(arm: Arm, created_at: datetime | None, now: datetime, exploratio
 ROWS = 1024
 """Rows of posterior draws: without the floor, a probability is a multiple of 1 / 1024."""
 
-Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 

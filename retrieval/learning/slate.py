@@ -20,7 +20,8 @@ import numpy as np
 
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
-from retrieval.learning.propensity import ROWS, Floats, Lottery, Ranked, finite_rows, score_draws
+from retrieval.learning.arm_table import Floats
+from retrieval.learning.propensity import ROWS, Lottery, Ranked, finite_rows, score_draws
 
 
 class SlatePlan(Protocol):

@@ -23,9 +23,9 @@ from retrieval.domain.search.relevance import SHIPPED, Calibration, evidence_of,
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings, search
+from retrieval.engine.conditions import check_condition
 from retrieval.engine.profiles import set_profile
 from retrieval.engine.record import filter_of
-from retrieval.engine.request import check_condition
 from retrieval.learning.relevance import Honesty, JudgedHit, can_fit, fewest, fit_calibration, held_out
 from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, where_of
 

@@ -819,4 +819,5 @@ async def _hits(place: _Place, stored: StoredCollection, request: SearchRequest)
         collection=stored,
         embedder=None if stored.space is None else place.workplace.embedder_of(place.tenant_id, stored.space),
     )
-    return [hit.item_id for hit in await searcher.search(request)]
+    [result] = await searcher.search_each([request])
+    return [hit.item_id for hit in result]

@@ -30,7 +30,6 @@ from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import (
     Difference,
     Replay,
-    buckets_of,
     differences,
     items_with_arms,
     statistics_moved,
@@ -109,7 +108,10 @@ async def _moved_statistics(
     if not item_ids:
         return ()
     statement = past_arms_statement(
-        then.collection_id, item_ids=item_ids, buckets=buckets_of(then), moment=then.statistics_at
+        then.collection_id,
+        item_ids=item_ids,
+        buckets=context_of(then).buckets(then.cluster),
+        moment=then.statistics_at,
     )
     return statistics_moved(then, profile, model, arms_from(await database.read(tenant_id, statement)))
 
@@ -153,7 +155,7 @@ async def _repeat(
         decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
         reranker=_AsRecorded(then),
     )
-    await searcher.search(replace(request, profile=replace(profile, recording=recording)), context_of(then))
+    await searcher.search_each([replace(request, profile=replace(profile, recording=recording))], context_of(then))
     version = 0 if request.profile is not None else stored.profile_version
     return recorded_search(replace(catcher.caught[0].record(), profile_version=version), profile)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from retrieval.domain.checks import choices_hint
+from retrieval.domain.checks import choices_hint, is_storable
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.search.filters import FIELDS
@@ -45,13 +45,7 @@ def checked_filterable(declared: Mapping[str, str]) -> Filterable:
 
 def checked_name(name: object) -> str:
     """The name, if an attribute can have it. Raises ``InvalidRequestError``."""
-    if (
-        not isinstance(name, str)
-        or not name
-        or "\x00" in name
-        or name != name.encode(errors="replace").decode()
-        or len(name.encode()) > MAX_KEY_BYTES
-    ):
+    if not is_storable(name) or not 0 < len(name.encode()) <= MAX_KEY_BYTES:
         raise InvalidRequestError(f"an attribute's name has 1 to {MAX_KEY_BYTES} bytes and no NUL, not {name!r:.80}")
     if name in FIELDS or name.startswith("attributes."):
         raise InvalidRequestError(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from retrieval.domain.checks import checked_whole, checks_argument_names
+from retrieval.domain.checks import checked_whole, checks_argument_names, is_storable
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
@@ -19,14 +19,7 @@ MAX_NAME_BYTES = 512
 
 def check_collection_name(name: str) -> None:
     """Raise ``InvalidRequestError`` for anything but a text of 1 to 512 bytes in UTF-8 without NUL."""
-    # Half of a surrogate pair has no UTF-8 form; ``errors="replace"`` keeps the check from failing on it.
-    if (
-        not isinstance(name, str)
-        or not name
-        or "\x00" in name
-        or len(name.encode(errors="replace")) > MAX_NAME_BYTES
-        or name != name.encode(errors="replace").decode()
-    ):
+    if not is_storable(name) or not 0 < len(name.encode()) <= MAX_NAME_BYTES:
         raise InvalidRequestError(f"a collection's name has 1 to {MAX_NAME_BYTES} bytes and no NUL, not {name!r:.80}")
 
 
@@ -54,8 +47,7 @@ MAX_PARTS = 64
 
 def checked_parts(parts: int) -> int:
     """The number of parts of an index. Raises ``InvalidRequestError``."""
-    checked_whole("parts", parts, 1, MAX_PARTS)
-    return parts
+    return checked_whole("parts", parts, 1, MAX_PARTS)
 
 
 OCCURRED_AT = "occurred_at"
@@ -146,7 +138,7 @@ class CollectionInfo(Serializable):
     """The JSON Schema that the attributes of its items fit; None: any do."""
 
     def _repr_html_(self) -> str:
-        return facts_html(f"collection {self.name}", ((name, value) for name, value in self.as_dict().items()))
+        return facts_html(f"collection {self.name}", self.as_dict().items())
 
 
 COUNTED_FIELDS = ("tags", "kind", "status", "source")

@@ -59,7 +59,7 @@ class EmbeddingSpace:
                 "the most that pgvector's HNSW can index as halfvec; ask the model for fewer"
             )
         if self.distance != "cosine":
-            raise ConfigurationError(f"distance {self.distance!r} is not supported; use 'cosine'")
+            raise ConfigurationError(f"distance {self.distance!r:.80} is not supported; use 'cosine'")
         for name in ("provider", "model", "revision", "document_prefix", "query_prefix"):
             label, least = getattr(self, name), int(name in ("provider", "model"))
             if not is_storable(label) or not least <= len(label) <= MAX_LABEL_LENGTH:
@@ -134,6 +134,13 @@ class TokenMeasure:
         return sum(tokens > most for tokens in self.count_tokens(long))
 
 
+def numbers_of(values: object) -> NDArray[np.float64]:
+    """The numbers as an array. Raises ``TypeError``, ``ValueError`` or ``OverflowError`` for anything else."""
+    raw = np.asarray(values)
+    # A complex number would lose its imaginary part with no more than a warning, and a text would pass for its number.
+    return raw.astype(np.float64, casting="unsafe" if raw.dtype.kind == "O" else "same_kind")
+
+
 def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str]) -> Vectors:
     """The vectors as (len(keys), dimensions) float32, unit length.
 
@@ -141,9 +148,7 @@ def checked_vectors(vectors: object, space: EmbeddingSpace, keys: Sequence[str])
     another shape and ``InvalidVectorError`` for NaN, infinity and zero vectors, which no cosine distance can rank.
     """
     try:
-        raw = np.asarray(vectors)
-        # A complex number would lose its imaginary part with no more than a warning.
-        array = raw.astype(np.float64, casting="unsafe" if raw.dtype.kind == "O" else "same_kind")
+        array = numbers_of(vectors)
     except (TypeError, ValueError, OverflowError):
         raise InvalidVectorError("vectors must be numbers, one row of the same length for each text") from None
     if len(keys) == 0:

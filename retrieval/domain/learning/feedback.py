@@ -158,7 +158,7 @@ class Feedback:
     def named(self) -> str:
         """The event in a message."""
         source = (
-            f"retrieval {self.retrieval_id}" if self.retrieval_id is not None else f"collection {self.collection!r}"
+            f"retrieval {self.retrieval_id}" if self.retrieval_id is not None else f"collection {self.collection!r:.80}"
         )
         return f"item {self.item_id!r:.80} of {source}"
 

@@ -76,9 +76,8 @@ class ViewQuestion:
             raise InvalidRequestError(
                 f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
             )
-        limit: object = self.limit
-        if limit is not None:
-            checked_whole("limit", limit, 1, error=InvalidLimitError)
+        if self.limit is not None:
+            checked_whole("limit", self.limit, 1, error=InvalidLimitError)
 
     def begins(self, default: timedelta | None, now: datetime) -> datetime | None:
         """The beginning of the period; None: it is open. ``default``: the length of a period with only an end.

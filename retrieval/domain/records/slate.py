@@ -68,20 +68,22 @@ class ShownItem:
         object.__setattr__(self, "signals", _checked_signals(self.item_id, self.signals))
         _check_number(self.item_id, "propensity", self.propensity)
         if not 0 < self.propensity <= 1:
-            raise InvalidRequestError(f"{self.item_id!r}: propensity is {self.propensity}; it is above 0 and at most 1")
+            raise InvalidRequestError(
+                f"{self.item_id!r:.80}: propensity is {self.propensity}; it is above 0 and at most 1"
+            )
         if self.rank_propensity is not None:
             self._check_rank_propensity(self.rank_propensity)
         try:
             object.__setattr__(self, "slot", Slot(self.slot))
         except ValueError:
             slots = ", ".join(Slot)
-            raise InvalidRequestError(f"{self.item_id!r}: slot is {self.slot!r:.40}; there are {slots}") from None
+            raise InvalidRequestError(f"{self.item_id!r:.80}: slot is {self.slot!r:.40}; there are {slots}") from None
 
     def _check_rank_propensity(self, value: float) -> None:
         _check_number(self.item_id, "rank_propensity", value)
         if not 0 < value <= self.propensity:
             raise InvalidRequestError(
-                f"{self.item_id!r}: rank_propensity is {value}; it is above 0 and at most the propensity,"
+                f"{self.item_id!r:.80}: rank_propensity is {value}; it is above 0 and at most the propensity,"
                 f" {self.propensity}"
             )
 

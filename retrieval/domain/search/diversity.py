@@ -122,9 +122,11 @@ class Diversity:
     def __post_init__(self) -> None:
         above, share = self.collapse_above, self.relevance_share
         if above is not None and not (is_number(above, 0, 1) and above > 0):
-            raise InvalidProfileError(f"collapse_above is {above!r}; it must be above 0 and at most 1, such as 0.95")
+            raise InvalidProfileError(
+                f"collapse_above is {above!r:.80}; it must be above 0 and at most 1, such as 0.95"
+            )
         if share is not None and not is_number(share, 0, 1):
-            raise InvalidProfileError(f"relevance_share is {share!r}; it must be 0 to 1, such as 0.7")
+            raise InvalidProfileError(f"relevance_share is {share!r:.80}; it must be 0 to 1, such as 0.7")
 
     @property
     def is_off(self) -> bool:

@@ -41,9 +41,9 @@ def number_value(name: str, value: object) -> float:
         or not isinstance(value, int | float)
         or (isinstance(value, float) and not math.isfinite(value))
     ):
-        raise InvalidFilterError(f"{name!r} is a number; it cannot be compared with {value!r:.80}")
+        raise InvalidFilterError(f"{name!r:.80} is a number; it cannot be compared with {value!r:.80}")
     if name == "verdict_count" and value != int(value):
-        raise InvalidFilterError(f"'verdict_count' is a whole number; it cannot be compared with {value!r}")
+        raise InvalidFilterError(f"'verdict_count' is a whole number; it cannot be compared with {value!r:.80}")
     # No item has a number beyond these bounds.
     return min(max(value, -(2**53)), 2**53)
 
@@ -59,9 +59,9 @@ def link_value(value: object) -> str:
 def text_value(name: str, value: str) -> str:
     """A text that an item can have. Raises ``InvalidFilterError``."""
     if "\x00" in value:
-        raise InvalidFilterError(f"{name!r}: the value holds a NUL byte; no item can have it")
+        raise InvalidFilterError(f"{name!r:.80}: the value holds a NUL byte; no item can have it")
     if not is_unicode(value):
-        raise InvalidFilterError(f"{name!r}: the value holds half of a surrogate pair")
+        raise InvalidFilterError(f"{name!r:.80}: the value holds half of a surrogate pair")
     return value
 
 
@@ -71,14 +71,16 @@ def time_value(name: str, value: object) -> datetime:
         try:
             value = datetime.fromisoformat(value)
         except ValueError:
-            raise InvalidFilterError(f"{name!r}: {value!r} is not an ISO 8601 time such as 2024-05-01T12:00Z") from None
+            raise InvalidFilterError(
+                f"{name!r:.80}: {value!r:.80} is not an ISO 8601 time such as 2024-05-01T12:00Z"
+            ) from None
     elif isinstance(value, date) and not isinstance(value, datetime):
         value = datetime(value.year, value.month, value.day, tzinfo=UTC)
     if not isinstance(value, datetime):
-        raise InvalidFilterError(f"{name!r} is a time; it cannot be compared with {value!r}")
+        raise InvalidFilterError(f"{name!r:.80} is a time; it cannot be compared with {value!r:.80}")
     moment = value if value.tzinfo else value.replace(tzinfo=UTC)
     if fault := time_fault(moment):
-        raise InvalidFilterError(f"{name!r} cannot be compared with {value!r:.80}; {fault}")
+        raise InvalidFilterError(f"{name!r:.80} cannot be compared with {value!r:.80}; {fault}")
     return moment
 
 
@@ -364,7 +366,7 @@ def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> F
 def _parse_entry(key: object, value: object, depth: int) -> Filter:
     if key in _GROUPS:
         if isinstance(value, str) or not isinstance(value, Sequence):
-            raise InvalidFilterError(f"{key!r} takes a list of filters")
+            raise InvalidFilterError(f"{key!r:.80} takes a list of filters")
         parts = tuple(_within(place, _parse_part, part, depth) for place, part in enumerate(value))
         return And(parts) if key == "and" else Or(parts)
     if key == "not":
@@ -378,7 +380,7 @@ def _parse_part(part: object, depth: int) -> Filter:
     if isinstance(part, Filter):
         return part
     if not isinstance(part, Mapping):
-        raise InvalidFilterError(f"a filter inside and, or, not must be a mapping, not {part!r}")
+        raise InvalidFilterError(f"a filter inside and, or, not must be a mapping, not {part!r:.80}")
     return _parse_mapping(part, depth + 1)
 
 
@@ -404,7 +406,7 @@ def _parse_condition(field: Field, value: object) -> Filter:
         return Not(Exists(field))
     if isinstance(value, Mapping):
         if not value:
-            raise InvalidFilterError(f"{field.name!r}: the condition is empty")
+            raise InvalidFilterError(f"{field.name!r:.80}: the condition is empty")
         parts = tuple(_within(name, _parse_operator, field, name, operand) for name, operand in value.items())
         return parts[0] if len(parts) == 1 else And(parts)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
@@ -416,18 +418,20 @@ def _parse_operator(field: Field, name: object, operand: object) -> Filter:
     if not isinstance(name, str) or name not in _OPERATORS:
         known = ", ".join(sorted(_OPERATORS))
         plain = str(name).removeprefix("$")
-        hint = f"; say {plain!r}" if plain != name and plain in _OPERATORS else ""
-        raise InvalidFilterError(f"{field.name!r}: there is no operator {name!r}{hint}; there are {known}")
+        hint = f"; say {plain!r:.80}" if plain != name and plain in _OPERATORS else ""
+        raise InvalidFilterError(f"{field.name!r:.80}: there is no operator {name!r:.80}{hint}; there are {known}")
     return _OPERATORS[name](field, operand)
 
 
 def _compare(operator: str) -> Callable[[Field, object], Filter]:
     def parse(field: Field, operand: object) -> Filter:
         if field in (_TAGS, LINKS):
-            raise InvalidFilterError(f"{field.name!r} cannot be compared by order; use a list, any or all")
+            raise InvalidFilterError(f"{field.name!r:.80} cannot be compared by order; use a list, any or all")
         value = _value(field, operand)
         if isinstance(value, bool):
-            raise InvalidFilterError(f"{field.name!r}: {operator} needs a number, a text or a time, not {value!r}")
+            raise InvalidFilterError(
+                f"{field.name!r:.80}: {operator} needs a number, a text or a time, not {value!r:.80}"
+            )
         return Compare(field, operator, value)
 
     return parse
@@ -435,21 +439,21 @@ def _compare(operator: str) -> Callable[[Field, object], Filter]:
 
 def _exists(field: Field, operand: object) -> Filter:
     if not isinstance(operand, bool):
-        raise InvalidFilterError(f"{field.name!r}: exists takes true or false, not {operand!r}")
+        raise InvalidFilterError(f"{field.name!r:.80}: exists takes true or false, not {operand!r:.80}")
     return Exists(field) if operand else Not(Exists(field))
 
 
 def _one_of(field: Field, operand: object) -> Filter:
     if isinstance(operand, str) or not isinstance(operand, Sequence | frozenset | set):
-        raise InvalidFilterError(f"{field.name!r}: 'in' and 'any' take a list, not {operand!r}")
+        raise InvalidFilterError(f"{field.name!r:.80}: 'in' and 'any' take a list, not {operand!r:.80}")
     return OneOf(field, _values(field, operand))
 
 
 def _all(field: Field, operand: object) -> Filter:
     if field not in (_TAGS, LINKS):
-        raise InvalidFilterError(f"{field.name!r}: 'all' is for tags and links")
+        raise InvalidFilterError(f"{field.name!r:.80}: 'all' is for tags and links")
     if isinstance(operand, str) or not isinstance(operand, Sequence):
-        raise InvalidFilterError(f"'all' takes a list of {field.name}, not {operand!r}")
+        raise InvalidFilterError(f"'all' takes a list of {field.name}, not {operand!r:.80}")
     if field == LINKS:
         return And(tuple(OneOf(field, (_value(field, link),)) for link in operand))
     return AllTags(tuple(str(_value(field, tag)) for tag in operand))
@@ -469,19 +473,21 @@ def is_value(field: Field, value: object) -> Is:
         plain = json_value(value, field.name)
         return Is(field, json.dumps(plain, ensure_ascii=False, sort_keys=True))
     except InvalidItemError as error:
-        raise InvalidFilterError(f"{field.name!r}: no item can have the value: {error}") from None
+        raise InvalidFilterError(f"{field.name!r:.80}: no item can have the value: {error}") from None
 
 
 def _has_type(field: Field, operand: object) -> Filter:
     _check_json(field, "type")
     if operand not in JSON_TYPES:
-        raise InvalidFilterError(f"{field.name!r}: type takes one of {', '.join(JSON_TYPES)}, not {operand!r:.80}")
+        raise InvalidFilterError(f"{field.name!r:.80}: type takes one of {', '.join(JSON_TYPES)}, not {operand!r:.80}")
     return HasType(field, str(operand))
 
 
 def _check_json(field: Field, operator: str) -> None:
     if not field.is_attribute:
-        raise InvalidFilterError(f"{field.name!r} is not an attribute; {operator!r} is for JSON values of attributes")
+        raise InvalidFilterError(
+            f"{field.name!r:.80} is not an attribute; {operator!r:.80} is for JSON values of attributes"
+        )
 
 
 _OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {
@@ -517,16 +523,16 @@ def _value(field: Field, value: object) -> Scalar:
     if isinstance(value, str):
         return text_value(field.name, value)
     if not field.is_attribute:
-        raise InvalidFilterError(f"{field.name!r} is text; it cannot be compared with {value!r}")
+        raise InvalidFilterError(f"{field.name!r:.80} is text; it cannot be compared with {value!r:.80}")
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        raise InvalidFilterError(f"{field.name!r}: the number is beyond ±1.8e308, and no item can have it")
+        raise InvalidFilterError(f"{field.name!r:.80}: the number is beyond ±1.8e308, and no item can have it")
     if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidFilterError(f"{field.name!r}: {value} is not a number that an item can have")
+        raise InvalidFilterError(f"{field.name!r:.80}: {value} is not a number that an item can have")
     if isinstance(value, bool | int | float):
         return value
-    raise InvalidFilterError(f"{field.name!r}: {value!r} is not a text, a number, a boolean or a time")
+    raise InvalidFilterError(f"{field.name!r:.80}: {value!r:.80} is not a text, a number, a boolean or a time")
 
 
 def as_mapping(condition: Filter) -> dict[str, Any]:

@@ -54,7 +54,7 @@ class Explanation(Serializable):
         return {"fusion": self.fusion, "score": self.score, "contributions": parts}
 
     def _repr_html_(self) -> str:
-        return explanation_html(self.contributions, self.fusion)
+        return explanation_html(self)
 
     def __str__(self) -> str:
         parts = [
@@ -91,7 +91,7 @@ class Hit(PublicNames):
         return self._short(f"rank={self.rank}", f"score={self.score:.4f}", *relevance)
 
     def _repr_html_(self) -> str:
-        return hits_html([(self, self.explanation._repr_html_())], "")
+        return hits_html([self], "")
 
 
 class Path(StrEnum):
@@ -127,7 +127,7 @@ class SearchResult(Serializable, Sequence[Hit]):
 
     ``search_each`` explains the filter that its queries share, but not the phrases of a single query."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
-    """Milliseconds by stage: embed, candidates, items, total."""
+    """Milliseconds by stage: embed, candidates, rerank where the profile reranks, learn (ranking too), items, total."""
     retrieval_id: UUID | None = None
     """The id of the recorded search, for feedback and replay; None: it is not recorded."""
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -161,10 +161,7 @@ class SearchResult(Serializable, Sequence[Hit]):
 
     def _repr_html_(self) -> str:
         summary = f"{len(self.hits)} hit{'s' * (len(self.hits) != 1)}; {self.path.value}: {self.why}"
-        return hits_html(
-            [(hit, hit.explanation._repr_html_()) for hit in self.hits],
-            "; ".join((summary, *self.notes, *self.why_no_hits)),
-        )
+        return hits_html(self.hits, "; ".join((summary, *self.notes, *self.why_no_hits)))
 
 
 MAX_SHOWN = 1000
@@ -219,16 +216,14 @@ def read_cursor(text: object, question: str) -> Cursor:
     shown = int.from_bytes(raw[_BYTES : 2 * _BYTES], "big")
     hashes = frozenset(raw[place : place + _BYTES] for place in range(2 * _BYTES, len(raw), _BYTES))
     if not hashes or len(raw) % _BYTES or len(hashes) > MAX_SHOWN:
-        raise _cursor_error(f"{text!r:.40} is not a cursor; give the next of the page before, or '' for the first page")
+        raise InvalidRequestError(
+            f"{text!r:.40} is not a cursor; give the next of the page before, or '' for the first page"
+        ).at("after")
     if raw[:_BYTES] != request_hash:
-        raise _cursor_error("the cursor belongs to another search; use it with the same arguments, but for the limit")
+        raise InvalidRequestError(
+            "the cursor belongs to another search; use it with the same arguments, but for the limit"
+        ).at("after")
     return Cursor(request_hash, hashes, min(shown, len(hashes)))
-
-
-def _cursor_error(message: str) -> InvalidRequestError:
-    error = InvalidRequestError(message)
-    error.place = ("after",)
-    return error
 
 
 def _hash(text: bytes) -> bytes:

@@ -49,7 +49,7 @@ class LegName(StrEnum):
     DENSE = "dense"
     LEXICAL = "lexical"
     RECENT = "recent"
-    """The latest items."""
+    """The latest items by ``occurred_at``; items without it are not candidates."""
     POPULAR = "popular"
     """The memories that were retrieved most."""
     RELEVANT = "relevant"

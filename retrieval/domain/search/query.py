@@ -128,6 +128,11 @@ WORDINGS = 32
 """All queries and rewrites of one call together have at most this many times the bytes of one query."""
 
 
+def wording(place: tuple[str | int, ...]) -> str:
+    """The text at that place of a request, in a message."""
+    return "the query" if place == ("query",) else "a rewrite"
+
+
 @dataclass(frozen=True, slots=True)
 class SearchBounds:
     """The limits of one search."""
@@ -140,13 +145,10 @@ class SearchBounds:
         # A character has at least one byte, so a text that is far too long need not be encoded.
         size = len(words) if len(words) > self.query_bytes else len(words.encode(errors="replace"))
         if size > self.query_bytes:
-            wording = "the query" if place == ("query",) else "a rewrite"
-            error = InvalidRequestError(
-                f"{wording} has more than {self.query_bytes:,} bytes (RETRIEVAL_MAX_QUERY_BYTES); "
+            raise InvalidRequestError(
+                f"{wording(place)} has more than {self.query_bytes:,} bytes (RETRIEVAL_MAX_QUERY_BYTES); "
                 "search with what matters in it"
-            )
-            error.place = place
-            raise error
+            ).at(*place)
 
     def check_queries(self, wordings: Iterable[str]) -> None:
         """Raise ``InvalidRequestError`` where the queries and rewrites of one call have too many bytes together."""

@@ -52,6 +52,8 @@ class Word(NamedTuple):
     """A word of a query, and where it stands."""
 
     start: int
+    end: int
+    """The place after its last character: ``spelling`` may have another length, as that of İ has."""
     spelling: str
     """The spelling in small letters, by which words are compared."""
 
@@ -77,7 +79,7 @@ def checkable(query: str, *, syntax: bool) -> list[Word]:
         for match in _WORD.finditer(part):
             written = match[0]
             if SHORTEST <= len(written) <= LONGEST and (is_shouted or not any(map(str.isupper, written[1:]))):
-                words.append(Word(start + match.start(), written.lower()))
+                words.append(Word(start + match.start(), start + match.end(), written.lower()))
     return words[:MAX_CHECKED]
 
 
@@ -161,7 +163,7 @@ def respelt(query: str, words: Sequence[Word], instead: Mapping[str, str]) -> st
     """The query with other spellings for some of its words."""
     for word in reversed(words):
         if word.spelling in instead:
-            query = query[: word.start] + instead[word.spelling] + query[word.start + len(word.spelling) :]
+            query = query[: word.start] + instead[word.spelling] + query[word.end :]
     return query
 
 

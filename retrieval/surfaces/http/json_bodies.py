@@ -37,7 +37,7 @@ from retrieval.domain.errors import InvalidFilterError, InvalidItemError, Invali
 from retrieval.domain.items.item import ABSENT, ANY, Item
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.profile import Profile
-from retrieval.engine.collection_handle import parsed_filter
+from retrieval.engine.conditions import parsed_filter
 from retrieval.surfaces.http.limits import is_write
 from retrieval.surfaces.http.problems import MalformedBodyError, MediaTypeError
 

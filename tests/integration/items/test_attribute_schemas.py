@@ -168,8 +168,9 @@ async def test_an_invalid_schema_is_refused(platform: Platform, schema: Any, mes
 
 
 async def test_a_property_may_have_the_name_of_a_keyword(platform: Platform) -> None:
-    """A value may be a keyword too: neither is read as a regular expression."""
-    schema = {"properties": {"pattern": {"type": "string"}, "b": {"const": {"pattern": "x"}}}}
+    """A value may hold one too: neither is read as a regular expression or a reference."""
+    constant = {"pattern": "x", "$ref": "https://example.com/a.json"}
+    schema = {"properties": {"pattern": {"type": "string"}, "b": {"const": constant}}}
     await platform.remove_collection("named")
     named = await platform.collection("named", schema=schema)
     report = await named.add([{"id": "1", "text": "x", "pattern": "stripes"}])

@@ -66,6 +66,14 @@ async def test_both_profiles_hits_are_shown_and_remembered(platform: Platform, c
     assert platform.recording.recorded == len(ranked), "the two searches behind it are nobody's"
 
 
+async def test_an_unrecorded_collection_records_no_interleaved_search(collection: Collection) -> None:
+    """Its hits are mixed all the same, and a note says that they compare nothing."""
+    hits = await collection.unrecorded().interleave("red tree", profiles=PROFILES, limit=4)
+    assert len(hits) == 4
+    assert (hits.retrieval_id, hits.notes[-1]) == (None, NOTHING_TO_COMPARE)
+    assert await collection.retrievals() == []
+
+
 async def test_the_winner_is_named_in_either_order(platform: Platform, collection: Collection) -> None:
     """The second team won eight searches; one search has no ratings."""
     for _ in range(8):

@@ -118,9 +118,9 @@ async def test_a_stored_profile_diversifies_too(copies: Collection) -> None:
 
 
 ITEMS = [
-    {"id": "1", "text": "boundary layer transition", "area": "aero", "year": 1958, "tags": ["wing"]},
-    {"id": "2", "text": "heat transfer", "area": "aero", "year": 1960, "checked": True},
-    {"id": "3", "text": "soup with potatoes", "area": "food", "year": 1990},
+    {"id": "1", "text": "boundary layer transition", "area": "aero", "year": 1958, "tags": ["wing"], "size": 3},
+    {"id": "2", "text": "heat transfer", "area": "aero", "year": 1960, "checked": True, "size": [1, "x"]},
+    {"id": "3", "text": "soup with potatoes", "area": "food", "year": 1990, "size": {"least": 2}},
 ]
 
 NOTHING = "the filter lets nothing through: no item has "
@@ -135,6 +135,7 @@ NOTHING = "the filter lets nothing through: no item has "
         ({"year": "1960"}, 'year = "1960"; its values are numbers, such as '),
         ({"year": 1961}, "year = 1961; its values are from 1958 to 1990"),
         ({"year": {"gte": 2000}}, "year \u2265 2000; its values are from 1958 to 1990"),
+        ({"size": 99}, "size = 99; its values are from 3 to 3"),
         ({"checked": "true"}, 'checked = "true"; its values are true or false'),
         ({"tags": "wings"}, 'tags = "wings"; did you mean "wing"?'),
         ({"kind": "note"}, 'kind = "note"'),

@@ -14,6 +14,7 @@ import pytest_asyncio
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
+from retrieval.domain.errors import WrongDimensionError
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.hit import Hit, SearchResult
@@ -127,6 +128,14 @@ async def test_callers_vectors_give_the_same_hits_as_single_searches(docs: Docs)
     for query, vector, result in zip(queries, vectors, each, strict=True):
         assert _as_seen(result) == _as_seen(await docs.collection.search(query, vector=vector))
     assert "no words" in each[1].notes[0]
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_vector_of_another_space_is_named_with_its_query(docs: Docs) -> None:
+    """And with its place among the vectors."""
+    with pytest.raises(WrongDimensionError, match="query 2: the vector of the query has 3 dimensions") as caught:
+        await docs.collection.search_each(["a", "b"], vectors=[None, [1.0, 2.0, 3.0]])
+    assert caught.value.place == ("vectors", 1)
 
 
 @pytest.mark.asyncio(loop_scope="module")

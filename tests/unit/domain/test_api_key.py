@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
@@ -121,8 +121,16 @@ def test_a_rate_outside_its_range_is_refused(requests: int) -> None:
     assert checked_per_minute(None) is None
 
 
-@pytest.mark.parametrize(("expires_at", "why"), [(NOW, "expired already"), (datetime(2027, 1, 1), "time zone")])  # noqa: DTZ001 - that is what is refused
-def test_an_expiry_that_is_over_or_without_a_zone_is_refused(expires_at: datetime, why: str) -> None:
+@pytest.mark.parametrize(
+    ("expires_at", "why"),
+    [
+        (NOW, "expired already"),
+        (datetime(2027, 1, 1), "time zone"),  # noqa: DTZ001 - that is what is refused
+        (datetime(9999, 12, 31, 23, tzinfo=timezone(timedelta(hours=-12))), "years 1 to 9999"),
+        ("2027-01-01", "must be a datetime"),
+    ],
+)
+def test_an_expiry_that_is_over_or_cannot_be_stored_is_refused(expires_at: datetime, why: str) -> None:
     """A key that never lets in is a slip."""
     with pytest.raises(InvalidRequestError, match=why):
         checked_expiry(expires_at, NOW)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from copy import deepcopy
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.errors import DatabaseUnreachableError, InvalidFilterError
-from retrieval.domain.search.filters import parse_where
-from retrieval.domain.search.query import DEFAULT_BOUNDS, SearchBounds
+from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.engine import collection_handle as module
-from retrieval.engine.collection_handle import CollectionHandle, CollectionParts, parsed_filter
+from retrieval.engine.collection_handle import CollectionHandle, CollectionParts
 from tests.unit.engine.test_plan import SMALL
 
 
@@ -95,50 +92,3 @@ async def test_a_fresh_state_is_not_read_again(reading: Reading) -> None:
     reading.answers.set()
     await handle.refresh(older_than_seconds=1.0)
     assert reading.times == 1
-
-
-@pytest.mark.parametrize("where", [{"year": 1979}, {"kind": ["a", "b"]}, {"year": {"gte": 1, "lt": 2.5}, "open": True}])
-async def test_the_same_small_mapping_gives_the_same_filter_object(where: dict[str, Any]) -> None:
-    """By its content, in whichever objects it comes."""
-    first, again = [await parsed_filter(deepcopy(where), DEFAULT_BOUNDS) for _ in range(2)]
-    assert first is again
-    assert first == parse_where(where)
-
-
-async def test_mappings_that_differ_only_in_type_or_order_are_distinguished() -> None:
-    """To Python 1, 1.0 and True are equal, and so are mappings in another order."""
-    each: list[dict[str, Any]] = [{"a": 1}, {"a": 1.0}, {"a": True}, {"a": "1"}, {"a": 1, "b": 2}, {"b": 2, "a": 1}]
-    filters = [await parsed_filter(where, DEFAULT_BOUNDS) for where in each]
-    assert len({id(parsed) for parsed in filters}) == len(each)
-    assert [repr(parsed) for parsed in filters] == [repr(parse_where(where)) for where in each]
-
-
-async def test_a_changed_mapping_is_parsed_again() -> None:
-    """The caller may use it for the next search."""
-    where = {"kind": ["a"]}
-    first = await parsed_filter(where, DEFAULT_BOUNDS)
-    where["kind"].append("b")
-    assert await parsed_filter(where, DEFAULT_BOUNDS) == parse_where(where) != first
-
-
-@pytest.mark.parametrize("where", [{"a": list(range(9))}, {"a": {"in": [[[["x"]]]]}}, {1: "a"}, {"a": "x" * 2000}])
-async def test_other_mappings_are_parsed_each_time(where: Any) -> None:
-    """With the same filter or the same error as ever."""
-    for _ in range(2):
-        try:
-            expected = repr(parse_where(where))
-        except InvalidFilterError as error:
-            expected = repr(error)
-        try:
-            message = repr(await parsed_filter(where, DEFAULT_BOUNDS))
-        except InvalidFilterError as error:
-            message = repr(error)
-        assert message == expected
-
-
-async def test_narrower_bounds_refuse_what_wider_ones_let_through() -> None:
-    """A filter kept for one installation is not used for another."""
-    where = {"a": ["x", "y", "z"]}
-    await parsed_filter(where, DEFAULT_BOUNDS)
-    with pytest.raises(InvalidFilterError):
-        await parsed_filter(where, SearchBounds(filter_values=2))

@@ -65,6 +65,30 @@ async def test_a_cancelled_caller_is_cancelled() -> None:
         await calling
 
 
+async def test_the_next_caller_does_not_join_a_call_that_is_being_cancelled() -> None:
+    """It may take time to end, and would give no result."""
+    calls, ended = SharedCalls(), asyncio.Event()
+
+    async def end_slowly() -> None:
+        try:
+            await hang()
+        finally:
+            await ended.wait()
+
+    async def succeed() -> str:
+        return "answer"
+
+    calling = asyncio.create_task(calls.result("a", end_slowly))
+    await asyncio.sleep(0)
+    calling.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await calling
+    assert await calls.result("a", succeed, 1) == "answer"
+    ended.set()
+    await asyncio.sleep(0)
+    assert await calls.result("a", succeed, 1) == "answer"
+
+
 async def test_calls_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """One more is refused; one more that waits for the same is not."""
     monkeypatch.setattr(shared_calls, "MOST_CALLS", 1)

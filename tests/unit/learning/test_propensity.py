@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Arm
 from retrieval.domain.search.profile_parts import Exploration, PosteriorKind
+from retrieval.learning.arm_table import Floats
 from retrieval.learning.propensity import (
-    Floats,
     Lottery,
     Ranked,
     finite_rows,

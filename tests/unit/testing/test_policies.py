@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from retrieval.learning.propensity import Floats, Ranked
+from retrieval.learning.arm_table import Floats
+from retrieval.learning.propensity import Ranked
 from retrieval.learning.slate import Drawn, Off, Places, Policy, ThompsonSlots
 from retrieval.testing import ConformanceError, check_policy
 

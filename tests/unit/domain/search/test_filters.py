@@ -146,6 +146,19 @@ def test_an_invalid_filter_is_refused_with_a_reason(where: Any, message: str) ->
         parse_where(where)
 
 
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize(
+    "where", [{"occurred_at": LONG}, {LONG: {LONG: 1}}, {"tags": {"all": LONG}}, {"a": {"in": LONG}}, {"not": LONG}]
+)
+def test_a_reason_is_one_short_line_however_long_the_filter_is(where: Any) -> None:
+    """Names and values are cut."""
+    with pytest.raises(InvalidFilterError) as caught:
+        parse_where(where)
+    assert len(str(caught.value)) < 400
+
+
 def test_nesting_is_bounded() -> None:
     """A filter nested without end is an error, not a crash, nor is one that contains itself."""
     where: dict[str, Any] = {"kind": "a"}

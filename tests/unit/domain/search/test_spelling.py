@@ -94,9 +94,16 @@ def test_the_frequent_word_wins_unless_it_begins_otherwise() -> None:
 def test_a_query_keeps_all_but_the_corrected_words() -> None:
     """Each word is corrected at its place, at each occurrence."""
     query = 'The layr, "of air" -layr LAYR'
-    words = [Word(4, "layr"), Word(25, "layr")]
+    words = [Word(4, 8, "layr"), Word(25, 29, "layr")]
     assert respelt(query, words, {"layr": "layer"}) == 'The layer, "of air" -layr layer'
     assert note_of({"layr": "layer"}).endswith("'layr' as 'layer'")
+
+
+def test_a_word_whose_small_letters_are_longer_is_replaced_whole() -> None:
+    """İ in small letters is two characters."""
+    query = "İstanbull neredee"
+    instead = {"i̇stanbull": "istanbul", "neredee": "nerede"}
+    assert respelt(query, checkable(query, syntax=True), instead) == "istanbul nerede"
 
 
 def test_a_text_goes_on_with_what_follows_its_last_word_then_with_words_of_titles() -> None:
