@@ -14,6 +14,9 @@ from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
 from retrieval.domain.serialization import Serializable
 
+_LONGEST = timedelta(days=36_500)
+"""The longest age; the server cannot subtract a million years from a date."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnalyticsColumn:
@@ -50,8 +53,8 @@ class AnalyticsView(Serializable):
 class ViewQuestion:
     """A query of a view.
 
-    Raises ``InvalidRequestError`` for a time without a time zone or an age below 0, ``InvalidLimitError`` for a limit
-    below 1.
+    Raises ``InvalidRequestError`` for a time without a time zone, or an age below 0 or above 100 years, and
+    ``InvalidLimitError`` for a limit below 1.
     """
 
     collection: str | None = None
@@ -66,37 +69,31 @@ class ViewQuestion:
     def __post_init__(self) -> None:
         for name in ("since", "until"):
             time = getattr(self, name)
-            if isinstance(time, datetime) and time.utcoffset() is None:
-                raise InvalidRequestError(f"{name} is {time.isoformat()}, without a time zone; add one, such as +00:00")
-            if isinstance(time, datetime) and (fault := time_fault(time)):
-                raise InvalidRequestError(f"{name} is {time.isoformat()}; {fault}")
-        if isinstance(self.since, timedelta) and self.since < timedelta():
-            raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
-        self._check_begin()
+            is_age = name == "since" and isinstance(time, timedelta)
+            if time is not None and not is_age and (fault := time_fault(time)):
+                raise InvalidRequestError(f"{name} is {time!s:.80}; {fault}")
+        if isinstance(self.since, timedelta) and not timedelta() <= self.since <= _LONGEST:
+            raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 to {_LONGEST.days} days")
         if isinstance(self.since, datetime) and self.until is not None and self.since > self.until:
             raise InvalidRequestError(
                 f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
             )
         limit: object = self.limit
         if limit is not None:
-            checked_whole("limit", limit, 1, error=InvalidLimitError)
-
-    def _check_begin(self) -> None:
-        if isinstance(self.since, timedelta) and self.until is not None:
-            try:
-                self.until - self.since
-            except OverflowError:
-                raise InvalidRequestError(f"since is {self.since} before until, which is before all times") from None
+            checked_whole("limit", limit, 1, 2**31 - 1, error=InvalidLimitError)
 
     def begins(self, default: timedelta | None) -> datetime | timedelta | None:
         """The beginning of the period, or its age; ``default`` is the length where none is given.
 
-        None: the period is open.
+        None: the period is open. Raises ``InvalidRequestError`` for a beginning before the year 1.
         """
         since = self.since if self.since is not None or self.until is None else default
-        if isinstance(since, timedelta) and self.until is not None:
+        if not isinstance(since, timedelta) or self.until is None:
+            return since
+        try:
             return self.until - since
-        return since
+        except OverflowError:
+            raise InvalidRequestError(f"since is {since} before until, which is before the year 1") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

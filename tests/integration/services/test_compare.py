@@ -124,7 +124,7 @@ async def test_the_version_that_answered_is_worth_what_it_earned(platform: Platf
 
 
 async def test_searches_that_tell_nothing_are_counted_by_reason(platform: Platform) -> None:
-    """A grouped search, one without candidates, one without hits, and one without the leg; neither profile is judged by them."""
+    """Grouped, without candidates, without hits, and without the leg; neither profile is judged by them."""
     hits = [Impression("a", 0.5, (Feedback(1.0),))]
     odd = [
         Recorded(retrieved_at=SINCE, shown=hits, legs=LEGS, request={"limit": 2, "group_by": "kind"}),
