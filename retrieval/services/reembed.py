@@ -721,8 +721,8 @@ async def _lost_calibration(place: _Place, target: EmbeddingSpace) -> str:
     return (
         f"profile {stored.profile_version} of {stored.name!r} tells relevance by a calibration of {space}, and none is "
         f"known of {target.name}: searches with min_relevance would be refused. Before the switch activate a profile "
-        f"without a calibration (retrieval profiles list {name}, then profiles use or profiles set), and calibrate anew after "
-        f"the switch (retrieval calibrate {name})"
+        f"without a calibration (retrieval profiles list {name}, then profiles use or profiles set), and calibrate "
+        f"anew after the switch (retrieval calibrate {name})"
     )
 
 
