@@ -121,7 +121,6 @@ class Platform:
         self._embedders = ChosenEmbedders(settings, embedder)
         self._llm = ChosenLLM(settings, llm)
         self._reranker = ChosenReranker(settings, self._llm, reranker)
-        self._calls = SharedCalls(self._llm.guards)
         self._stack = AsyncExitStack()
         self._database: Database | None = None
         self._tenant_id = 0
@@ -150,14 +149,14 @@ class Platform:
         async with AsyncExitStack() as stack:
             stack.callback(self._forget_database)
             self._database = await self._open_database(stack) if self._host is None else self._host.database
-            self._calls = SharedCalls(self._llm.guards)
-            stack.push_async_callback(self._calls.aclose)
+            calls = SharedCalls(self._llm.guards)
+            stack.push_async_callback(calls.aclose)
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
             if self._host is None:
                 await self._ensure_months()
             else:
                 stack.callback(self._embedders.forget, self._tenant_id)
-            self._parts = self._make_parts(self._database)
+            self._parts = self._make_parts(self._database, calls)
             for part in (self._parts.sampler, self._parts.recorder, self._parts.accesses):
                 stack.push_async_callback(part.aclose)
             self._stack = stack.pop_all()
@@ -718,14 +717,14 @@ class Platform:
     def _has_embedder(self, space: StoredSpace) -> bool:
         return self._embedders.of(space, self.database, self._tenant_id, keep=False) is not None
 
-    def _make_parts(self, database: Database) -> CollectionParts:
+    def _make_parts(self, database: Database, calls: SharedCalls) -> CollectionParts:
         place, settings = (database, self._tenant_id), self.settings
         return CollectionParts(
             database=database,
             tenant_id=self._tenant_id,
             embedders=lambda space: self._embedders.of(space, *place),
             decider=Decider(database=database, tenant_id=self._tenant_id, models=Models(*place)),
-            llm_calls=self._calls,
+            llm_calls=calls,
             rewrites=RewriteCache(
                 database=database,
                 tenant_id=self._tenant_id,
