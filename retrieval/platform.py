@@ -123,6 +123,7 @@ class Platform:
         self._reranker = ChosenReranker(settings, self._llm, reranker)
         self._stack = AsyncExitStack()
         self._database: Database | None = None
+        self._is_open = False
         self._tenant_id = 0
 
     # Opening and closing.
@@ -144,8 +145,9 @@ class Platform:
 
         Raises ``InvalidRequestError`` if it is open already, and the database's errors.
         """
-        if self._database is not None:
+        if self._is_open:
             raise InvalidRequestError("the platform is open already; call connect() for a second one")
+        self._is_open = True  # at once, for a second call that comes before the database is open
         async with AsyncExitStack() as stack:
             stack.callback(self._forget_database)
             self._database = await self._open_database(stack) if self._host is None else self._host.database
@@ -164,7 +166,7 @@ class Platform:
 
     async def close(self) -> None:
         """Store the waiting records, and close the connections. A second call does nothing."""
-        await self._stack.aclose()
+        await self._stack.pop_all().aclose()
 
     def of_tenant(self, tenant: str) -> Platform:
         """Another tenant's view of the same installation, on the same connections and models.
@@ -174,7 +176,8 @@ class Platform:
         other = copy(self)
         other.settings = self.settings.changed(tenant=tenant)
         other._host = self  # noqa: SLF001 - another of the same class
-        other._database, other._parts, other._stack = None, None, AsyncExitStack()  # noqa: SLF001 - the same
+        other._forget_database()  # noqa: SLF001 - the same
+        other._parts, other._stack = None, AsyncExitStack()  # noqa: SLF001 - the same
         return other
 
     # Collections.
@@ -789,7 +792,7 @@ class Platform:
         return database
 
     def _forget_database(self) -> None:
-        self._database = None
+        self._database, self._is_open = None, False
 
 
 def loop_of(platform: Platform) -> asyncio.AbstractEventLoop | None:
