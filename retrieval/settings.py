@@ -394,7 +394,9 @@ def _check_cron(job: str, cron: str) -> None:
         croniter(cron).get_next()
         croniter(cron).get_prev()
     except CroniterError:
-        raise ValueError(f"{job}: {cron!r} must match times before and after now; 'off' is for a job on demand") from None
+        raise ValueError(
+            f"{job}: {cron!r} must match times before and after now; 'off' is for a job on demand"
+        ) from None
 
 
 @contextmanager
