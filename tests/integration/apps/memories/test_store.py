@@ -155,7 +155,7 @@ async def test_memories_that_the_server_kept_out_are_stored_again(
         return await write_memories(connection, collection_id, memories)
 
     monkeypatch.setattr("retrieval.services.memories.write_memories", written)
-    fact = {"project_id": "p", "interaction_type": "note"}
+    fact: dict[str, Any] = {"project_id": "p", "interaction_type": "note"}
     report = await store.store_memories([{**fact, "content": "one"}, {**fact, "content": "two"}])
     await store.store_memory(**fact, content="three", memory_id="three")
     await store.update_memory("three", summary="a number")
