@@ -121,9 +121,9 @@ class Platform:
         self._embedders = ChosenEmbedders(settings, embedder)
         self._llm = ChosenLLM(settings, llm)
         self._reranker = ChosenReranker(settings, self._llm, reranker)
-        self._calls = SharedCalls(self._llm.guards)
         self._stack = AsyncExitStack()
         self._database: Database | None = None
+        self._is_open = False
         self._tenant_id = 0
 
     # Opening and closing.
@@ -145,19 +145,20 @@ class Platform:
 
         Raises ``InvalidRequestError`` if it is open already, and the database's errors.
         """
-        if self._database is not None:
+        if self._is_open:
             raise InvalidRequestError("the platform is open already; call connect() for a second one")
+        self._is_open = True  # at once, for a second call that comes before the database is open
         async with AsyncExitStack() as stack:
             stack.callback(self._forget_database)
             self._database = await self._open_database(stack) if self._host is None else self._host.database
-            self._calls = SharedCalls(self._llm.guards)
-            stack.push_async_callback(self._calls.aclose)
+            calls = SharedCalls(self._llm.guards)
+            stack.push_async_callback(calls.aclose)
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
             if self._host is None:
                 await self._ensure_months()
             else:
                 stack.callback(self._embedders.forget, self._tenant_id)
-            self._parts = self._make_parts(self._database)
+            self._parts = self._make_parts(self._database, calls)
             for part in (self._parts.sampler, self._parts.recorder, self._parts.accesses):
                 stack.push_async_callback(part.aclose)
             self._stack = stack.pop_all()
@@ -165,7 +166,7 @@ class Platform:
 
     async def close(self) -> None:
         """Store the waiting records, and close the connections. A second call does nothing."""
-        await self._stack.aclose()
+        await self._stack.pop_all().aclose()
 
     def of_tenant(self, tenant: str) -> Platform:
         """Another tenant's view of the same installation, on the same connections and models.
@@ -175,7 +176,8 @@ class Platform:
         other = copy(self)
         other.settings = self.settings.changed(tenant=tenant)
         other._host = self  # noqa: SLF001 - another of the same class
-        other._database, other._parts, other._stack = None, None, AsyncExitStack()  # noqa: SLF001 - the same
+        other._forget_database()  # noqa: SLF001 - the same
+        other._parts, other._stack = None, AsyncExitStack()  # noqa: SLF001 - the same
         return other
 
     # Collections.
@@ -719,14 +721,14 @@ class Platform:
     def _has_embedder(self, space: StoredSpace) -> bool:
         return self._embedders.of(space, self.database, self._tenant_id, keep=False) is not None
 
-    def _make_parts(self, database: Database) -> CollectionParts:
+    def _make_parts(self, database: Database, calls: SharedCalls) -> CollectionParts:
         place, settings = (database, self._tenant_id), self.settings
         return CollectionParts(
             database=database,
             tenant_id=self._tenant_id,
             embedders=lambda space: self._embedders.of(space, *place),
             decider=Decider(database=database, tenant_id=self._tenant_id, models=Models(*place)),
-            llm_calls=self._calls,
+            llm_calls=calls,
             rewrites=RewriteCache(
                 database=database,
                 tenant_id=self._tenant_id,
@@ -748,6 +750,7 @@ class Platform:
         return Collection(CollectionHandle(self._open_parts, stored), self.workplace)
 
     async def _job_target(self, name: str) -> JobTarget:
+        check_collection_name(name)
         return JobTarget(self._tenant_id, await find(self.database, self._tenant_id, name))
 
     async def _space_for(self, to: EmbeddingSpace | str | None) -> StoredSpace:
@@ -790,7 +793,7 @@ class Platform:
         return database
 
     def _forget_database(self) -> None:
-        self._database = None
+        self._database, self._is_open = None, False
 
 
 def loop_of(platform: Platform) -> asyncio.AbstractEventLoop | None:

@@ -382,12 +382,21 @@ class Settings(BaseSettings):
 
 
 def _check_cron(job: str, cron: str) -> None:
-    from croniter import croniter
+    from croniter import CroniterError, croniter
 
     if job not in DEFAULT_SCHEDULE:
         raise ValueError(f"there is no job {job!r}; {choices_hint(job, sorted(DEFAULT_SCHEDULE))}")
-    if cron != OFF and not croniter.is_valid(cron):
+    if cron == OFF:
+        return
+    if not croniter.is_valid(cron):
         raise ValueError(f"{job}: {cron!r} is neither a cron expression such as '*/10 * * * *' nor 'off'")
+    try:
+        croniter(cron).get_next()
+        croniter(cron).get_prev()
+    except CroniterError:
+        raise ValueError(
+            f"{job}: {cron!r} must match times before and after now; 'off' is for a job on demand"
+        ) from None
 
 
 @contextmanager

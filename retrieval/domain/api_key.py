@@ -167,7 +167,7 @@ def checked_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
     names = [scopes] if isinstance(scopes, str) else checked_texts("scopes", scopes, "['read']")
     known = [scope.value for scope in Scope]
     if not names or not set(names) <= set(known):
-        wrong = next((repr(str(scope)) for scope in names if scope not in known), "a key without a scope")
+        wrong = next((f"{str(scope)!r:.80}" for scope in names if scope not in known), "a key without a scope")
         raise InvalidRequestError(f"a key's scopes are some of {', '.join(known)}; {wrong} allows nothing")
     return frozenset(map(Scope, names))
 

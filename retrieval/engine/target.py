@@ -211,6 +211,7 @@ class Unanswerable(StrEnum):
     """The reason why a recorded search cannot show the answer of another profile."""
 
     COMPOSED = "an application composed it"
+    NO_HITS = "it showed no hit"
     NO_POOL = "no candidates were recorded with it"
     GROUPED = "it showed the best of each group"
     LEAST = "it showed no hit below a least score or relevance"
@@ -242,6 +243,8 @@ def target_slate(
     """
     if pool.origin:
         return Unanswerable.COMPOSED
+    if not pool.shown:
+        return Unanswerable.NO_HITS
     if target.version is not None and target.version == pool.profile_version:
         # Some of the hits that were drawn with these probabilities were not shown.
         return Unanswerable.LEAST if pool.has_least and pool.propensity else _recorded_signals(pool)

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -435,7 +436,9 @@ async def _new_centroids(
     if len(sample) < LEAST_ITEMS:
         return None
     vectors = np.asarray([vector for _, vector in sample])
-    computed = centroids(vectors, number_of_clusters(len(sample)), seed=_SEED, start=before)
+    # It takes seconds, in which a worker has to send its heartbeat and a service to answer.
+    compute = partial(centroids, vectors, number_of_clusters(len(sample)), seed=_SEED, start=before)
+    computed = await anyio.to_thread.run_sync(compute)
     async with workplace.database.transaction(target.tenant_id) as connection:
         await keep_centroids(connection, target.collection.collection_id, space.space_id, computed)
     return computed

@@ -32,7 +32,7 @@ from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, collection_by_id
 from retrieval.adapters.store.round_trip import CONNECT_TIMEOUT_SECONDS, CONNECTION
 from retrieval.adapters.store.translate import server_name, translated
-from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError
+from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError
 from retrieval.jobs.registry import Job, job_named, lock_of
 from retrieval.jobs.run import RunReport, run_job
 from retrieval.services.workplace import JobTarget, Workplace
@@ -163,11 +163,20 @@ class NeedChecks:
     """The end of the time without a check, by job and collection."""
 
     async def is_needed(self, workplace: Workplace, job: Job, target: JobTarget) -> bool:
-        """Whether the job is needed; False also if it was not needed a moment ago."""
+        """Whether the job is needed; False also if it was not needed a moment ago.
+
+        A job whose check fails counts as needed: its run records the failure, and other collections get their jobs.
+        """
         key, began = (job.name, target.collection.collection_id), self.clock()
         if began < self._rests.get(key, began):
             return False
-        is_needed = await job.is_needed(workplace, target)
+        try:
+            is_needed = await job.is_needed(workplace, target)
+        except DatabaseUnreachableError:
+            raise
+        except RetrievalError as error:
+            _log.warning("whether %s needs job %s is not known: %s", target.collection.name, job.name, error)
+            is_needed = True
         ended = self.clock()
         self._rests[key] = ended if is_needed else ended + (ended - began) / CHECKING_SHARE
         return is_needed

@@ -239,7 +239,7 @@ class InterleavedComparison(Serializable):
     against: str
     since: datetime
     searches: int
-    """The number of interleaved searches, with feedback or without."""
+    """The number of interleaved searches, with feedback or without, with hits or without."""
     preference: Preference
     verdict: Verdict
 

@@ -17,11 +17,11 @@ from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
 from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFolder, find_documents
 from retrieval.adapters.store.items.listing import attributes_after, items_after
-from retrieval.domain.checks import check_flags, check_functions, checked_whole
+from retrieval.domain.checks import check_flags, check_functions, checked_whole, is_storable
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
-from retrieval.domain.items.item import Item
+from retrieval.domain.items.item import Item, json_value
 from retrieval.domain.items.passages import (
     Passages,
     Place,
@@ -137,8 +137,13 @@ def raw_document(value: object) -> RawDocument:
 
     Raises ``InvalidItemError``.
     """
-    if isinstance(value, RawDocument):
-        return value
+    document = value if isinstance(value, RawDocument) else _document_of(value)
+    if not is_storable(document.document_id):
+        raise InvalidItemError(f"{document.document_id!r:.80} is not a document's id; an id is a text without NUL")
+    return document
+
+
+def _document_of(value: object) -> RawDocument:
     if not isinstance(value, Mapping):
         raise InvalidItemError(f"a document is a dictionary with 'id' and 'text', not {type(value).__name__}")
     unknown = sorted(set(map(str, value)) - {"id", "text", "title", "format", "metadata"})
@@ -157,7 +162,7 @@ def raw_document(value: object) -> RawDocument:
         data=value["text"].encode(errors="replace"),
         format=str(value.get("format") or "markdown"),
         title=str(value.get("title") or ""),
-        attributes=dict(metadata),
+        attributes=metadata,
     )
 
 
@@ -203,8 +208,9 @@ class _Reading:
         return _ReadDocument(name, items, is_cleaned=parsed.is_cleaned)
 
     def _fingerprint(self, raw: RawDocument) -> str:
-        about = [_READING, raw.format, raw.title, raw.attributes, self.chunking.max_tokens, self.chunking.overlap]
-        digest = hashlib.sha256(json.dumps(about, sort_keys=True, default=str).encode())
+        attributes = json_value(raw.attributes, raw.document_id, "metadata")
+        about = [_READING, raw.format, raw.title, attributes, self.chunking.max_tokens, self.chunking.overlap]
+        digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode())
         digest.update(raw.data)
         return digest.hexdigest()[:32]
 

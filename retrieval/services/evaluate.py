@@ -14,6 +14,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from statistics import fmean
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
@@ -21,7 +22,6 @@ from typing import Any, NamedTuple, Protocol
 import ir_measures
 import numpy as np
 
-from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
@@ -195,7 +195,7 @@ class VariantReport(Serializable):
     """Queries without results; they score 0."""
     median_ms: float
     p95_ms: float
-    """Latencies as the caller saw them; with concurrency they include the wait for a connection."""
+    """Latencies as the caller saw them."""
 
     def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain values for JSON; the values by query on request."""
@@ -244,7 +244,6 @@ async def evaluate(
     variants: Sequence[str],
     where_from: Sequence[WhereFrom] = (),
     drop_self: DropSelf | None = None,
-    concurrency: int = 1,
     progress: Progress | None = None,
     clock: Clock = time.perf_counter,
     rng: np.random.Generator | None = None,
@@ -256,13 +255,13 @@ async def evaluate(
     be measured raises ``InvalidRequestError`` before the first search; an error of a search ends the evaluation and is
     raised unchanged. ``clock`` gives seconds; ``rng`` serves the significance tests.
     """
-    _check(metrics, variants, concurrency)
+    _check(metrics, variants)
     judged_queries = judged(queries, qrels)
     if drop_self is not None:
         drop_self.check(judged_queries)
     asks = [_Ask(query.query_id, query.text, where_of(query, where_from, drop_self)) for query in judged_queries]
-    asker = _Asker(search, max(DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff for metric in metrics), clock)
-    answers = await asker.ask_all(asks, variants, concurrency, progress)
+    depth = max(DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff for metric in metrics)
+    answers = await _answers(search, asks, variants, depth=depth, progress=progress, clock=clock)
     relevant = {query.query_id: qrels[query.query_id] for query in judged_queries}
     reports = tuple(_variant_report(variant, answers[variant], relevant, metrics) for variant in variants)
     return Report(
@@ -274,48 +273,31 @@ async def evaluate(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Asker:
-    """Puts queries to the search and times the answers."""
-
-    search: SearchFunction
-    depth: int
-    clock: Clock
-
-    async def ask_all(
-        self, asks: Sequence[_Ask], variants: Sequence[str], concurrency: int, progress: Progress | None
-    ) -> dict[str, dict[str, _Answer]]:
-        """Answers by variant and query id."""
-        total, done = len(variants) * len(asks), 0
-        answers: dict[str, dict[str, _Answer]] = {variant: {} for variant in variants}
-        # All workers draw from one iterator, which bounds the concurrency without a queue or a semaphore.
-        pending = ((variant, ask) for variant in variants for ask in asks)
-
-        async def work() -> None:
-            nonlocal done
-            for variant, ask in pending:
-                answers[variant][ask.query_id] = await self._answer(ask, variant)
-                done += 1
-                if progress is not None:
-                    progress(done, total)
-
-        await all_of(work() for _ in range(min(concurrency, total)))
-        return answers
-
-    async def _answer(self, ask: _Ask, variant: str) -> _Answer:
-        start = self.clock()
-        item_ids = await self.search(ask.text, where=ask.where, limit=self.depth, variant=variant)
-        seconds = self.clock() - start
-        return _Answer(tuple(item_ids)[: self.depth], seconds)
+async def _answers(
+    search: SearchFunction,
+    asks: Sequence[_Ask],
+    variants: Sequence[str],
+    *,
+    depth: int,
+    progress: Progress | None,
+    clock: Clock,
+) -> dict[str, dict[str, _Answer]]:
+    """The timed answers by variant and query id."""
+    answers: dict[str, dict[str, _Answer]] = {variant: {} for variant in variants}
+    for done, (variant, ask) in enumerate(product(variants, asks), 1):
+        start = clock()
+        item_ids = await search(ask.text, where=ask.where, limit=depth, variant=variant)
+        answers[variant][ask.query_id] = _Answer(tuple(item_ids)[:depth], clock() - start)
+        if progress is not None:
+            progress(done, len(variants) * len(asks))
+    return answers
 
 
-def _check(metrics: Sequence[Metric], variants: Sequence[str], concurrency: int) -> None:
+def _check(metrics: Sequence[Metric], variants: Sequence[str]) -> None:
     if not metrics:
         raise InvalidRequestError("no metric given: give at least one, such as nDCG@10")
     if not variants or len(set(variants)) != len(variants):
         raise InvalidRequestError(f"variants are {list(variants)}; name at least one, each once")
-    if concurrency < 1:
-        raise InvalidRequestError(f"concurrency is {concurrency}; it must be at least 1")
 
 
 def _variant_report(
@@ -401,12 +383,11 @@ async def evaluate_collection(
 ) -> CollectionReport:
     """Ask the judged queries of each leg alone and, where there are several, of their fusion.
 
-    ``profile``: the one to measure; None: the one that answers. ``legs`` restricts it; None takes the legs that it
-    gives a weight. The other arguments, and what
-    is raised, are as in ``retrieval.services.evaluate.evaluate``; a metric that looks deeper than 1000 results
-    raises ``InvalidRequestError`` too, as do judgements none of whose items is there. The legs come first: a leg that
-    cannot run is reported at once. The evaluation waits for a slow embedder or reranker, because an answer without it
-    would count as the profile's.
+    ``profile``: the profile to measure; None: the active one. ``legs`` restricts it; None takes the legs to which it
+    gives a weight. The other arguments and the errors are those of ``evaluate``; ``InvalidRequestError`` is also raised
+    for a metric that uses more than 1000 results, and for judgements none of whose items is in the collection. The legs
+    come first, so that a leg that cannot run is reported at once. The evaluation waits for a slow embedder or reranker,
+    because an answer without it would count as the profile's.
     """
     _check_depth(metrics)
     chosen = chosen_legs(profile or collection.profile, legs)

@@ -137,7 +137,6 @@ async def measure_index(
         form = known.form
     if space is None or form is None:
         return None
-    sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES[10] + _COMPARED)
     index = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
     if index is None:
         return None
@@ -145,6 +144,7 @@ async def measure_index(
         rows=max(collection.documents, 1), index_bytes=index.bytes, is_quantised=form.is_quantised, parts=form.parts
     )
     bench = _Bench(database, tenant_id, collection, space, form)
+    sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES[10] + _COMPARED)
     measured = await _measured(bench, sample, numbers, least) if len(sample) > 1 else numbers
     async with database.transaction(tenant_id) as connection:
         await keep_measured(connection, collection.collection_id, space.space_id, measured)

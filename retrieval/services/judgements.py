@@ -113,14 +113,14 @@ def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
     lines = [line + "\n" for _, line in _lines(Path(path))]
     header = lines[0] if lines else ""
     reader = csv.DictReader(lines, delimiter=max(",;\t", key=header.count), strict=True)
-    reader.fieldnames = [name.strip().casefold() for name in reader.fieldnames or ()]
-    if missing := {"query", "expected_id"} - set(reader.fieldnames):
-        raise InvalidRequestError(
-            f"{path}: no column {' and '.join(sorted(missing))} in its first line; without a file of judgements the "
-            "queries come as CSV with the columns query,expected_id"
-        )
     expected: dict[str, dict[str, int]] = {}
     try:
+        reader.fieldnames = [name.strip().casefold() for name in reader.fieldnames or ()]
+        if missing := {"query", "expected_id"} - set(reader.fieldnames):
+            raise InvalidRequestError(
+                f"{path}: no column {' and '.join(sorted(missing))} in its first line; without a file of judgements "
+                "the queries come as CSV with the columns query,expected_id"
+            )
         for row in reader:
             text, item_id = ((row[name] or "").strip() for name in ("query", "expected_id"))
             if not text or not item_id:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from retrieval.adapters.store.database import Connection, Database, despite_deadlocks
 from retrieval.adapters.store.items.collections import StoredCollection
@@ -56,6 +56,8 @@ from retrieval.services.add import AddReport, Writer
 from retrieval.services.indexes import flush_lexical, keep_index
 from retrieval.services.textsearch import refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+
+T = TypeVar("T")
 
 FORGOTTEN_TOGETHER = 200
 """Items forgotten in one transaction; feedback waits for its end."""
@@ -228,7 +230,7 @@ class MemoryWriter:
         report = AddReport()
         for start in range(0, len(last), BATCH):
             part = last[start : start + BATCH]
-            written, items = await despite_deadlocks(partial(self._store_part, part))
+            written, items = await self._atomically(partial(self._write, memories=part))
             report += written + await self.writer.embed(items)
         return await self._settle(report)
 
@@ -237,9 +239,10 @@ class MemoryWriter:
 
         Callers that store the same text at once wait for each other, and it becomes one memory.
         """
-        duplicates: tuple[Duplicate, ...] = ()
-        target = None
-        async with self._transaction() as connection:
+
+        async def store(connection: Connection) -> tuple[tuple[Duplicate, ...], Memory | None, AddReport, list[Item]]:
+            duplicates: tuple[Duplicate, ...] = ()
+            target = None
             if look is not None:
                 await hold_fingerprint(connection, self._collection.collection_id, memory.fingerprint)
                 duplicates = await self._duplicates(connection, memory, look)
@@ -249,6 +252,9 @@ class MemoryWriter:
             report, items = await self._write(connection, [written])
             if look is not None and (text := memory.item().indexed_text) != written.item().indexed_text:
                 await uncache_texts(connection, self.writer.tenant_id, [text])  # no memory has the searched text
+            return duplicates, target, report, items
+
+        duplicates, target, report, items = await self._atomically(store)
         report = await self._settle(report + await self.writer.embed(items))
         return StoredMemory(
             memory_id=memory.memory_id if target is None else target.memory_id,
@@ -260,13 +266,15 @@ class MemoryWriter:
 
     async def change(self, memory_id: str, changes: dict[str, Any], now: datetime) -> AddReport:
         """Replace some of a memory's fields. Raises ``UnknownItemError``, and what ``NewMemory`` raises."""
-        async with self._transaction() as connection:
+
+        async def change(connection: Connection) -> tuple[AddReport, list[Item]]:
             memories_by_id = await hold_memories(connection, self._collection.collection_id, [memory_id])
             self._check_known(memories_by_id, [memory_id])
             known = memories_by_id[memory_id]
             check_current(known, now)
-            new = changed(known, changes)
-            report, items = await self._write(connection, [new])
+            return await self._write(connection, [changed(known, changes)])
+
+        report, items = await self._atomically(change)
         return await self._settle(report + await self.writer.embed(items))
 
     async def supersede(self, old_id: str, new: NewMemory | str, now: datetime) -> AddReport:
@@ -278,7 +286,8 @@ class MemoryWriter:
         new_id = new if isinstance(new, str) else new.memory_id
         if new_id == old_id:
             raise InvalidRequestError(f"memory {old_id!r:.80} cannot take its own place; change it with update_memory")
-        async with self._transaction() as connection:
+
+        async def supersede(connection: Connection) -> tuple[AddReport, list[Item]]:
             memories_by_id = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
             self._check_known(memories_by_id, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
             _check_places(memories_by_id, old_id, new_id)
@@ -289,6 +298,9 @@ class MemoryWriter:
             else:
                 await self._archive(connection, [old_id])
             await mark_superseded(connection, self._collection.collection_id, old_id, new_id)
+            return report, items
+
+        report, items = await self._atomically(supersede)
         return await self._settle(report + await self.writer.embed(items))
 
     async def remember(
@@ -301,7 +313,8 @@ class MemoryWriter:
         which then stays.
         """
         collection_id = self._collection.collection_id
-        async with self._transaction() as connection:
+
+        async def remember(connection: Connection) -> tuple[list[SettledFact], AddReport, list[Item]] | None:
             await hold_fingerprint(connection, collection_id, receipt.memory_id)
             is_known = bool(await known_hashes(connection, collection_id, [receipt.memory_id]))
             if is_known and not again:
@@ -314,7 +327,13 @@ class MemoryWriter:
             stored = {memory.item().indexed_text for memory in written}
             unstored = {fact.memory.item().indexed_text for fact in facts} - stored
             await uncache_texts(connection, self.writer.tenant_id, sorted(unstored))
-        return plan.became, await self._settle(report + await self.writer.embed(items))
+            return plan.became, report, items
+
+        done = await self._atomically(remember)
+        if done is None:
+            return None
+        became, report, items = done
+        return became, await self._settle(report + await self.writer.embed(items))
 
     async def vectors_of(self, items: Sequence[Item]) -> list[Vector] | None:
         """The items' vectors, shape (dimensions,); None: there is no embedder, or it does not answer.
@@ -334,8 +353,14 @@ class MemoryWriter:
     def _collection(self) -> StoredCollection:
         return self.writer.collection
 
-    def _transaction(self) -> Any:
-        return self.writer.database.transaction(self.writer.tenant_id)
+    async def _atomically(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """The result of the work in one transaction, which is done again if the server ended it by a deadlock."""
+
+        async def once() -> T:
+            async with self.writer.database.transaction(self.writer.tenant_id) as connection:
+                return await work(connection)
+
+        return await despite_deadlocks(once)
 
     def _check_known(self, memories_by_id: Mapping[str, Memory], ids: Sequence[str]) -> None:
         for memory_id in ids:
@@ -344,10 +369,6 @@ class MemoryWriter:
 
     async def _archive(self, connection: Connection, ids: Sequence[str]) -> None:
         await archive_items(connection, self._collection.collection_id, ids)
-
-    async def _store_part(self, memories: Sequence[NewMemory]) -> tuple[AddReport, list[Item]]:
-        async with self._transaction() as connection:
-            return await self._write(connection, memories)
 
     async def _write(
         self, connection: Connection, memories: Sequence[NewMemory], *, replaced: Sequence[str] = ()

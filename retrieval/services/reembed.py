@@ -715,14 +715,14 @@ async def _lost_calibration(place: _Place, target: EmbeddingSpace) -> str:
     stored = await collection_by_id(*place.where)
     if stored is None or stored.space is None or stored.profile.calibration is None:
         return ""
-    name, space = stored.name, stored.profile.calibration.space
+    name, space = shlex.quote(stored.name), stored.profile.calibration.space
     if space != stored.space.space.name or space == target.name or (target.provider, target.model) in SHIPPED:
         return ""
     return (
-        f"profile {stored.profile_version} of {name!r} tells relevance by a calibration of {space}, and none is known "
-        f"of {target.name}: searches with min_relevance would be refused. Before the switch activate a profile without "
-        f"a calibration (retrieval profiles list {name}, then profiles use or profiles set), and calibrate anew after "
-        f"the switch (retrieval calibrate {name})"
+        f"profile {stored.profile_version} of {stored.name!r} tells relevance by a calibration of {space}, and none is "
+        f"known of {target.name}: searches with min_relevance would be refused. Before the switch activate a profile "
+        f"without a calibration (retrieval profiles list {name}, then profiles use or profiles set), and calibrate "
+        f"anew after the switch (retrieval calibrate {name})"
     )
 
 

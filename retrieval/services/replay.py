@@ -83,7 +83,7 @@ async def _read_recorded(
     recorded = await find_recorded(database, tenant_id, checked_id(retrieval_id))
     stored = None if recorded is None else await collection_by_id(database, tenant_id, recorded.collection_id)
     if recorded is None or stored is None or collection not in (None, stored.name):
-        where = "" if collection is None else f" in collection {collection!r}"
+        where = "" if collection is None else f" in collection {collection!r:.80}"
         raise UnknownRetrievalError(
             f"there is no recorded search {retrieval_id}{where}; it was not recorded, or kept long enough "
             "(see docs/how-to/recording.md)"

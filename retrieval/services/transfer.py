@@ -44,7 +44,7 @@ from retrieval.adapters.store.items.transfer import (
     store_rows,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
-from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.checks import JSONTextError, is_finite, is_whole, json_of
 from retrieval.domain.errors import ConflictError, InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import IndexKind, Neighbours, check_collection_name, checked_parts
@@ -345,9 +345,10 @@ def _with_lines(file: str, batch: _Batch) -> Iterator[None]:
     except (KeyError, TypeError, ValueError, AttributeError, RetrievalError) as error:
         if isinstance(error, RetrievalError) and not isinstance(error, InvalidRequestError):
             raise
-        reason = (
-            f"a field is missing or of another kind ({error!r:.80})" if not isinstance(error, RetrievalError) else error
-        )
+        if isinstance(error, RetrievalError):
+            reason = f"{error!s:.300}"
+        else:
+            reason = f"a field is missing or of another kind ({error!r:.80})"
         last = batch.first_line + len(batch.rows) - 1
         raise InvalidRequestError(
             f"{file}, lines {batch.first_line} to {last}: {reason}; nothing was imported"
@@ -393,12 +394,12 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
         IndexKind(fields["index"])
         checked_parts(fields["parts"])
         checked_filterable(fields["filterable"])
-        is_whole = (
-            set(_FIELDS) <= set(fields) and set(rows) <= set(KINDS) and all(type(n) is int for n in rows.values())
-        )
-        if is_whole:
+        datetime.fromisoformat(fields["created_at"])
+        has_all = set(_FIELDS) <= set(fields) and set(rows) <= set(KINDS)
+        is_counted = is_whole(fields["profile_version"], 1, 2**31 - 1) and all(map(is_whole, rows.values()))
+        if has_all and is_counted and (fields["weighed_length"] is None or is_finite(fields["weighed_length"])):
             return _Header(fields, rows, bool(first["has_records"]), space)
-        problem: Exception = ValueError("a setting is missing, or a kind of row is not known")
+        problem: Exception = ValueError("a setting is missing or of another kind, or a kind of row is not known")
     except (KeyError, TypeError, ValueError, AttributeError, RetrievalError) as error:
         problem = error
     raise InvalidRequestError(f"{file}, line 1 cannot be read ({problem!r:.120}); export it again") from problem

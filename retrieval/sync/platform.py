@@ -148,7 +148,7 @@ class SyncPlatform(Mirror[Platform]):
         if self.door.portal is not None:
             self.door.close()
         _OPEN.pop(id(self), None)
-        self._stack.__exit__(kind, error, trace)
+        self._stack.pop_all().__exit__(kind, error, trace)
 
     async def __aenter__(self) -> NoReturn:
         raise InvalidRequestError(_NOT_AWAITED)

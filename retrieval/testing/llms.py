@@ -12,6 +12,7 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from retrieval.domain.checks import is_unicode
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.domain.llm import LLM
 from retrieval.testing.suite import (
@@ -175,7 +176,7 @@ async def _broken_schema_is_refused(llm: LLM) -> None:
 async def _odd_prompts(llm: LLM) -> None:
     for prompt in _ODD_PROMPTS:
         answer = await llm.complete(f"Say in one word what this is: {prompt}")
-        require(that=_is_storable(answer), otherwise=f"the answer about {prompt!r} cannot be encoded as UTF-8")
+        require(that=is_unicode(answer), otherwise=f"the answer about {prompt!r} cannot be encoded as UTF-8")
 
 
 @_LLM.add
@@ -236,11 +237,3 @@ def _require_fit(value: Any, schema: Mapping[str, Any]) -> None:
 
 async def _require_rejection(call: Awaitable[Any], what: str) -> None:
     await require_rejection(call, what, LLMRejectedError, LLMError)
-
-
-def _is_storable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

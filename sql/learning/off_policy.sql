@@ -195,7 +195,7 @@ LANGUAGE sql STABLE AS $$
             search.retrieval_id, (shown.signals->>'team' = 'a') = search.is_in_order AS is_firsts,
             sum(said.weight * said.reward) / sum(said.weight) AS reward
         FROM search
-        JOIN impressions AS shown ON shown.collection_id = collection AND shown.retrieval_id = search.retrieval_id
+        LEFT JOIN impressions AS shown ON shown.collection_id = collection AND shown.retrieval_id = search.retrieval_id
             AND shown.retrieved_at >= since
         LEFT JOIN feedback AS said ON said.collection_id = collection AND said.retrieval_id = shown.retrieval_id
             AND said.item_id = shown.item_id AND said.superseded_at IS NULL AND said.weight > 0

@@ -180,7 +180,7 @@ class Place:
     clock_hours: int = 0
 
     def __post_init__(self) -> None:
-        self.proxy = Proxy(lambda: str(socket_directory(self.home / "server") / f".s.PGSQL.{PORT}"))
+        self.proxy = Proxy(lambda: (str(socket_directory(self.home / "server")), PORT))
         self.set_clock(0)
 
     @property

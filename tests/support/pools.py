@@ -23,6 +23,7 @@ def pool_of(legs: Legs, **others: Any) -> RecordedPool:
         "is_grouped": False,
         "seed": 1,
         "item_ids": items,
+        "shown": dict.fromkeys(items[:2], 1.0),
         **columns_of(legs),
     }
     return RecordedPool(**{**usual, **others})

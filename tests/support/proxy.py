@@ -10,9 +10,9 @@ from contextlib import suppress
 
 
 class Proxy:
-    """Between clients and a server, whose socket's path ``target`` returns: it can reset or hold up all connections."""
+    """Between clients and a server, whose host or socket's folder, and port, ``target`` returns."""
 
-    def __init__(self, target: Callable[[], str]) -> None:
+    def __init__(self, target: Callable[[], tuple[str, int]]) -> None:
         self._target = target
         self._writers: set[asyncio.StreamWriter] = set()
         self._runs = asyncio.Event()
@@ -34,21 +34,31 @@ class Proxy:
 
     async def stall(self, seconds: float) -> None:
         """Nothing is passed on for a while."""
-        self._runs.clear()
+        self.freeze()
         await asyncio.sleep(seconds)
         self._runs.set()
+
+    def freeze(self) -> None:
+        """Nothing is passed on from now on; new connections are accepted, as by the kernel for a frozen server."""
+        self._runs.clear()
 
     async def stop(self) -> None:
         """Ends all."""
         assert self._server is not None
         self._server.close()
         self.reset()
+        self._runs.set()
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
         try:
             with suppress(OSError):
-                there, back = await asyncio.open_unix_connection(self._target())
+                host, port = self._target()
+                there, back = await (
+                    asyncio.open_unix_connection(f"{host}/.s.PGSQL.{port}")
+                    if host.startswith("/")
+                    else asyncio.open_connection(host, port)
+                )
                 self._writers.add(back)
                 await asyncio.gather(self._pass_on(reader, back), self._pass_on(there, writer))
         finally:

@@ -98,6 +98,7 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         ("JOBS_SCHEDULE", "every day"),
         ("JOBS_SCHEDULE", '{"nonsense": "* * * * *"}'),
         ("JOBS_SCHEDULE", '{"embed": "99 * * * *"}'),
+        ("JOBS_SCHEDULE", '{"embed": "0 0 31 2 *"}'),
         ("JOBS_SCHEDULE", '["embed"]'),
         ("RECALL_SAMPLE_RATE", "2"),
         ("WORKER_STALLED_SECONDS", "0"),

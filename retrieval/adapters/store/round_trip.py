@@ -49,6 +49,9 @@ CONNECTION: Final[Mapping[str, Any]] = {
 }
 """The options of every connection."""
 
+CANCEL_SECONDS = 1.0
+"""The time that a cancelled statement may take to end before its connection is abandoned; its caller waits for it."""
+
 _RESET_ALL, _DEALLOCATE_ALL = Compiled("RESET ALL"), Compiled("DEALLOCATE ALL")
 
 
@@ -160,6 +163,16 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         ((value, *_),) = await (await self.execute(query, values)).fetchall()
         return value
 
+    async def cancel_safe(self, *, timeout: float = CANCEL_SECONDS) -> None:  # noqa: ASYNC109 - the driver's signature
+        """Have the server cancel the statement. If it does not answer in time, close the connection, and raise."""
+        try:
+            await super().cancel_safe(timeout=min(timeout, CANCEL_SECONDS))
+        except psycopg.Error:
+            # The driver would otherwise wait five seconds more for the statement's end.
+            self.unwatch()
+            self.pgconn.finish()
+            raise
+
     async def close(self) -> None:
         """Close the connection."""
         self.unwatch()
@@ -217,9 +230,6 @@ _LISTS = (list, Jsonb)
 
 MANY_PARAMETERS = 100
 """The number of parameters whose serialisation takes milliseconds."""
-
-CANCEL_SECONDS = 5.0
-"""The time that a cancelled statement may take to end before its connection is abandoned."""
 
 SENT_AT_ONCE = 8
 """The most unsent statements in libpq's buffer: with each more, it copies the whole buffer."""
@@ -414,7 +424,7 @@ async def _cancel(connection: SessionConnection) -> None:
     """Have the server cancel the statements, and read its remaining answers."""
     with suppress(psycopg.Error, TimeoutError):
         async with asyncio.timeout(CANCEL_SECONDS):
-            await connection.cancel_safe(timeout=CANCEL_SECONDS)
+            await connection.cancel_safe()
             if connection.pgconn.flush():
                 await connection.wait(generators.send(connection.pgconn))
             await _answers(connection)

@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import checked_whole, checks_argument_names, clean_text
+from retrieval.domain.checks import checked_whole, checks_argument_names, clean_text, is_storable
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
@@ -91,8 +91,10 @@ class Document:
 
     def __post_init__(self) -> None:
         key = self.document_id
-        if not isinstance(key, str) or not key or len(key.encode(errors="replace")) > MAX_DOCUMENT_ID_BYTES:
-            raise InvalidItemError(f"{key!r:.80}: a document's id is a text of 1 to {MAX_DOCUMENT_ID_BYTES} bytes")
+        if not is_storable(key) or not 1 <= len(key.encode()) <= MAX_DOCUMENT_ID_BYTES:
+            raise InvalidItemError(
+                f"{key!r:.80}: a document's id is a text of 1 to {MAX_DOCUMENT_ID_BYTES} bytes without NUL"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

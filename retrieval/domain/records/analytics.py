@@ -50,8 +50,8 @@ class AnalyticsView(Serializable):
 class ViewQuestion:
     """A query of a view.
 
-    Raises ``InvalidRequestError`` for a time without a time zone or an age below 0, ``InvalidLimitError`` for a limit
-    below 1.
+    Raises ``InvalidRequestError`` for a time without a time zone, or an age below 0, and
+    ``InvalidLimitError`` for a limit below 1.
     """
 
     collection: str | None = None
@@ -66,10 +66,9 @@ class ViewQuestion:
     def __post_init__(self) -> None:
         for name in ("since", "until"):
             time = getattr(self, name)
-            if isinstance(time, datetime) and time.utcoffset() is None:
-                raise InvalidRequestError(f"{name} is {time.isoformat()}, without a time zone; add one, such as +00:00")
-            if isinstance(time, datetime) and (fault := time_fault(time)):
-                raise InvalidRequestError(f"{name} is {time.isoformat()}; {fault}")
+            is_age = name == "since" and isinstance(time, timedelta)
+            if time is not None and not is_age and (fault := time_fault(time)):
+                raise InvalidRequestError(f"{name} is {time!s:.80}; {fault}")
         if isinstance(self.since, timedelta) and self.since < timedelta():
             raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
         if isinstance(self.since, datetime) and self.until is not None and self.since > self.until:
@@ -77,7 +76,7 @@ class ViewQuestion:
                 f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
             )
         if self.limit is not None:
-            checked_whole("limit", self.limit, 1, error=InvalidLimitError)
+            checked_whole("limit", self.limit, 1, 2**31 - 1, error=InvalidLimitError)
 
     def begins(self, default: timedelta | None, now: datetime) -> datetime | None:
         """The beginning of the period; None: it is open. ``default``: the length of a period with only an end.

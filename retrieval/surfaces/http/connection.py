@@ -165,7 +165,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         """The error that ended the request outside its route, or None."""
         self.on_start: Callable[[], None] = lambda: None
         """Called when the response begins, unless it is a stream: the client may read it slowly."""
-        self.is_gone = self._is_complete = self._flows = False
+        self.is_gone = self._is_complete = self._flows = self._is_awaited = False
         self._wire: Wire | None = scope.get("extensions", {}).get(_EXTENSION, {}).get("wire")
         self._read = 0
 
@@ -198,7 +198,9 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
 
     async def receive(self) -> Message:
         """The next part of the request for the application; a disconnect if the body is too large."""
+        self._is_awaited = True  # and stays so if the time ends meanwhile
         message = await self._receive()
+        self._is_awaited = False
         if message["type"] == "http.request":
             self._read += len(message.get("body", b""))
             if self._read > self._body_bytes:
@@ -240,7 +242,7 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         """Respond that the request took too long; a response that has begun is aborted."""
         if self.status and self._wire is not None:
             self._wire.abort()
-        await self.refuse(late() if self._is_body_read else BodyTimeoutError())
+        await self.refuse(BodyTimeoutError() if self._is_awaited and not self._is_body_read else late())
 
     def _restart_limit(self) -> None:
         """Restart the time limit of a stream, which may take as long as it makes progress."""

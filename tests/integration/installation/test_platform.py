@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import tempfile
@@ -109,6 +110,20 @@ async def test_a_platform_is_opened_and_closed_without_async_with(database_url: 
     await platform.close()
     with pytest.raises(InvalidRequestError, match=r"is closed; open it again \(platform\.open\(\)"):
         await platform.collections()
+
+
+async def test_of_two_that_open_or_close_a_platform_at_once_one_does(database_url: str, settings: Settings) -> None:
+    """Two would have two pools, one of them forever, and would close connections before the last record is stored."""
+    platform = connect(database_url, settings=settings, embedder=HashingEmbedder())
+    outcomes = await asyncio.gather(platform.open(), platform.open(), return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [Platform, InvalidRequestError]
+    notes = await platform.collection("notes")
+    await notes.add([{"id": "1", "text": "The disk is full."}])
+    retrieval_id = (await notes.search("disk")).retrieval_id
+    await asyncio.gather(platform.close(), platform.close())
+    assert retrieval_id is not None
+    async with platform:
+        assert (await platform.retrieval(retrieval_id)).query == "disk"
 
 
 @pytest.fixture(scope="module")

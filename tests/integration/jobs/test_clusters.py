@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from typing import Any
 
 import numpy as np
+import pytest
 
 from retrieval import Collection, EmbeddingSpace, Platform
 from retrieval.adapters.store.learning.clusters import assign_clusters
 from retrieval.adapters.store.learning.training import read_item_clusters
 from retrieval.adapters.store.records.recordings import find_recorded
+from retrieval.domain.items.embedding import Vectors
+from retrieval.jobs import learning
 from retrieval.jobs.learning import are_clusters_needed, find_clusters
-from retrieval.learning.clusters import LEAST_ITEMS
+from retrieval.learning.clusters import LEAST_ITEMS, centroids
 from tests.support.database import until_somebody_waits
 from tests.support.jobs import target_of
 
@@ -89,6 +94,22 @@ async def test_there_are_no_clusters_before_enough_items_have_a_vector(platform:
     assert (await collection.learn())["clusters"] == 0
     await collection.add(items[:LEAST_ITEMS], embeddings=_vectors()[:LEAST_ITEMS])
     assert (await collection.learn())["clusters"] == 3
+
+
+async def test_centroids_are_computed_beside_the_event_loop(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of many items take longer than a worker may stay without a heartbeat."""
+    threads = list[threading.Thread]()
+
+    def compute(*given: Any, **others: Any) -> Vectors:
+        threads.append(threading.current_thread())
+        return centroids(*given, **others)
+
+    monkeypatch.setattr(learning, "centroids", compute)
+    await find_clusters(platform.workplace, await target_of(platform, await _fill(platform)))
+    assert len(threads) == 1
+    assert threads[0] is not threading.current_thread()
 
 
 async def test_learning_notes_that_another_process_computes_clusters(platform: Platform) -> None:

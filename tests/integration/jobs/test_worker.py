@@ -22,7 +22,7 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation import queue as installed
 from retrieval.adapters.store.installation.queue import begin_run, last_runs_of_tenant
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError
+from retrieval.domain.errors import ConfigurationError, DatabaseUnreachableError, MissingPrivilegeError
 from retrieval.jobs import worker
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport, run_job
@@ -178,6 +178,19 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
         assert await enqueue_needed(app, platform.workplace, JOBS["embed"], NeedChecks()) == 0
         assert await enqueue(app, JOBS["prune"], target)
     assert jobs_in(platform.database.url) == [("embed", "todo"), ("prune", "todo")]
+
+
+async def test_a_collection_that_cannot_be_checked_does_not_keep_others_from_their_jobs(platform: Platform) -> None:
+    """Its job is queued too, and fails on record."""
+    for name in ("a", "b"):
+        await make_pending(platform, name, 3)
+
+    def embedder_of(_tenant_id: int, _space: StoredSpace) -> Any:
+        raise ConfigurationError("the embedder cannot be made")
+
+    async with queue(platform) as app:
+        workplace = replace(platform.workplace, embedder_of=embedder_of)
+        assert await enqueue_needed(app, workplace, JOBS["embed"], NeedChecks()) == 2
 
 
 async def test_a_worker_polls_the_queue_without_listening_and_ends_on_request(platform: Platform) -> None:

@@ -75,19 +75,20 @@ async def test_an_unrecorded_collection_records_no_interleaved_search(collection
 
 
 async def test_the_winner_is_named_in_either_order(platform: Platform, collection: Collection) -> None:
-    """The second team won eight searches; one search has no ratings."""
+    """The second team won eight searches; one search has no ratings, and one no hits."""
     for _ in range(8):
         search = await collection.interleave("red tree", profiles=PROFILES, limit=4)
         await rate(platform, await record_of(platform, search.retrieval_id), "b")
     await collection.interleave("red tree", profiles=PROFILES, limit=4)
+    await collection.interleave("red tree", profiles=PROFILES, where={"kind": "none"})
     stored = await collection.refresh()
 
     async def compared(first: str, second: str) -> Any:
         return await compare_interleaved(platform.database, platform.tenant_id, stored, first, second, since=SINCE)
 
     straight, turned = await compared("words", "meaning"), await compared("meaning", "words")
-    assert (straight.searches, straight.preference.first, straight.preference.second) == (9, 0, 8)
-    assert (turned.searches, turned.preference.first, turned.preference.second) == (9, 8, 0)
+    assert (straight.searches, straight.preference.first, straight.preference.second) == (10, 0, 8)
+    assert (turned.searches, turned.preference.first, turned.preference.second) == (10, 8, 0)
     assert straight.verdict.better == turned.verdict.better == "meaning"
     assert straight.verdict.text.startswith("meaning is better than words: 0 searches against 8, 0 even")
     assert (await compared("words", "others")).searches == 0

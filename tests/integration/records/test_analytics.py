@@ -356,9 +356,14 @@ async def test_a_period_a_collection_and_a_limit_narrow_what_is_given(two: tuple
         ("nothing", {}, NotFoundError, "there is no view 'nothing'; there are: contexts, exploration"),
         ("queries; DROP TABLE items", {}, NotFoundError, "there is no view"),
         ("usage", {"collection": "nowhere"}, UnknownCollectionError, "there is no collection 'nowhere'"),
-        ("usage", {"since": FIRST.replace(tzinfo=None)}, InvalidRequestError, "without a time zone"),
+        ("usage", {"since": FIRST.replace(tzinfo=None)}, InvalidRequestError, "with a time zone"),
+        ("usage", {"since": "yesterday"}, InvalidRequestError, "must be a datetime"),
+        ("usage", {"until": timedelta(days=1)}, InvalidRequestError, "must be a datetime"),
+        ("usage", {"since": timedelta(days=10**8)}, InvalidRequestError, "before all times"),
+        ("rising_items", {"until": datetime(1, 1, 2, tzinfo=UTC)}, InvalidRequestError, "before all times"),
         ("usage", {"since": timedelta(days=-1)}, InvalidRequestError, "must be 0 or more"),
-        ("usage", {"limit": 0}, InvalidLimitError, "at least 1"),
+        ("usage", {"limit": 0}, InvalidLimitError, "from 1 to"),
+        ("usage", {"limit": 2**63}, InvalidLimitError, "from 1 to"),
     ],
 )
 async def test_invalid_arguments_are_refused(

@@ -298,7 +298,7 @@ EXPECTED: dict[str, Any] = {
     "answers": [48, 2, 8, 29, 3556.0, 926.343453, 3, 1067.56782],
     "compared": (15, 14,
                  [("a leg of the profile did not run", 11), ("an application composed it", 4),
-                  ("no candidates were recorded with it", 11)]),
+                  ("it showed no hit", 1), ("no candidates were recorded with it", 11)]),
     "earned": [(0.0, 1.0), (0.0, 1.0), (0.0, 2.0), (1.0, 0.0), (1.0, 1.0), (1.0, 1.0)],
     "estimates": [("ips", False, 0.416666667, 0.294444444, 0.0480207921),
                   ("ips", True, 0.416666667, 0.294444444, 0.0480207921),

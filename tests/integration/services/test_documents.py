@@ -11,6 +11,7 @@ import pytest
 import retrieval.sync
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.readers.documents import RawDocument
 from retrieval.domain.errors import (
     EmbedderUnavailableError,
     InvalidItemError,
@@ -352,6 +353,8 @@ async def test_documents_are_given_as_dictionaries(docs: Collection) -> None:
         ([{"id": "a", "text": "b", "body": "c"}], "a document has no 'body'"),
         ([{"id": "a", "text": "b", "metadata": 3}], "metadata must be an object"),
         ([3], "not int"),
+        ([{"id": "a\0", "text": "b"}], "is not a document's id"),
+        ([RawDocument(document_id="a\ud800", data=b"b", format="text")], "is not a document's id"),
     ],
 )
 async def test_an_invalid_document_is_refused(docs: Collection, value: Any, message: str) -> None:
@@ -371,11 +374,12 @@ async def test_metadata_that_no_item_can_have_fails_that_document_alone(docs: Co
     """As a document that cannot be read does."""
     documents: list[dict[str, Any]] = [
         {"id": "a", "text": "one", "metadata": {"x": float("nan")}},
-        {"id": "b", "text": "two"},
+        {"id": "b", "text": "one", "metadata": {1: "x", "y": 2}},
+        {"id": "c", "text": "two"},
     ]
     report = await docs.add_documents(documents)
 
-    assert (report.added, [name for name, _ in report.failed]) == (1, ["a"])
+    assert (report.added, [name for name, _ in report.failed]) == (1, ["a", "b"])
 
 
 async def test_passages_are_joined_within_the_budget(docs: Collection) -> None:

@@ -279,6 +279,14 @@ FAULTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
         lambda lines: [lines[0].replace('"weighed_length"', '"other"', 1), *lines[1:]],
         "line 1 cannot be read",
     ),
+    "version": (
+        lambda lines: [lines[0].replace('"profile_version": ', '"profile_version": 99999999999', 1), *lines[1:]],
+        "line 1 cannot be read",
+    ),
+    "time of making": (
+        lambda lines: [lines[0].replace('"created_at": "', '"created_at": "never', 1), *lines[1:]],
+        "line 1 cannot be read",
+    ),
     "space": (lambda lines: [lines[0].replace('"dimensions": 256', '"dimensions": 9999', 1), *lines[1:]], "line 1"),
     "language": (
         lambda lines: [lines[0].replace('"language": "english"', '"language": "klingon"', 1), *lines[1:]],
@@ -296,9 +304,9 @@ FAULTS: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     ),
     "reward": (
         lambda lines: changed(lines, _line(lines, "feedback"), reward=7),
-        "the database refuses a feedback",
+        "the database refuses a row of kind 'feedback'",
     ),
-    "number": (lambda lines: changed(lines, _line(lines, "arm"), uses="many"), "the database refuses a arm"),
+    "number": (lambda lines: changed(lines, _line(lines, "arm"), uses="many"), "a row of kind 'arm'"),
 }
 
 

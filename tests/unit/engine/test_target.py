@@ -86,6 +86,7 @@ def test_a_calls_own_profile_is_nobodys_version() -> None:
 @pytest.mark.parametrize(
     ("changed", "profile", "reason"),
     [
+        ({"shown": {}}, Profile(), Unanswerable.NO_HITS),
         ({"item_ids": [], "scores": {}}, Profile(), Unanswerable.NO_POOL),
         ({"is_grouped": True}, Profile(), Unanswerable.GROUPED),
         ({"has_least": True}, Profile(), Unanswerable.LEAST),

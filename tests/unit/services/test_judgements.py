@@ -359,6 +359,7 @@ def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: s
         ("query,expected_id\na,\n", "a row needs a query and an expected_id"),
         ("query,expected_id\na\n", "a row needs a query and an expected_id"),
         ('query,expected_id\n"a,b\n', "not CSV"),
+        ('"query"s,expected_id\na,b\n', "not CSV"),
         ('{"_id": "q", "text": "t"}\n', "without a file of judgements the queries come as CSV"),
     ],
 )

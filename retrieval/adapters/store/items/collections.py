@@ -144,7 +144,9 @@ async def check_text_search_config(connection: Connection, config: str) -> None:
     )
     known = await connection.value(names)
     if config not in known:
-        raise InvalidRequestError(f"there is no text search configuration {config!r}; {choices_hint(config, known)}")
+        raise InvalidRequestError(
+            f"there is no text search configuration {config!r:.80}; {choices_hint(config, known)}"
+        )
 
 
 async def create_collection(

@@ -225,7 +225,8 @@ async def _execute(
     try:
         return await connection.execute(query.encode() if isinstance(query, str) else query, values)
     except (psycopg.DataError, psycopg.IntegrityError, psycopg.errors.UndefinedFunction) as error:
-        raise InvalidRequestError(f"the database refuses a {name} of the file: {error.diag.message_primary}") from error
+        why = f"{error.diag.message_primary:.200}"
+        raise InvalidRequestError(f"the database refuses a row of kind {name!r} of the file: {why}") from error
 
 
 def _of_space(kind: Kind, space_id: int | None) -> sql.Composable:

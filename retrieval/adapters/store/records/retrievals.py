@@ -162,7 +162,7 @@ _POOLS: LiteralString = f"""
            {POOL_COLUMNS}
     FROM retrievals r
     LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
-    WHERE r.collection_id = %(collection_id)s AND r.retrieved_at >= %(since)s AND r.hits > 0
+    WHERE r.collection_id = %(collection_id)s AND r.retrieved_at >= %(since)s
         AND (r.retrieved_at, r.retrieval_id) < (%(before)s, %(before_id)s)
     ORDER BY r.retrieved_at DESC, r.retrieval_id DESC
     LIMIT %(page)s
@@ -172,7 +172,7 @@ _POOLS: LiteralString = f"""
 async def read_pools(
     connection: Connection, collection_id: int, *, since: datetime, most: int
 ) -> AsyncIterator[RecordedPool]:
-    """Searches with hits, the latest first, at most ``most``. The transaction acts as the tenant."""
+    """Recorded searches, the latest first, at most ``most``. The transaction acts as the tenant."""
     values: dict[str, Any] = {"collection_id": collection_id, "since": since}
     # Later than any search.
     values |= {"before": "infinity", "before_id": "ffffffff-ffff-ffff-ffff-ffffffffffff"}

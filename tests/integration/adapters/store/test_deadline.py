@@ -14,6 +14,7 @@ from retrieval import Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import Deadline, deadline, in_background
 from retrieval.domain.errors import DatabaseBusyError, DeadlineError
+from tests.support.proxy import Proxy
 
 TIMEOUT = Compiled("SELECT current_setting('statement_timeout')")
 SLEEPING = "SELECT pg_sleep(30)"
@@ -119,6 +120,26 @@ async def test_cancelling_a_task_cancels_its_statement(database_url: str, settin
             await task
         assert not await _active(other)
         assert await platform.database.read(None, Compiled("SELECT pg_backend_pid()")) == [(active[0],)]
+
+
+@BOTH_WAYS
+async def test_a_cancelled_task_does_not_wait_for_a_frozen_server(
+    database_url: str, settings: Settings, work: Work
+) -> None:
+    """It ends a second later; its connection is abandoned."""
+    server = psycopg.conninfo.conninfo_to_dict(database_url)
+    proxy = Proxy(lambda: (str(server["host"]), int(server["port"] or 5432)))
+    login = f"{server['user']}:{server.get('password') or ''}@127.0.0.1:{await proxy.start()}/{server['dbname']}"
+    async with connect(f"postgresql://{login}", settings=settings) as platform:
+        await platform.database.read(platform.tenant_id, TIMEOUT)
+        proxy.freeze()
+        started = time.monotonic()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await work(platform)
+        seconds = time.monotonic() - started
+        await proxy.stop()
+    assert seconds < 3
 
 
 async def _active(connection: psycopg.AsyncConnection[Any]) -> list[int]:

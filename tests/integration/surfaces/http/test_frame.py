@@ -301,6 +301,12 @@ async def test_a_request_that_takes_too_long_is_ended(world: World) -> None:
     assert not task.cancelling()
 
 
+async def test_a_request_that_takes_too_long_before_its_body_is_read_is_not_the_clients_fault(world: World) -> None:
+    """As where the database does not answer the look-up of its key."""
+    answer = await world.client.request("GET", "/wait", content=b"x", headers={"X-Request-Timeout": "0.01"})
+    assert (answer.status_code, problem(answer)) == (504, "/problems/deadline")
+
+
 async def test_a_request_may_not_ask_for_more_time_than_there_is() -> None:
     """The service's own limit applies."""
     world = World(seconds=5.0)

@@ -222,7 +222,7 @@ def test_a_chunk_is_never_longer_than_the_model_reads() -> None:
     assert Chunking(max_tokens=1000).within(None).max_tokens == 1000
 
 
-@pytest.mark.parametrize("key", ["", "x" * 481, 3])
+@pytest.mark.parametrize("key", ["", "x" * 481, 3, "a\0"])
 def test_an_id_that_no_document_can_have_is_refused(key: Any) -> None:
     """The ids of its chunks would be too long."""
     with pytest.raises(InvalidItemError, match="1 to 480 bytes"):
