@@ -26,7 +26,7 @@ from retrieval.adapters.endpoints.caller import (
     host_of,
     shown_address,
 )
-from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
 from retrieval.domain.errors import (
     ConfigurationError,
     EmbedderRejectedError,
@@ -161,7 +161,7 @@ def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> E
                 f"RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)}"
             )
     try:
-        return EmbeddingsAnswer(checked_vectors(vectors, space, labels), _tokens(fields))
+        return EmbeddingsAnswer(checked_vectors(vectors, space, labels), total_tokens(fields))
     except InvalidVectorError as unusable:
         raise EmbedderRejectedError(f"model {space.model!r} gave no usable vector: {unusable}") from None
 
@@ -218,17 +218,6 @@ def _numbers(embedding: object, label: str) -> NDArray[np.float64]:
     if numbers.ndim != 1 or numbers.dtype.kind not in "fiu":
         raise EmbedderRejectedError(f"the endpoint's vector for {label} is not a list of numbers; use another endpoint")
     return numbers.astype(np.float64)
-
-
-def _tokens(fields: dict[str, Any]) -> int:
-    """The tokens that the service counted, from the answer of OpenAI, Ollama or Cohere."""
-    tokens = fields.get("prompt_eval_count")
-    for path in (("usage", "total_tokens"), ("meta", "billed_units", "input_tokens")):
-        value: Any = fields
-        for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
-        tokens = tokens if value is None else value
-    return int(tokens) if isinstance(tokens, int | float) and tokens > 0 else 0
 
 
 def model_of(body: bytes, service: EmbeddingService, url: str) -> str:
@@ -475,20 +464,25 @@ class OpenAIEmbedder:
         # The one dimension stands for those that are asked for.
         probe = cls(**usual, model=model or _ANY_MODEL, dimensions=1)
         try:
-            name = model or model_of(await probe._caller.call(probe._get_models), service, probe._options.base_url)
+            name = model or await probe._caller.call(probe._served_model)
             options |= service.prefixes(name)
             if known_model(name) is not None:
                 return cls(**options, service=service, model=name)
             probe._options = replace(probe._options, model=name)
-            body = await probe._caller.call(lambda: probe._post(["retrieval"], TextRole.QUERY))
+            dimensions = await probe._caller.call(probe._served_dimensions)
         finally:
             await probe.aclose()
-        vector = _numbers(_by_index(_rows(_fields(body)), 1, name)[0].get("embedding"), "the test text")
-        return cls(**options, service=service, model=name, dimensions=len(vector), send_dimensions=False)
+        return cls(**options, service=service, model=name, dimensions=dimensions, send_dimensions=False)
 
-    async def _get_models(self) -> bytes:
-        answer = await self._client.get(self._options.service.models_path, timeout=self._caller.timeout)
-        return answer.content
+    async def _served_model(self) -> str:
+        service = self._options.service
+        answer = await self._client.get(service.models_path, timeout=self._caller.timeout)
+        return model_of(answer.content, service, self._options.base_url)
+
+    async def _served_dimensions(self) -> int:
+        fields = _fields(await self._post(["retrieval"], TextRole.QUERY))
+        (row,) = _by_index(_rows(fields), 1, self._options.model)
+        return len(_numbers(row.get("embedding"), "the test text"))
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -22,7 +22,7 @@ from retrieval.adapters.endpoints.caller import (
 )
 from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
 from retrieval.adapters.llms.json_shape import JSONShape, messages_of
-from retrieval.domain.checks import is_number
+from retrieval.domain.checks import encodable, is_number
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
 
 _SETTINGS = "RETRIEVAL_LLM"
@@ -44,7 +44,6 @@ def _check_options(model: object, temperature: float | None, **numbers: float) -
         raise ConfigurationError(f"temperature is {temperature!r:.80}; it is 0 to 2, or None")
 
 
-_LONGEST_DETAIL = 200
 # Some models put their reasoning before the answer.
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
@@ -78,7 +77,7 @@ def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
     text = _THOUGHTS.sub("", _text(message.get("content"))).strip()
     if not text:
         raise LLMRejectedError(f"{endpoint.model!r} gave an empty answer; ask again, or use another model")
-    return ChatAnswer(_encodable(text), total_tokens(fields))
+    return ChatAnswer(encodable(text), total_tokens(fields))
 
 
 def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
@@ -94,7 +93,7 @@ def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
 def _check_whole(choice: dict[str, Any], message: dict[str, Any], endpoint: Endpoint) -> None:
     refusal, reason = message.get("refusal"), choice.get("finish_reason")
     if refusal and isinstance(refusal, str):
-        raise LLMRejectedError(f"{endpoint.model!r} refused to answer: {_quoted(refusal, endpoint)}; ask otherwise")
+        raise LLMRejectedError(f"{endpoint.model!r} refused to answer: {endpoint.quoted(refusal)}; ask otherwise")
     if reason == "length":
         raise LLMRejectedError(
             f"the answer of {endpoint.model!r} was cut at its greatest length; ask for a shorter one"
@@ -114,18 +113,7 @@ def _error(fields: dict[str, Any], endpoint: Endpoint) -> str:
     """The message of a server that reports an error with status 200; empty if there is none."""
     error = fields.get("error")
     message = error.get("message") if isinstance(error, dict) else error
-    return f": {_quoted(message, endpoint)}" if message and isinstance(message, str) else ""
-
-
-def _quoted(words: str, endpoint: Endpoint) -> str:
-    # Unprintable characters would control a terminal.
-    printable = "".join(character for character in " ".join(words.split()) if character.isprintable())
-    return endpoint.without_key(printable)[:_LONGEST_DETAIL].rstrip(".")
-
-
-def _encodable(text: str) -> str:
-    """Half a surrogate pair, which UTF-8 cannot hold, becomes a question mark."""
-    return text.encode(errors="replace").decode()
+    return f": {endpoint.quoted(message)}" if message and isinstance(message, str) else ""
 
 
 class Form(StrEnum):
