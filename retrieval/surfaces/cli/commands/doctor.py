@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, State, complete_collection, state_of
 from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,
     console,
-    count,
     facts_line,
     plain,
     print_json,
@@ -224,7 +224,7 @@ def collections_table(statuses: list[CollectionStatus]) -> Table:
 def unrecorded_lines(statuses: list[CollectionStatus]) -> list[str]:
     """A line for each collection with unrecorded searches, and why they were not recorded."""
     return [
-        f"{plain(collection.name)}: {count(sum(collection.unrecorded.values()), 'search')} not recorded ("
+        f"{plain(collection.name)}: {several(sum(collection.unrecorded.values()), 'search')} not recorded ("
         + ", ".join(f"{reason} {number:,}" for reason, number in collection.unrecorded.items())
         + ")"
         for collection in statuses

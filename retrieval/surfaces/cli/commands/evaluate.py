@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.options import (
     CollectionName,
     DropSelfOption,
@@ -20,7 +21,7 @@ from retrieval.surfaces.cli.options import (
     complete_legs,
     legs_of,
 )
-from retrieval.surfaces.cli.output import count, table
+from retrieval.surfaces.cli.output import table
 from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def report_lines(evaluated: CollectionReport, *, per_query: bool = False) -> Ite
     """The means by variant, the comparisons, and the notes of the searches, each with the number of searches."""
     report = evaluated.report
     unjudged = f"; {report.unjudged} without judgements left out" if report.unjudged else ""
-    yield f"{count(report.queries, 'judged query')}{unjudged}"
+    yield f"{several(report.queries, 'judged query')}{unjudged}"
     yield table(
         ["variant", *report.metrics, "without hits", "median ms", "p95 ms"],
         (
@@ -55,7 +56,7 @@ def report_lines(evaluated: CollectionReport, *, per_query: bool = False) -> Ite
     if per_query:
         yield ""
         yield per_query_table(report)
-    yield from (f"note ({count(times, 'search')}): {note}" for note, times in evaluated.notes.items())
+    yield from (f"note ({several(times, 'search')}): {note}" for note, times in evaluated.notes.items())
 
 
 def comparison_lines(comparisons: Sequence[Comparison], metric: str) -> Iterator[str | Table]:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.options import CollectionName, Json, State, collection_option, state_of
-from retrieval.surfaces.cli.output import console, count, print_json, table, tell
+from retrieval.surfaces.cli.output import console, print_json, table, tell
 from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
     _print(report, refused, as_json=as_json)
     if refused.number:
         raise InvalidRequestError(
-            f"{count(refused.number, 'line')} of {file} could not be used; correct them and run the same command "
+            f"{several(refused.number, 'line')} of {file} could not be used; correct them and run the same command "
             "again: the others count once"
         )
 

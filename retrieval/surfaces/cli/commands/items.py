@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.options import CollectionName, Json, examples
-from retrieval.surfaces.cli.output import count, field_rows, table, tell
+from retrieval.surfaces.cli.output import field_rows, table, tell
 from retrieval.surfaces.cli.run import answer, of_collection
 from retrieval.surfaces.cli.search_options import CONDITION_HELP, where_of
 
@@ -151,7 +152,7 @@ def delete(
     answer(
         context,
         of_collection(collection, lambda target: target.delete(item_ids, version=version)),
-        lambda deleted: f"{count(deleted, 'item')} removed",
+        lambda deleted: f"{several(deleted, 'item')} removed",
         as_json=as_json,
         to_json=lambda deleted: {"deleted": deleted},
     )

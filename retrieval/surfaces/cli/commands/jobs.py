@@ -26,7 +26,6 @@ from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,
     Step,
     console,
-    count,
     facts_line,
     plain,
     plain_name,
@@ -79,7 +78,7 @@ def worker(
 
         if not once and not as_json:
             number = workplace.settings.worker_concurrency
-            said = f"a worker for every tenant, {count(number, 'job')} at a time; ctrl-C or SIGTERM ends it"
+            said = f"a worker for every tenant, {several(number, 'job')} at a time; ctrl-C or SIGTERM ends it"
             console().print(said, soft_wrap=True)
         await (work_once if once else work_on)(workplace, stop_signal(), report=show_line if as_json else show)
 

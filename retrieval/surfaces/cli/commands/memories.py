@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.options import Json, Yes, collection_option, confirm, examples
-from retrieval.surfaces.cli.output import count, field_rows, table, tell
+from retrieval.surfaces.cli.output import field_rows, table, tell
 from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def forget(
     answer(
         context,
         work,
-        lambda forgotten: f"{count(forgotten, 'memory')} forgotten",
+        lambda forgotten: f"{several(forgotten, 'memory')} forgotten",
         as_json=as_json,
         to_json=lambda forgotten: {"forgotten": forgotten},
     )
@@ -190,7 +191,7 @@ def history(
 
 def _report(report: RememberReport) -> list[str | Table]:
     """The report as lines and a table."""
-    messages = count(report.messages, "message")
+    messages = several(report.messages, "message")
     if report.remembered_at is not None:
         return [f"{messages} remembered before, at {report.remembered_at:%Y-%m-%d %H:%M}; nothing was changed"]
     if not report.facts:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.options import Json, collection_option, examples
-from retrieval.surfaces.cli.output import cell_text, count, plain_name
+from retrieval.surfaces.cli.output import cell_text, plain_name
 from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def response_lines(response: RetrievalResponse) -> Iterator[str]:
     used = response.config_used
     weights = f"similarity {used['vector_weight']:g}, metadata {used['metadata_weight']:g}"
     totals = response.search_metadata
-    yield f"{count(totals.total_found, 'ticket')} of {totals.index_total:,} · {weights}"
+    yield f"{several(totals.total_found, 'ticket')} of {totals.index_total:,} · {weights}"
 
 
 def preview_lines(previews: SearchPreview) -> Iterator[str]:
