@@ -158,17 +158,17 @@ class _CountedInput(io.RawIOBase):
 
 
 def _open(file: str, stack: ExitStack) -> _CountedInput:
+    given = standard_input() if file == STANDARD_INPUT else None
     try:
-        if file == STANDARD_INPUT:
-            return _CountedInput(_standard_input())
-        return _CountedInput(stack.enter_context(Path(file).open("rb")))
+        return _CountedInput(given or stack.enter_context(Path(file).open("rb")))
     except (OSError, ValueError) as error:
         raise InvalidRequestError(_open_failure(file, error)) from error
 
 
-def _standard_input() -> io.BufferedReader:
+def standard_input() -> io.BufferedReader:
+    """The bytes of standard input. Raises ``InvalidRequestError`` if it is closed."""
     if sys.stdin is None:
-        raise InvalidRequestError("standard input is closed; name a file instead of '-'")
+        raise InvalidRequestError("'-' is standard input, which is closed; give another value")
     return cast(io.BufferedReader, sys.stdin.buffer)
 
 

@@ -143,8 +143,8 @@ async def check_language(collection: Collection, language: str | None) -> None:
 
 def _present(options: DocumentOptions, report: DocumentsReport) -> None:
     lines = [f"note: {note}" for note in (*report.notes, *_left_out(report, is_pruned=options.prune))]
-    shown = [] if options.quiet else [_summary(report), *lines]
-    print_answer({"collection": options.collection, **report.as_dict()}, shown, as_json=options.as_json)
+    value = {"collection": options.collection, **report.as_dict()}
+    print_answer(value, [_summary(report), *lines], as_json=options.as_json, quiet=options.quiet)
     for name, reason in report.failed[:MAX_NAMES]:
         tell(f"failed: {name}: {reason}")
     if len(report.failed) > MAX_NAMES:

@@ -98,11 +98,11 @@ def tell(text: str) -> None:
     show(text, stderr=True)
 
 
-def print_answer(value: Any, parts: Parts, *, as_json: bool) -> None:
-    """Print the value as JSON, or else the parts."""
+def print_answer(value: Any, parts: Parts, *, as_json: bool, quiet: bool = False) -> None:
+    """Print the value as JSON, or else the parts; with ``quiet`` only JSON."""
     if as_json:
         print_json(value)
-    else:
+    elif not quiet:
         show(parts)
 
 

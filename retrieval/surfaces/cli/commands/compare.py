@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +13,7 @@ from rich.table import Table
 from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.options import CollectionName, Json, complete_profile
 from retrieval.surfaces.cli.output import table
+from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
     from retrieval.domain.learning.off_policy import Weighing
@@ -139,10 +141,7 @@ def compare(
     200, or if the recorded policy could not show what a profile shows,
     nothing is concluded.
     """
-    from datetime import UTC, datetime
-
     from retrieval.services.compare import ProfileComparison, compare_interleaved, compare_profiles, named_profile
-    from retrieval.surfaces.cli.run import answer
     from retrieval.surfaces.since import since_of
 
     start = since_of(since, datetime.now(UTC))

@@ -21,7 +21,8 @@ from retrieval.surfaces.cli.options import (
     complete_legs,
     legs_of,
 )
-from retrieval.surfaces.cli.output import table
+from retrieval.surfaces.cli.output import Step, progress, table
+from retrieval.surfaces.cli.run import answer
 from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 
 if TYPE_CHECKING:
@@ -132,8 +133,6 @@ def evaluate(
     """
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
     from retrieval.services.judgements import DropSelf, WhereFrom, judged, read_judged
-    from retrieval.surfaces.cli.output import Step, progress
-    from retrieval.surfaces.cli.run import answer
 
     parsed_metrics, chosen_legs = parse_metrics(metrics), legs_of(legs)
     filters = tuple(map(WhereFrom.parse, where_from or ()))
@@ -217,8 +216,6 @@ def tune(
     from retrieval.collection import handle_of
     from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
     from retrieval.services.tune import HandledCollection, apply_tuning, tune_collection
-    from retrieval.surfaces.cli.output import Step, progress
-    from retrieval.surfaces.cli.run import answer
 
     filters = tuple(map(WhereFrom.parse, where_from or ()))
     drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
@@ -297,8 +294,6 @@ def calibrate(
     from retrieval.collection import handle_of
     from retrieval.services import calibrate as service
     from retrieval.services.judgements import DropSelf, WhereFrom, missing_items, read_judged
-    from retrieval.surfaces.cli.output import Step, progress
-    from retrieval.surfaces.cli.run import answer
 
     if queries is None and (qrels or where_from or drop_self):
         raise typer.BadParameter("--qrels, --where-from and --drop-self need it", param_hint="--queries")

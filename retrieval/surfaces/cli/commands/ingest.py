@@ -316,11 +316,11 @@ def _present(options: IngestOptions, source: InputFiles, report: IngestReport, r
         tell(f"note: {file}: the header has more than once: {', '.join(names)}; an attribute is then a list")
     rejects = [str(path) for path in rejected.paths]
     made = [] if options.id_from is None else [_IDS_MADE.format(options.id_from)]
-    shown = [summary_table(report), *made, *(f"note: {note}" for note in report.items.notes)]
     print_answer(
         {"collection": options.collection, **report.as_dict(), "rejects": rejects},
-        [] if options.quiet else shown,
+        [summary_table(report), *made, *(f"note: {note}" for note in report.items.notes)],
         as_json=options.as_json,
+        quiet=options.quiet,
     )
     if report.rejected:
         bad = several(report.rejected, "bad line")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.diagnosis import several
+from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.surfaces.cli.options import Json, Yes, collection_option, confirm, examples
 from retrieval.surfaces.cli.output import field_rows, table, tell
 from retrieval.surfaces.cli.run import answer
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from retrieval.apps.memories import MemoryStore, RememberReport
+    from retrieval.domain.items.memory import Memory
     from retrieval.platform import Platform
 
 
@@ -28,9 +31,6 @@ FORGET = (
 )
 
 REMEMBER = ("retrieval memories remember chat.jsonl --project ops --session 2026-05-01",)
-
-TURNS = "turns"
-"""The links that are a memory's sources: ``retrieval.domain.items.memory.TURNS``, without loading that."""
 
 Collection = Annotated[str, collection_option("Where the memories are.", "--collection")]
 MemoryId = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
@@ -53,11 +53,11 @@ def show(
 ) -> None:
     """Show a memory with its links, its access count and the memory that superseded it."""
 
-    async def work(platform: Platform) -> dict[str, Any]:
-        return (await (await _store(platform, collection)).get_memory(memory_id)).as_dict()
+    async def work(platform: Platform) -> Memory:
+        return await (await _store(platform, collection)).get_memory(memory_id)
 
-    def present(memory: dict[str, Any]) -> Table:
-        return table(["", ""], field_rows(memory))
+    def present(memory: Memory) -> Table:
+        return table(["", ""], field_rows(memory.as_dict()))
 
     answer(context, work, present, as_json=as_json)
 
@@ -77,8 +77,6 @@ def forget(
 
     Records of them then have a pseudonym.
     """
-    from retrieval.domain.errors import InvalidRequestError
-
     if [memory_id, user, project].count(None) != 2:
         raise InvalidRequestError("say what to forget, one of: ID, --user NAME, --project ID")
     if memory_id is None:
@@ -131,7 +129,6 @@ def remember(
     a source, and a fact that contradicts a memory supersedes it. Repeated
     messages change nothing.
     """
-    from retrieval.domain.errors import UnknownCollectionError
     from retrieval.surfaces.since import time_of
 
     occurred_at = None if at is None else time_of("--at", at)
@@ -169,20 +166,13 @@ def history(
 ) -> None:
     """Show the versions of a memory, newest first, with their sources."""
 
-    async def work(platform: Platform) -> list[dict[str, Any]]:
-        versions = await (await _store(platform, collection)).history(memory_id)
-        return [version.as_dict() for version in versions]
+    async def work(platform: Platform) -> tuple[Memory, ...]:
+        return await (await _store(platform, collection)).history(memory_id)
 
-    def present(memories: list[dict[str, Any]]) -> Table:
+    def present(versions: tuple[Memory, ...]) -> Table:
         rows = (
-            (
-                memory["occurred_at"][:16],
-                memory["text"],
-                ", ".join(memory["links"].get(TURNS, [])),
-                memory["metadata"].get("reason", ""),
-                memory["memory_id"],
-            )
-            for memory in memories
+            (each.occurred_at, each.text, ", ".join(each.sources), each.metadata.get("reason", ""), each.memory_id)
+            for each in versions
         )
         return table(["said", "memory", "sources", "reason", "id"], rows)
 
@@ -225,8 +215,6 @@ async def _announce_destinations(platform: Platform, collection: str, messages: 
 def messages_of(file: str) -> list[Any]:
     """The messages of a file: one JSON object a line, or a JSON list of them. Raises ``InvalidRequestError``."""
     from retrieval.adapters.readers.lines import decoded, read_lines
-    from retrieval.domain.checks import JSONTextError, json_of
-    from retrieval.domain.errors import InvalidRequestError
 
     lines = [(line.number, *decoded(line.data)) for line in read_lines(file)]
     for number, _, fault in lines:

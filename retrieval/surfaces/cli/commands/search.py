@@ -28,7 +28,8 @@ from retrieval.surfaces.cli.options import (
     situation,
     state_of,
 )
-from retrieval.surfaces.cli.output import plain, table, tell
+from retrieval.surfaces.cli.output import console, plain, print_json, table, tell
+from retrieval.surfaces.cli.run import answer, of_collection, run
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection
@@ -183,9 +184,6 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search a collection by meaning and by words."""
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
-
     if query is None and vector is None:
         raise typer.BadParameter("give some words, or a vector with --vector", ctx=context, param_hint="QUERY")
     arguments: dict[str, Any] = {
@@ -227,7 +225,6 @@ def complete(
     as_json: Json = False,
 ) -> None:
     """Complete a text that is being typed, from the words and titles of a collection."""
-    from retrieval.surfaces.cli.run import answer, of_collection
 
     def present(result: Completions) -> Iterator[str | Text]:
         yield from result.queries
@@ -271,9 +268,6 @@ def passages(
     with the chunks next to the hits; consecutive chunks of a document become
     one passage.
     """
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import of_collection, run
-
     search_context = situation(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=0, generated=False
     )

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from retrieval.domain.checks import refusal_of
 from retrieval.domain.diagnosis import several
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, collection_option, examples
 from retrieval.surfaces.cli.output import cell_text, plain_name
 from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.search_options import moment_of, vector_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -142,7 +146,6 @@ def search(
 ) -> None:
     """Find the tickets most similar to a new one."""
     from retrieval.apps.tickets import RetrievalRequest
-    from retrieval.surfaces.cli.search_options import moment_of, vector_of
 
     request = _validate(
         RetrievalRequest,
@@ -192,7 +195,6 @@ def preview(
     Nothing is recorded and nothing is changed.
     """
     from retrieval.apps.tickets import PreviewConfig
-    from retrieval.surfaces.cli.search_options import moment_of
 
     config = _validate(
         PreviewConfig,
@@ -223,13 +225,11 @@ def health(context: typer.Context, *, collection: CollectionOption = None, as_js
         context, _with_service(collection, lambda service: service.health_check()), fact_lines, as_json=as_json
     )
     if facts["status"] != "healthy":
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 def weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
     """Weights by priority, from ``High=0.9`` and the like; None without any. Raises ``InvalidRequestError``."""
-    from retrieval.domain.errors import InvalidRequestError
-
     weights: dict[str, float] = {}
     for pair in pairs:
         name, _, number = (part.strip() for part in pair.partition("="))
@@ -245,9 +245,6 @@ def weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
 def _validate(model: Callable[..., T], **options: object) -> T:
     """The pydantic model of the options. Raises ``InvalidRequestError``, which names the option."""
     from pydantic import ValidationError
-
-    from retrieval.domain.checks import refusal_of
-    from retrieval.domain.errors import InvalidRequestError
 
     try:
         return model(**{name: value for name, value in options.items() if value is not None})

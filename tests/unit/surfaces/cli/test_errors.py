@@ -140,6 +140,13 @@ def test_a_reader_that_is_gone_is_not_complained_about() -> None:
     assert (process.returncode, process.stderr) == (1, b"")
 
 
+def test_closed_standard_input_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line says what ``-`` stands for."""
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InvalidRequestError, match="'-' is standard input, which is closed"):
+        app(["items", "put", "notes", "-"], standalone_mode=False)
+
+
 def test_lines_are_joined() -> None:
     """Blank ones leave nothing behind."""
     assert one_line(" a\n\n b \r\nc") == "a b c"

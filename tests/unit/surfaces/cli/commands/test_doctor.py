@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.app import app
 from retrieval.surfaces.cli.commands.doctor import finding_lines, repair_command, summary
 
@@ -32,6 +33,16 @@ def test_fix_names_what_it_leaves_to_people(monkeypatch: pytest.MonkeyPatch) -> 
     )
     result = CliRunner().invoke(app, ["doctor", "--fix", "--yes"])
     assert result.stderr == f"not run: {sql}\n"
+
+
+def test_fix_without_standard_input_says_that_nobody_can_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor may start it so."""
+    monkeypatch.setattr(
+        "retrieval.surfaces.cli.commands.doctor.diagnosis", lambda *_, **__: diagnosis_of([PENDING], NOW)
+    )
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InvalidRequestError, match="no terminal to ask at"):
+        app(["doctor", "--fix"], standalone_mode=False)
 
 
 def test_signs_become_words_where_they_cannot_be_printed() -> None:
