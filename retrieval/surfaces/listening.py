@@ -1,4 +1,4 @@
-"""A server's socket and URL, a uvicorn server without signal handlers, and the version and extras of the package."""
+"""A server's socket and URL, a uvicorn server without signal handlers, and the version of the package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from retrieval.domain.errors import ConfigurationError, MissingExtraError
+from retrieval.adapters.extras import DISTRIBUTION
+from retrieval.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import uvicorn
@@ -85,18 +86,6 @@ def url_of(listener: socket.socket, path: str = "") -> str:
 def bracketed(host: str) -> str:
     """The host as written in a URL."""
     return f"[{host}]" if ":" in host else host
-
-
-DISTRIBUTION = "retrieval-platform"
-
-
-def require_extra(extra: str, what: str, *modules: str) -> None:
-    """Raise ``MissingExtraError`` if a module that ``what`` needs is not installed; the message names the extra."""
-    missing = [name for name in modules if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"{what} needs {' and '.join(missing)}; install it with: pip install '{DISTRIBUTION}[{extra}]'"
-        )
 
 
 def installed_version() -> str | None:

@@ -10,6 +10,7 @@ from typing import Any
 from retrieval.adapters.embedders.cached import CachedEmbedder, wait_seconds
 from retrieval.adapters.embedders.services import SERVICES, EmbeddingService, known_model, service_of
 from retrieval.adapters.endpoints.breaker import EMBEDDER, Guards
+from retrieval.adapters.extras import installing
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import ConfigurationError, InvalidRequestError
@@ -70,8 +71,7 @@ def no_embedder(space: EmbeddingSpace) -> str:
     """The message when this process has no embedder for the space, with the remedy."""
     service = service_of(space)
     if space.provider in {"minilm", SENTENCE_TRANSFORMERS}:
-        package = "'retrieval-platform[local]'" if space.provider == "minilm" else SENTENCE_TRANSFORMERS
-        remedy = f"pip install {package}"
+        remedy = installing("local") if space.provider == "minilm" else f"pip install {SENTENCE_TRANSFORMERS}"
     elif service is None:
         remedy = "give connect() the embedder that made its vectors"
     elif service.key_variable and service.name == space.provider:

@@ -205,7 +205,7 @@ def test_more_pages_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("form", ["html", "pdf", "docx"])
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """With the command that installs it; the other formats need none."""
-    monkeypatch.setattr(documents, "find_spec", lambda _name: None)
+    monkeypatch.setattr("retrieval.adapters.extras.find_spec", lambda _name: None)
 
     with pytest.raises(MissingExtraError, match=r"pip install 'retrieval-platform\[documents\]'"):
         read(b"x", form)
