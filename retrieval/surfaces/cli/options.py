@@ -140,6 +140,7 @@ def state_of(context: typer.Context) -> State:
 
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output, one object per line.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 CollectionName = Annotated[
     str, typer.Argument(metavar="COLLECTION", help="The collection's name.", autocompletion=complete_collection)

@@ -9,7 +9,7 @@ import typer
 from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import OCCURRED_AT, IndexKind, Neighbours
-from retrieval.surfaces.cli.options import CollectionName, Json, Yes, confirm, examples, filterable_of, state_of
+from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, Yes, confirm, examples, filterable_of, state_of
 from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,
     Step,
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from retrieval.domain.items.collection import CollectionInfo
     from retrieval.platform import Platform
     from retrieval.services.transfer import Moved
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 
 EXAMPLES = (
     "retrieval collections filterable tickets priority:text hours:number",

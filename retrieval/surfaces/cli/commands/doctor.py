@@ -15,7 +15,7 @@ from rich.text import Text
 
 from retrieval.domain.diagnosis import Severity, several
 from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
-from retrieval.surfaces.cli.errors import FAILED
+from retrieval.surfaces.cli.errors import FAILED, INTERRUPTED
 from retrieval.surfaces.cli.options import Json, State, check_terminal, complete_collection, state_of
 from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,
@@ -92,7 +92,7 @@ def doctor(
 def _repair(state: State, report: Diagnosis, *, yes: bool) -> bool:
     """Run the commands that repair findings, and print the remedies that people must apply; return whether any ran.
 
-    Raises ``InvalidRequestError`` without a terminal to ask at.
+    Raises ``InvalidRequestError`` without a terminal to ask at, and ``KeyboardInterrupt`` if a command was stopped.
     """
     from retrieval.surfaces.cli.app import run_program
 
@@ -110,7 +110,9 @@ def _repair(state: State, report: Diagnosis, *, yes: bool) -> bool:
         tell(f"running {line}")
         tenant = () if state.tenant is None else ("--tenant", state.tenant)
         with contextlib.redirect_stdout(sys.stderr):
-            run_program([*tenant, *words])
+            code = run_program([*tenant, *words])
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
     return bool(commands)
 
 

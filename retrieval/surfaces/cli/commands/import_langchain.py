@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.surfaces.cli import output
-from retrieval.surfaces.cli.options import CollectionName, Json, State, state_of
+from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, State, state_of
 from retrieval.surfaces.cli.output import Step, plain_name, print_answer, progress, tell
 from retrieval.surfaces.cli.run import CONTINUES, run
 
@@ -49,7 +49,7 @@ def import_langchain(
     ] = None,
     skip: Annotated[bool, typer.Option("--skip-bad", help="Leave out documents that cannot be stored.")] = False,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Copy a store of langchain-postgres: ids, texts, metadata and vectors.
 

@@ -145,7 +145,7 @@ def test_standard_input_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_closed_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message says what ``-`` stands for."""
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InvalidRequestError, match="^'-' is standard input, which is closed"):
+    with pytest.raises(InvalidRequestError, match=r"^'-' is standard input, which is closed"):
         list(read_lines("-"))
 
 
