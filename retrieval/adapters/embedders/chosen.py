@@ -228,6 +228,7 @@ class ChosenEmbedders:
         self._given = given
         self._configured: Embedder | None = None
         self._by_space: dict[EmbeddingSpace, Embedder] = {}
+        self._loaded: dict[EmbedderName, Embedder | None] = {}
         self._made: list[Embedder] = []
         self._cached: dict[tuple[int, int], CachedEmbedder] = {}
         self.guards = Guards(EMBEDDER)
@@ -240,13 +241,13 @@ class ChosenEmbedders:
         until ``load_for_new`` has run.
         """
         if self._configured is None:
-            self._configure(self._given or self._closed_with_this(configured_embedder(self._settings)))
+            self._configured = self._shared(self._given or configured_embedder(self._settings))
         return self._configured
 
     async def load_for_new(self) -> Embedder | None:
         """The same as ``for_new``, after loading it or asking its service. Also raises ``EmbedderError``."""
         if self._configured is None:
-            self._configure(self._given or self._closed_with_this(await load_embedder(self._settings)))
+            self._configured = self._shared(self._given or await load_embedder(self._settings))
         return self._configured
 
     async def load(self, text: str) -> Embedder | None:
@@ -266,12 +267,9 @@ class ChosenEmbedders:
                 f"set RETRIEVAL_EMBEDDER={text} wherever the collection is searched or embedded, also here; what has "
                 "another space keeps it until it is switched"
             )
-        return self._closed_with_this(await load_embedder(self._settings.changed(embedder=text)))
-
-    def _configure(self, chosen: Embedder | None) -> None:
-        if chosen is not None:
-            # An embedder of that space may exist already.
-            self._configured = self._by_space.setdefault(chosen.space, chosen)
+        if name not in self._loaded:
+            self._loaded[name] = self._shared(await load_embedder(self._settings.changed(embedder=text)))
+        return self._loaded[name]
 
     def of(
         self, space: StoredSpace | None, database: Database, tenant_id: int, *, keep: bool = True
@@ -322,20 +320,20 @@ class ChosenEmbedders:
             await embedder.aclose()
         self._made.clear()
         self._by_space.clear()
+        self._loaded.clear()
         self._configured = None
         self._cached.clear()
 
     def _embedder(self, space: EmbeddingSpace) -> Embedder | None:
-        if space not in self._by_space:
-            is_given = self._given is not None and self._given.space == space
-            embedder = self._given if is_given else self._closed_with_this(embedder_for(space, self._settings))
-            if embedder is None:
-                return None
-            self._by_space[space] = embedder
-        return self._by_space[space]
+        if space in self._by_space:
+            return self._by_space[space]
+        is_given = self._given is not None and self._given.space == space
+        return self._shared(self._given if is_given else embedder_for(space, self._settings))
 
-    def _closed_with_this(self, embedder: Embedder | None) -> Embedder | None:
-        """The embedder, which ``aclose`` closes."""
-        if embedder is not None:
+    def _shared(self, embedder: Embedder | None) -> Embedder | None:
+        """The first embedder of its space; ``aclose`` closes all but the given one."""
+        if embedder is None:
+            return None
+        if embedder is not self._given:
             self._made.append(embedder)
-        return embedder
+        return self._by_space.setdefault(embedder.space, embedder)

@@ -55,6 +55,16 @@ async def test_every_embedder_that_was_made_is_closed_once(embedders: list[Close
     assert [embedder.closed for embedder in embedders] == [1] * len(embedders)
 
 
+async def test_an_embedder_that_is_named_is_made_once(embedders: list[ClosedEmbedder]) -> None:
+    """Each estimate of a re-embedding names one, and a service may be asked for any number of estimates."""
+    choice = ChosenEmbedders(Settings(embedder="none"))
+    first = await choice.load("hashing")
+    assert first is not None
+    assert await choice.load("hashing") is first
+    assert choice.of(StoredSpace(1, first.space), DATABASE, 1) is not None
+    assert embedders == [first]
+
+
 async def test_an_embedder_that_was_given_is_its_givers_to_close() -> None:
     """It serves its own space and new collections; the caller closes it."""
     own = ClosedEmbedder()
