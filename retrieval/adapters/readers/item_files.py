@@ -125,7 +125,7 @@ def item_from_line(line: str, read: Callable[[Mapping[str, Any]], Item]) -> Item
 
 def _parse(raw: str) -> Any:
     try:
-        value = json_of(raw)
+        value = json_of(raw.rstrip("\r\n"))  # a fault at the end is then in this line, not in the next
     except JSONSyntaxError:
         if raw.strip() == "[":
             raise JSONTextError(_ARRAY) from None

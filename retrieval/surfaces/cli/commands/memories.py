@@ -216,11 +216,11 @@ def messages_of(file: str) -> list[Any]:
     """The messages of a file: one JSON object a line, or a JSON list of them. Raises ``InvalidRequestError``."""
     from retrieval.adapters.readers.lines import decoded, read_lines
 
-    lines = [(line.number, *decoded(line.data)) for line in read_lines(file)]
+    lines = [(line.number, *decoded(line.data.rstrip(b"\r\n"))) for line in read_lines(file)]
     for number, _, fault in lines:
         if fault is not None:
             raise InvalidRequestError(f"{file}:{number}: {fault}")
-    whole = "".join(text for _, text, _ in lines)
+    whole = "\n".join(text for _, text, _ in lines)
     texts = [(1, whole)] if whole.lstrip().startswith("[") else [(number, text) for number, text, _ in lines]
     messages = list[Any]()
     for number, text in texts:
