@@ -10,7 +10,7 @@ import typer
 from retrieval.domain.checks import refusal_of
 from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.errors import FAILED
+from retrieval.surfaces.cli.errors import FAILED, typed_name
 from retrieval.surfaces.cli.options import Json, collection_option, examples
 from retrieval.surfaces.cli.output import cell_text, plain_name
 from retrieval.surfaces.cli.run import answer
@@ -148,6 +148,7 @@ def search(
     from retrieval.apps.tickets import RetrievalRequest
 
     request = _validate(
+        context,
         RetrievalRequest,
         title=title,
         description=description,
@@ -197,6 +198,7 @@ def preview(
     from retrieval.apps.tickets import PreviewConfig
 
     config = _validate(
+        context,
         PreviewConfig,
         top_k=top_k,
         candidates=candidates,
@@ -242,15 +244,16 @@ def weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
     return weights or None
 
 
-def _validate(model: Callable[..., T], **options: object) -> T:
-    """The pydantic model of the options. Raises ``InvalidRequestError``, which names the option."""
+def _validate(context: typer.Context, model: Callable[..., T], **options: object) -> T:
+    """The pydantic model of the command's options. Raises ``InvalidRequestError``, which names the option."""
     from pydantic import ValidationError
 
     try:
         return model(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        names = {param.name: typed_name(param) for param in context.command.params}
+        place = " ".join(names.get(part, part) for part in first["loc"] if isinstance(part, str))
         reason = refusal_of(first)
         raise InvalidRequestError(f"{place}: {reason}" if place else reason) from None
 
