@@ -22,6 +22,7 @@ from retrieval.adapters.endpoints.caller import (
     EndpointUsage,
     check_address,
     check_key,
+    check_positive,
     client_of,
     host_of,
     shown_address,
@@ -55,11 +56,8 @@ class OpenAIOptions:
     document_prefix: str
     query_prefix: str
     send_dimensions: bool | None
-    max_concurrency: int
     max_texts: int
     max_input_tokens: int | None
-    timeout_seconds: float
-    max_attempts: int
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -67,9 +65,7 @@ class OpenAIOptions:
         if self.service.key_variable and not self.api_key and self.base_url == self.service.url:
             variables = f"{self.service.key_variable} or {_SETTINGS}_API_KEY"
             raise ConfigurationError(f"{self.service.title} needs a key; set {variables}")
-        for name in ("max_concurrency", "max_texts", "max_input_tokens", "timeout_seconds", "max_attempts"):
-            if (value := getattr(self, name)) is not None and value <= 0:
-                raise ConfigurationError(f"{name} is {value}; the embedder needs a positive number")
+        check_positive(max_texts=self.max_texts, max_input_tokens=self.max_tokens)
         check_address(self.base_url, what="embedding", settings=_SETTINGS)
         check_key(self.api_key, self.base_url, what="embedding", settings=_SETTINGS)
         self._check_dimensions()
@@ -102,7 +98,9 @@ class OpenAIOptions:
     @property
     def max_tokens(self) -> int:
         """The most tokens of one text that the model takes."""
-        return self.max_input_tokens or (self._known_model.max_tokens if self._known_model else _UNKNOWN_MAX_TOKENS)
+        if self.max_input_tokens is not None:
+            return self.max_input_tokens
+        return self._known_model.max_tokens if self._known_model else _UNKNOWN_MAX_TOKENS
 
     @property
     def _known_model(self) -> KnownModel | None:
@@ -346,19 +344,16 @@ class OpenAIEmbedder:
             document_prefix=document_prefix,
             query_prefix=query_prefix,
             send_dimensions=send_dimensions,
-            max_concurrency=max_concurrency,
             max_texts=service.max_texts if max_texts is None else max_texts,
             max_input_tokens=max_input_tokens,
-            timeout_seconds=timeout_seconds,
-            max_attempts=max_attempts,
         )
         self._space = options.space
         self._client = client_of(options.base_url, options.api_key)
         self._caller = EndpointCaller(
             Endpoint(_endpoint_service(service, options), options.host, options.model, options.api_key),
-            timeout_seconds=options.timeout_seconds,
-            max_concurrency=options.max_concurrency,
-            max_attempts=options.max_attempts,
+            timeout_seconds=timeout_seconds,
+            max_concurrency=max_concurrency,
+            max_attempts=max_attempts,
             sleep=sleep,
             rng=rng,
             now=now,

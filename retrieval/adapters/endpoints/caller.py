@@ -29,6 +29,7 @@ from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.retries import Backoff, Endpoint, Sleep, TryAgainError, with_retries
 from retrieval.adapters.store.deadline import seconds_left
 from retrieval.adapters.tracing import span
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import ConfigurationError
 
 
@@ -69,6 +70,13 @@ def check_key(key: str, url: str, *, what: str, settings: str) -> None:
             f"the {what} key holds a space, a line break or a character outside ASCII; "
             f"set {settings}_API_KEY to the key alone"
         )
+
+
+def check_positive(**numbers: object) -> None:
+    """Raise ``ConfigurationError`` for an argument, by its name, that is not a number above 0."""
+    for name, number in numbers.items():
+        if not is_number(number) or number <= 0:
+            raise ConfigurationError(f"{name} is {number!r:.80}; it must be a number above 0")
 
 
 def client_of(url: str, key: str) -> AsyncClient:
@@ -131,8 +139,10 @@ class EndpointCaller:
     ) -> None:
         """``timeout_seconds`` is for one attempt; ``max_attempts`` for one call, the first one included.
 
-        ``max_concurrency``: requests under way at once in one lane.
+        ``max_concurrency``: requests under way at once in one lane. Raises ``ConfigurationError`` for numbers that are
+        not above 0.
         """
+        check_positive(timeout_seconds=timeout_seconds, max_concurrency=max_concurrency, max_attempts=max_attempts)
         self._endpoint = endpoint
         self._timeout_seconds = timeout_seconds
         self._slots = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(max_concurrency))

@@ -17,6 +17,7 @@ from retrieval.adapters.endpoints.caller import (
     EndpointUsage,
     check_address,
     check_key,
+    check_positive,
     client_of,
     host_of,
 )
@@ -29,7 +30,7 @@ _SETTINGS = "RETRIEVAL_LLM"
 _LONGEST_MODEL = 200
 
 
-def _check_options(model: object, temperature: float | None, **numbers: float) -> None:
+def _check_options(model: object, temperature: float | None) -> None:
     """Raise ``ConfigurationError`` for values that cannot work."""
     if not model or not isinstance(model, str):
         raise ConfigurationError("no language model is named; set RETRIEVAL_LLM_MODEL")
@@ -37,9 +38,6 @@ def _check_options(model: object, temperature: float | None, **numbers: float) -
         raise ConfigurationError(
             f"a model's name has at most {_LONGEST_MODEL} characters on one line; set RETRIEVAL_LLM_MODEL"
         )
-    for name, number in numbers.items():
-        if not is_number(number) or not number > 0:
-            raise ConfigurationError(f"{name} is {number!r:.80}; the language model needs a positive number")
     if temperature is not None and not is_number(temperature, 0, 2):
         raise ConfigurationError(f"temperature is {temperature!r:.80}; it is 0 to 2, or None")
 
@@ -204,14 +202,8 @@ class OpenAILLM:
         - ``temperature``: 0 to 2; None: the model's own, because some models accept no other.
         - ``sleep``, ``rng``, ``now``: for waiting, for jitter, and (time zone aware) for a ``Retry-After`` date.
         """
-        _check_options(
-            model,
-            temperature,
-            timeout_seconds=timeout_seconds,
-            max_attempts=max_attempts,
-            max_concurrency=max_concurrency,
-            max_answer_bytes=max_answer_bytes,
-        )
+        _check_options(model, temperature)
+        check_positive(max_answer_bytes=max_answer_bytes)
         check_address(base_url, what="language model's", settings=_SETTINGS)
         check_key(api_key, base_url, what="language model's", settings=_SETTINGS)
         self._model, self._temperature, self._longest = model, temperature, max_answer_bytes
