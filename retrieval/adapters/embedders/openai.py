@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from retrieval.adapters.embedders.batching import all_of, batches, cut, estimated_tokens, prepared, without_repeats
 from retrieval.adapters.embedders.services import DESTINATIONS, SERVICES, EmbeddingService, KnownModel, known_model
 from retrieval.adapters.endpoints import OPENAI_URL
+from retrieval.adapters.endpoints.breaker import EMBEDDER
 from retrieval.adapters.endpoints.caller import (
     EndpointCaller,
     EndpointUsage,
     check_address,
     check_key,
     check_positive,
-    client_of,
     host_of,
     shown_address,
 )
@@ -31,7 +31,6 @@ from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Slee
 from retrieval.domain.errors import (
     ConfigurationError,
     EmbedderRejectedError,
-    EmbedderUnavailableError,
     InvalidVectorError,
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
@@ -242,8 +241,7 @@ EMBEDDINGS = EndpointService(
     key=f"{_SETTINGS}_API_KEY",
     where=_WHERE.format("SERVICE"),
     refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS",
-    unavailable=EmbedderUnavailableError,
-    rejected=EmbedderRejectedError,
+    role=EMBEDDER,
     too_long=TooLongError,
     refused=EmbedderRejectedError,
 )
@@ -348,9 +346,9 @@ class OpenAIEmbedder:
             max_input_tokens=max_input_tokens,
         )
         self._space = options.space
-        self._client = client_of(options.base_url, options.api_key)
         self._caller = EndpointCaller(
             Endpoint(_endpoint_service(service, options), options.host, options.model, options.api_key),
+            options.base_url,
             timeout_seconds=timeout_seconds,
             max_concurrency=max_concurrency,
             max_attempts=max_attempts,
@@ -359,7 +357,6 @@ class OpenAIEmbedder:
             now=now,
         )
         self._is_implicit = is_implicit
-        self._closed = False
         self._found_too_long: set[bytes] = set()
 
     @property
@@ -394,8 +391,6 @@ class OpenAIEmbedder:
         the server refuses or its answer is not usable. When it raises or is cancelled, its outstanding
         requests are cancelled.
         """
-        if self._closed:
-            raise EmbedderRejectedError("the embedder is closed; make a new one")
         longest = self.max_tokens * _BYTES_A_TOKEN
         inputs = [cut(text, longest) or " " for text in prepared(texts, role, self._space)]
         distinct, places = without_repeats(inputs)
@@ -442,12 +437,8 @@ class OpenAIEmbedder:
         """The body of the answer, as it came."""
         options = self._options
         dimensions = self._space.dimensions if options.names_dimensions else None
-        answer = await self._client.post(
-            options.service.path,
-            json=options.service.request(options.model, texts, role, dimensions),
-            timeout=self._caller.timeout,
-        )
-        return answer.content
+        body = options.service.request(options.model, texts, role, dimensions)
+        return await self._caller.post(options.service.path, body)
 
     @classmethod
     async def probe(cls, *, service: EmbeddingService, model: str, **options: Any) -> OpenAIEmbedder:
@@ -471,8 +462,7 @@ class OpenAIEmbedder:
 
     async def _served_model(self) -> str:
         service = self._options.service
-        answer = await self._client.get(service.models_path, timeout=self._caller.timeout)
-        return model_of(answer.content, service, self._options.base_url)
+        return model_of(await self._caller.get(service.models_path), service, self._options.base_url)
 
     async def _served_dimensions(self) -> int:
         fields = _fields(await self._post(["retrieval"], TextRole.QUERY))
@@ -481,5 +471,4 @@ class OpenAIEmbedder:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        self._closed = True
-        await self._client.aclose()
+        await self._caller.aclose()

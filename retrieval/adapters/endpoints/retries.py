@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from httpx2 import Response
 
+from retrieval.adapters.endpoints.breaker import Role
 from retrieval.domain.checks import JSONSyntaxError, JSONTextError, clean_text, is_finite, json_of
 from retrieval.domain.errors import RetrievalError
 
@@ -152,10 +153,8 @@ class EndpointService:
     """The settings of its model and its address, for advice."""
     refused_advice: str
     """The advice for a request that it refuses."""
-    unavailable: type[RetrievalError]
-    """The error if trying again later may help."""
-    rejected: type[RetrievalError]
-    """The error if only a person can mend the cause."""
+    role: Role
+    """Who asks it, and the errors if trying again later may help, and if only a person can mend the cause."""
     too_long: type[RetrievalError]
     """The error if the request has too many tokens."""
     refused: type[RetrievalError]
@@ -184,21 +183,21 @@ class Endpoint:
         ``TryAgainError`` for a transient status, else one of the service's errors.
         """
         said = _said(answer)
-        status, detail = answer.status_code, self._detail(said)
+        status, detail, rejected = answer.status_code, self._detail(said), self.service.role.rejected
         if status == 429 and isinstance(said, dict) and said.get("code") == "insufficient_quota":
-            return self.service.rejected(f"{self.host}: the key's quota is used up (429); see the account's billing")
+            return rejected(f"{self.host}: the key's quota is used up (429); see the account's billing")
         if status in _PASSING or status >= 500:
             wait = retry_after(answer.headers, now)
             return TryAgainError(f"{self.host} answered {status}{detail}", retry_after_seconds=wait)
         if 300 <= status < 400:
             # Texts and key go only to the configured host.
-            return self.service.rejected(
+            return rejected(
                 f"{self.host} answered with a redirect ({status}), which is not followed; check {self.service.where}"
             )
         if status == 413 or (status in {400, 422} and _TOO_LONG.search(detail)):
             return self.service.too_long(f"{self.host}: too many tokens for {self.model!r}{detail}")
         if status in {401, 403, 404}:
-            return self.service.rejected(self._advice(status, detail))
+            return rejected(self._advice(status, detail))
         return self.service.refused(
             f"{self.host} refused the request ({status}){detail}; check {self.service.refused_advice}"
         )

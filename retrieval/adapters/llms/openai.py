@@ -12,19 +12,19 @@ from enum import StrEnum
 from typing import Any
 
 from retrieval.adapters.endpoints import OPENAI_URL
+from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL
 from retrieval.adapters.endpoints.caller import (
     EndpointCaller,
     EndpointUsage,
     check_address,
     check_key,
     check_positive,
-    client_of,
     host_of,
 )
 from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
 from retrieval.adapters.llms.json_shape import JSONShape, messages_of
 from retrieval.domain.checks import encodable, is_number
-from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
+from retrieval.domain.errors import ConfigurationError, LLMRejectedError
 
 _SETTINGS = "RETRIEVAL_LLM"
 _LONGEST_MODEL = 200
@@ -152,8 +152,7 @@ CHAT = EndpointService(
     key="RETRIEVAL_LLM_API_KEY",
     where="RETRIEVAL_LLM_MODEL and RETRIEVAL_LLM_BASE_URL (it often ends in /v1)",
     refused_advice="RETRIEVAL_LLM_MODEL",
-    unavailable=LLMUnavailableError,
-    rejected=LLMRejectedError,
+    role=LANGUAGE_MODEL,
     too_long=LLMRejectedError,
     refused=RefusedRequestError,
 )
@@ -208,9 +207,9 @@ class OpenAILLM:
         check_key(api_key, base_url, what="language model's", settings=_SETTINGS)
         self._model, self._temperature, self._longest = model, temperature, max_answer_bytes
         self._endpoint = Endpoint(CHAT, host_of(base_url), model, api_key)
-        self._client = client_of(base_url, api_key)
         self._caller = EndpointCaller(
             self._endpoint,
+            base_url,
             timeout_seconds=timeout_seconds,
             max_concurrency=max_concurrency,
             max_attempts=max_attempts,
@@ -220,7 +219,6 @@ class OpenAILLM:
         )
         self._forms: dict[str, Form] = {}
         self._answers = 0
-        self._closed = False
 
     @property
     def name(self) -> str:
@@ -269,8 +267,6 @@ class OpenAILLM:
         raise LLMRejectedError(f"{self._endpoint.host} accepts no form of JSON answer; use another endpoint")
 
     async def _ask(self, messages: list[dict[str, str]], form: Mapping[str, Any] | None = None) -> str:
-        if self._closed:
-            raise LLMRejectedError("the language model is closed; make a new one")
         request: dict[str, Any] = {"model": self._model, "messages": messages}
         if self._temperature is not None:
             request["temperature"] = self._temperature
@@ -280,25 +276,11 @@ class OpenAILLM:
 
     async def _post(self, request: dict[str, Any]) -> str:
         """One request. Raises the client's errors, ``TryAgainError`` or ``LLMRejectedError``."""
-        body = await self._body(request)
+        body = await self._caller.post("/chat/completions", request, most_bytes=self._longest)
         answer = read_chat(body, self._endpoint)
         self._caller.count_tokens(answer.tokens)
         return answer.text
 
-    async def _body(self, request: dict[str, Any]) -> bytes:
-        """The body of the answer. Raises ``LLMRejectedError`` if it is too long."""
-        body = bytearray()
-        timeout = self._caller.timeout
-        async with self._client.stream("POST", "/chat/completions", json=request, timeout=timeout) as answer:
-            async for part in answer.aiter_bytes():
-                body += part
-                if len(body) > self._longest:
-                    raise LLMRejectedError(
-                        f"the answer of {self._model!r} is longer than {self._longest} bytes; ask for a shorter one"
-                    )
-        return bytes(body)
-
     async def aclose(self) -> None:
         """Close the connections."""
-        self._closed = True
-        await self._client.aclose()
+        await self._caller.aclose()
