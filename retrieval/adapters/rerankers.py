@@ -249,8 +249,8 @@ class OnnxReranker:
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """The logistic function of each pair's logit, in order; of two logits, the softmax of the second.
 
-        Raises ``RerankerRejectedError`` for files that are not a cross-encoder, and ``MissingExtraError`` if the extra
-        ``local`` is not installed. When cancelled, it stops after the batch that is being computed.
+        Raises ``RerankerRejectedError`` for files that are not a cross-encoder, and if the extra ``local`` is not
+        installed. When cancelled, it stops after the batch that is being computed.
         """
         if self._closed:
             raise RerankerRejectedError("the reranker is closed; make a new one")
