@@ -11,6 +11,7 @@ from typing import Any
 
 from retrieval.adapters.readers.csv_files import check_header, read_csv_rows, read_header
 from retrieval.adapters.readers.lines import (
+    GZIP_MAGIC,
     MAX_LINE_BYTES,
     STANDARD_INPUT,
     InputLine,
@@ -41,6 +42,9 @@ from retrieval.domain.checks import (
 )
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
+
+_LEAST_PACKED = 18
+"""The bytes of the header and the trailer of gzip."""
 
 _NAMES_SHOWN = 20
 """The most names of entries that a message lists."""
@@ -218,6 +222,21 @@ def size_of(path: str | os.PathLike[str]) -> int | None:
         return None
     status = readable_status(file)
     return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def unpacked_size(path: str | os.PathLike[str]) -> int | None:
+    """About the bytes of the file once it is unpacked; None where ``size_of`` is None. Raises as ``size_of`` does.
+
+    A file packed by gzip tells the size of its last part, modulo 4 GiB (RFC 1952, section 2.3.1).
+    """
+    size = size_of(path)
+    if size is None or size < _LEAST_PACKED:
+        return size
+    with Path(path).open("rb") as file:
+        if file.read(len(GZIP_MAGIC)) != GZIP_MAGIC:
+            return size
+        file.seek(-4, os.SEEK_END)
+        return max(size, int.from_bytes(file.read(4), "little"))
 
 
 def _check_targets(columns: Mapping[str, str]) -> None:

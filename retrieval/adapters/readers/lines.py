@@ -26,7 +26,8 @@ STANDARD_INPUT = "-"
 MAX_LINE_BYTES = 128 * 1024 * 1024
 """Longest line or CSV record, in bytes after unpacking: twice the longest body."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
+"""The first bytes of a file that is packed by gzip."""
 _MOST_PATH_BYTES, _MOST_NAME_BYTES = 4095, 255
 _BYTES_OF_LONG_LINE = 1000
 _SKIPPED_AT_ONCE = 1024 * 1024
@@ -141,7 +142,7 @@ class _CountedInput(io.RawIOBase):
     @property
     def is_packed(self) -> bool:
         """Whether the input starts like gzip."""
-        return self.magic == _GZIP_MAGIC
+        return self.magic == GZIP_MAGIC
 
     def readable(self) -> bool:
         return True

@@ -60,13 +60,13 @@ class RunOptions:
     yes: bool
 
     async def opened(
-        self, platform: Platform, total_bytes: int | None, *, filterable: Mapping[str, str] = MappingProxyType({})
+        self, platform: Platform, text_bytes: int | None, *, filterable: Mapping[str, str] = MappingProxyType({})
     ) -> Collection:
         """The collection, created if missing; ``filterable`` is declared besides the attributes of the options.
 
         Raises ``InvalidRequestError`` for one of another language, and if the user refuses to send texts.
         """
-        await announce_destination(platform, self.collection, total_bytes, yes=self.yes)
+        await announce_destination(platform, self.collection, text_bytes, yes=self.yes)
         collection = await platform.collection(
             self.collection,
             language=self.language or "english",
@@ -193,7 +193,7 @@ def warn_cut(report: AddReport) -> None:
         )
 
 
-async def announce_destination(platform: Platform, collection: str, total_bytes: int | None, *, yes: bool) -> None:
+async def announce_destination(platform: Platform, collection: str, text_bytes: int | None, *, yes: bool) -> None:
     """Say where texts are sent, if they leave this machine; ask, if ``OPENAI_API_KEY`` alone has chosen that.
 
     It says so for a new collection, and on a terminal for any. On a terminal it asks before a new collection, unless
@@ -211,7 +211,7 @@ async def announce_destination(platform: Platform, collection: str, total_bytes:
         if is_new and is_english_alone(platform.settings):
             tell("note: all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3")
         return
-    line = f"texts are sent to {_service_text(chosen)}{_price(chosen, total_bytes)}"
+    line = f"texts are sent to {_service_text(chosen)}{_price(chosen, text_bytes)}"
     tell(f"note: {line}; RETRIEVAL_EMBEDDER=minilm keeps them on this machine")
     is_implicit = is_new and platform.settings.embedder == "auto"
     if yes or not is_implicit or not is_terminal:
@@ -242,12 +242,12 @@ def _service_text(chosen: ChosenService) -> str:
     return f"{shown_address(chosen.url)}, to be embedded by {chosen.model or 'the model that it serves'}"
 
 
-def _price(chosen: ChosenService, total_bytes: int | None) -> str:
-    if not total_bytes:
+def _price(chosen: ChosenService, text_bytes: int | None) -> str:
+    if not text_bytes:
         return ""
     from retrieval.adapters.embedders.services import known_model
 
-    tokens = max(total_bytes // _BYTES_A_TOKEN, 1)
+    tokens = max(text_bytes // _BYTES_A_TOKEN, 1)
     known = known_model(chosen.model)
     # A proxy may have its own prices.
     dollars = known.dollars if known and chosen.service.key_variable and chosen.url == chosen.service.url else None

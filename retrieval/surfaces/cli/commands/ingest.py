@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import csv
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,7 +16,7 @@ import typer
 
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
 from retrieval.adapters.readers.folders import holds_documents
-from retrieval.adapters.readers.item_files import FORMAT_OF_ENDING
+from retrieval.adapters.readers.item_files import FORMAT_OF_ENDING, unpacked_size
 from retrieval.adapters.readers.lines import STANDARD_INPUT, checked_path
 from retrieval.adapters.readers.records import mapped_columns
 from retrieval.domain.diagnosis import several
@@ -82,8 +82,12 @@ class InputFiles:
     @property
     def total_bytes(self) -> int | None:
         """Bytes of all files on disk; None if one is a pipe."""
-        known = [size for size in self._sizes if size is not None]
-        return sum(known) if len(known) == len(self._sizes) else None
+        return _sum_of(self._sizes)
+
+    @property
+    def text_bytes(self) -> int | None:
+        """About the bytes of all files once they are unpacked; None if one is a pipe."""
+        return _sum_of(map(unpacked_size, self.names))
 
     @property
     def reads_standard_input(self) -> bool:
@@ -123,6 +127,12 @@ class InputFiles:
             for line in reader:
                 yield replace(line, offset=before + line.offset) if before else line
             before += size or 0
+
+
+def _sum_of(sizes: Iterable[int | None]) -> int | None:
+    """The sum; None if a size is unknown."""
+    known = list(sizes)
+    return None if None in known else sum(filter(None, known))
 
 
 def _as_ticket(line: InputLine) -> InputLine:
@@ -284,7 +294,7 @@ async def _ingest(
         lines = await asyncio.to_thread(checked_first_batch, source.lines(), skip=options.skip)
     except BadLineError as error:
         _explain_stop(error, stored)
-    collection = await options.opened(platform, source.total_bytes, filterable=declared)
+    collection = await options.opened(platform, source.text_bytes, filterable=declared)
     with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
 
         def follow(report: IngestReport, offset: int) -> None:
