@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -107,8 +105,9 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
         raise InvalidRequestError(f"{options.refused[0]} is for files of items; documents are stored as they are")
 
     async def work(platform: Platform) -> DocumentsReport:
-        await asyncio.to_thread(find_documents, options.paths, options.name)  # before a collection is created
-        collection = await options.opened(platform, bytes_of(options.paths))
+        # Before a collection is created.
+        found = await asyncio.to_thread(find_documents, options.paths, options.name)
+        collection = await options.opened(platform, sum(file.path.stat().st_size for file in found.files))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 
             def follow(report: DocumentsReport, done: float, total: int) -> None:
@@ -218,12 +217,6 @@ async def announce_destination(platform: Platform, collection: str, text_bytes: 
         return
     if not typer.confirm("OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them?", err=True):
         raise InvalidRequestError("nothing was sent or stored; choose by RETRIEVAL_EMBEDDER=openai, minilm or none")
-
-
-def bytes_of(paths: Iterable[str | os.PathLike[str]]) -> int:
-    """The size of the files, and of the files in the folders."""
-    files = (file for path in map(Path, paths) for file in (path.rglob("*") if path.is_dir() else [path]))
-    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 async def _space_of(platform: Platform, collection: str) -> tuple[EmbeddingSpace | None, bool]:
