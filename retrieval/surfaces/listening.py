@@ -67,9 +67,10 @@ def listening_socket(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         # The message of ``create_server`` names the address again.
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+        number, said = getattr(error, "errno", None), getattr(error, "strerror", None)
+        reason = os.strerror(number) if number and number > 0 else said or "no host has that name"
         raise ConfigurationError(
             f"cannot listen on {host} port {port} ({reason}); name another with --host and --port"
         ) from error
