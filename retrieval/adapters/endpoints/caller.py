@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypeVar
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from httpx2 import (
+    URL,
     AsyncClient,
     HTTPStatusError,
+    InvalidURL,
     RequestError,
     Response,
     Timeout,
@@ -49,16 +51,13 @@ def check_address(url: str, *, what: str, settings: str) -> None:
 
     ``settings`` is the beginning of its settings' names.
     """
-    parts = _parts(url)
-    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigurationError(f"the {what} server needs an address like https://host/v1; set {settings}_BASE_URL")
-
-
-def _parts(url: object) -> SplitResult | None:
     try:
-        return urlsplit(url) if isinstance(url, str) else None
-    except ValueError:
-        return None
+        parts = URL(url)
+        is_usable = parts.scheme in {"http", "https"} and parts.host and (parts.port or 0) < 2**16
+    except (InvalidURL, TypeError):
+        is_usable = False
+    if not is_usable:
+        raise ConfigurationError(f"the {what} server needs an address like https://host/v1; set {settings}_BASE_URL")
 
 
 def check_key(key: str, url: str, *, what: str, settings: str) -> None:

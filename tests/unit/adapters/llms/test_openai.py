@@ -118,6 +118,9 @@ def test_an_incomplete_answer_is_refused(unusable: bytes, reason: str) -> None:
         ({"temperature": "x"}, "temperature"),
         ({"base_url": "http://[::1"}, "RETRIEVAL_LLM_BASE_URL"),
         ({"base_url": 5}, "RETRIEVAL_LLM_BASE_URL"),
+        ({"base_url": "http://host:80a/v1"}, "RETRIEVAL_LLM_BASE_URL"),
+        ({"base_url": "http://host:99999/v1"}, "RETRIEVAL_LLM_BASE_URL"),
+        ({"base_url": "http://host/v1\n"}, "RETRIEVAL_LLM_BASE_URL"),
         ({"base_url": "https://"}, "RETRIEVAL_LLM_BASE_URL"),
     ],
 )
