@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import typer
 
@@ -132,8 +132,10 @@ def _help_of(parameter: Any) -> str:
     """The help of a parameter, with its choices and its default."""
     text = " ".join((parameter.help or "").split()).replace("\\[", "[").replace("|", "\\|")
     kind = parameter.type_descriptor.annotation
-    if isinstance(kind, type) and issubclass(kind, Enum):
-        text += f" One of {', '.join(f'`{choice.value}`' for choice in kind)}."
+    is_enum = isinstance(kind, type) and issubclass(kind, Enum)
+    choices = [choice.value for choice in kind] if is_enum else get_args(kind) if get_origin(kind) is Literal else []
+    if choices:
+        text += f" One of {', '.join(f'`{choice}`' for choice in choices)}."
     default = getattr(parameter.default, "value", parameter.default)
     is_shown = default not in (None, "", False, True, (), []) and not callable(default)
     return f"{text} Default: `{default}`." if is_shown else text

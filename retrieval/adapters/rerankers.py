@@ -19,13 +19,13 @@ from numpy.typing import NDArray
 from retrieval.adapters.embedders.batching import padded_batches
 from retrieval.adapters.embedders.cached import LOADING_SECONDS, is_patient
 from retrieval.adapters.endpoints.breaker import RERANKER, Guards, before_deadline
+from retrieval.adapters.extras import missing_extra
 from retrieval.adapters.llms.choice import ChosenLLM
 from retrieval.domain.checks import clean_text, quoted, shown_line
 from retrieval.domain.errors import (
     ConfigurationError,
     LLMRejectedError,
     LLMUnavailableError,
-    MissingExtraError,
     RerankerRejectedError,
     RerankerUnavailableError,
     RetrievalError,
@@ -249,8 +249,8 @@ class OnnxReranker:
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """The logistic function of each pair's logit, in order; of two logits, the softmax of the second.
 
-        Raises ``RerankerRejectedError`` for files that are not a cross-encoder, and ``MissingExtraError`` if the extra
-        ``local`` is not installed. When cancelled, it stops after the batch that is being computed.
+        Raises ``RerankerRejectedError`` for files that are not a cross-encoder, and if the extra ``local`` is not
+        installed. When cancelled, it stops after the batch that is being computed.
         """
         if self._closed:
             raise RerankerRejectedError("the reranker is closed; make a new one")
@@ -313,9 +313,7 @@ class _CrossEncoder:
             import onnxruntime
             from tokenizers import Tokenizer
         except ImportError as missing:
-            raise MissingExtraError(
-                f"the onnx reranker needs {missing.name!r}; pip install 'retrieval-platform[local]'"
-            ) from None
+            raise missing_extra("local", "the onnx reranker", str(missing.name)) from None
         onnxruntime.disable_telemetry_events()
         try:
             self._tokenizer: Any = Tokenizer.from_file(str(tokenizer))

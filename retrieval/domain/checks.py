@@ -92,9 +92,14 @@ def checked_texts(name: str, value: object, example: str) -> list[str]:
     return texts
 
 
+def encodable(text: str) -> str:
+    """The text with a question mark for each half of a surrogate pair, which has no UTF-8 form."""
+    return text.encode(errors="replace").decode()
+
+
 def is_unicode(text: str) -> bool:
     """True if the text has no half of a surrogate pair, which has no UTF-8 form."""
-    return text.encode(errors="replace").decode() == text
+    return encodable(text) == text
 
 
 def is_storable(text: object) -> TypeGuard[str]:

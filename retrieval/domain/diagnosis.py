@@ -96,6 +96,12 @@ def size(number: float) -> str:
     return f"{number / GIGABYTE:,.1f} GB" if number >= GIGABYTE else f"{number / MEGABYTE:,.0f} MB"
 
 
-def several(number: int, noun: str, nouns: str = "") -> str:
-    """``1 item``, ``1,200 items``; ``nouns`` is the plural where it is not formed by an s."""
-    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+def several(number: int, noun: str) -> str:
+    """``1 item``, ``1,200 items``, ``2 queries``, ``3 searches``, ``4 indexes``."""
+    return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("y"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("ch", "x")) else f"{noun}s"

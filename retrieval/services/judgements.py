@@ -17,6 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
+from retrieval.adapters.readers.lines import GZIP_MAGIC
 from retrieval.domain.checks import JSONSyntaxError, JSONTextError, is_whole, json_of
 from retrieval.domain.errors import BadLineError, InvalidRequestError
 
@@ -26,7 +27,6 @@ Qrels = Mapping[str, Mapping[str, int]]
 MAX_RELEVANCE = 1_000
 """The highest relevance a judgement may have: the metrics' arithmetic counts the grades one by one."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _HEADER = ("query-id", "corpus-id", "score")
 _RELEVANCE = re.compile(r"([+-]?[0-9]{1,9})(?:\.0*)?")
 _WHERE_FROM = re.compile(r"metadata\.([^<>=]+)(<=|>=|=|<|>)([^<>=]+)")
@@ -290,7 +290,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     number = 0
     try:
         with path.open("rb") as raw:
-            is_gzip = raw.read(2) == _GZIP_MAGIC
+            is_gzip = raw.read(2) == GZIP_MAGIC
         with gzip.open(path) if is_gzip else path.open("rb") as stream:
             for number, line in enumerate(stream, start=1):
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip("\r\n")

@@ -1,4 +1,4 @@
-"""A server's socket and URL, a uvicorn server without signal handlers, and the version and extras of the package."""
+"""A server's socket and URL, a uvicorn server without signal handlers, and the version of the package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from retrieval.domain.errors import ConfigurationError, MissingExtraError
+from retrieval.adapters.extras import DISTRIBUTION
+from retrieval.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import uvicorn
@@ -66,9 +67,10 @@ def listening_socket(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][0]
         return socket.create_server((host, port), family=family, backlog=_BACKLOG)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:
         # The message of ``create_server`` names the address again.
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)
+        number, said = getattr(error, "errno", None), getattr(error, "strerror", None)
+        reason = os.strerror(number) if number and number > 0 else said or "no host has that name"
         raise ConfigurationError(
             f"cannot listen on {host} port {port} ({reason}); name another with --host and --port"
         ) from error
@@ -85,18 +87,6 @@ def url_of(listener: socket.socket, path: str = "") -> str:
 def bracketed(host: str) -> str:
     """The host as written in a URL."""
     return f"[{host}]" if ":" in host else host
-
-
-DISTRIBUTION = "retrieval-platform"
-
-
-def require_extra(extra: str, what: str, *modules: str) -> None:
-    """Raise ``MissingExtraError`` if a module that ``what`` needs is not installed; the message names the extra."""
-    missing = [name for name in modules if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            f"{what} needs {' and '.join(missing)}; install it with: pip install '{DISTRIBUTION}[{extra}]'"
-        )
 
 
 def installed_version() -> str | None:

@@ -219,7 +219,7 @@ def test_the_doctor_runs_the_advised_job_on_request(program: Program, admin: Adm
     """It runs the advised command; without a terminal it needs --yes."""
     collection = make_pending(program, admin)
     assert "retrieval jobs run embed --collection docs" in program.succeeds("doctor", "docs")
-    assert "no terminal to ask at; give --yes" in program.fails("doctor", "docs", "--fix")
+    assert "There is no terminal to ask at; to go on, give --yes" in program.fails("doctor", "docs", "--fix")
     assert embedded(admin, collection) == 0
     mended = program("doctor", "docs", "--fix", "--yes")
     assert "running retrieval jobs run embed --collection docs" in mended.stderr

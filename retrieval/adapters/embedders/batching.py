@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from retrieval.domain.checks import encodable
 from retrieval.domain.errors import EmbedderRejectedError
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace, TextRole, TokenMeasure
 
@@ -22,15 +23,7 @@ def prepared(texts: Sequence[str], role: TextRole, space: EmbeddingSpace) -> lis
     if isinstance(texts, str):
         raise EmbedderRejectedError("embed takes a sequence of texts; put the one text into a list")
     prefix = space.prefix(role)
-    return [_encodable(prefix + text) for text in texts]
-
-
-def _encodable(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode(errors="replace").decode()
-    return text
+    return [encodable(prefix + text) for text in texts]
 
 
 def cut(text: str, max_bytes: int) -> str:

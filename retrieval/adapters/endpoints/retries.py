@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 
 from httpx2 import Response
 
-from retrieval.domain.checks import JSONSyntaxError, JSONTextError, json_of
+from retrieval.adapters.endpoints.breaker import Role
+from retrieval.domain.checks import JSONSyntaxError, JSONTextError, clean_text, is_finite, json_of
 from retrieval.domain.errors import RetrievalError
 
 logger = logging.getLogger(__name__)
@@ -121,7 +122,7 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
 def _seconds_until(value: str, now: datetime) -> float | None:
     try:
         then = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if then.tzinfo is None:
         then = then.replace(tzinfo=UTC)
@@ -152,10 +153,8 @@ class EndpointService:
     """The settings of its model and its address, for advice."""
     refused_advice: str
     """The advice for a request that it refuses."""
-    unavailable: type[RetrievalError]
-    """The error if trying again later may help."""
-    rejected: type[RetrievalError]
-    """The error if only a person can mend the cause."""
+    role: Role
+    """Who asks it, and the errors if trying again later may help, and if only a person can mend the cause."""
     too_long: type[RetrievalError]
     """The error if the request has too many tokens."""
     refused: type[RetrievalError]
@@ -184,21 +183,21 @@ class Endpoint:
         ``TryAgainError`` for a transient status, else one of the service's errors.
         """
         said = _said(answer)
-        status, detail = answer.status_code, self._detail(said)
+        status, detail, rejected = answer.status_code, self._detail(said), self.service.role.rejected
         if status == 429 and isinstance(said, dict) and said.get("code") == "insufficient_quota":
-            return self.service.rejected(f"{self.host}: the key's quota is used up (429); see the account's billing")
+            return rejected(f"{self.host}: the key's quota is used up (429); see the account's billing")
         if status in _PASSING or status >= 500:
             wait = retry_after(answer.headers, now)
             return TryAgainError(f"{self.host} answered {status}{detail}", retry_after_seconds=wait)
         if 300 <= status < 400:
             # Texts and key go only to the configured host.
-            return self.service.rejected(
+            return rejected(
                 f"{self.host} answered with a redirect ({status}), which is not followed; check {self.service.where}"
             )
         if status == 413 or (status in {400, 422} and _TOO_LONG.search(detail)):
             return self.service.too_long(f"{self.host}: too many tokens for {self.model!r}{detail}")
         if status in {401, 403, 404}:
-            return self.service.rejected(self._advice(status, detail))
+            return rejected(self._advice(status, detail))
         return self.service.refused(
             f"{self.host} refused the request ({status}){detail}; check {self.service.refused_advice}"
         )
@@ -221,12 +220,14 @@ class Endpoint:
         """The server's own words, on one line and without the key, after a colon; empty when it has none."""
         if isinstance(said, dict):
             said = next((said[name] for name in _SAID if isinstance(said.get(name), str)), None)
-        words = self.without_key(" ".join(said.split())) if isinstance(said, str) else ""
-        return f": {words[:_LONGEST_DETAIL].rstrip('.')}" if words else ""
+        words = self.quoted(said) if isinstance(said, str) else ""
+        return f": {words}" if words else ""
 
-    def without_key(self, words: str) -> str:
-        """The text without the key."""
-        return words.replace(self.api_key, "[key]") if self.api_key else words
+    def quoted(self, words: str) -> str:
+        """The beginning of the server's words, on one line, without control characters and without the key."""
+        line = " ".join(clean_text(words, is_line=True).split())
+        shown = line.replace(self.api_key, "[key]") if self.api_key else line
+        return shown[:_LONGEST_DETAIL].rstrip(".")
 
 
 def _said(answer: Response) -> object:
@@ -259,8 +260,16 @@ def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) ->
     return answer if isinstance(answer, dict | list) else None
 
 
+_TOKENS = (("usage", "total_tokens"), ("prompt_eval_count",), ("meta", "billed_units", "input_tokens"))
+"""The places of the number of tokens in the answers of OpenAI, Ollama and Cohere."""
+
+
 def total_tokens(answer: Any) -> int:
-    """The tokens that a server counted, as OpenAI writes them; 0 where it gives no number."""
-    usage = answer.get("usage") if isinstance(answer, dict) else None
-    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
-    return tokens if isinstance(tokens, int) and tokens > 0 else 0
+    """The tokens that a server counted; 0 where its answer has no such number."""
+    for path in _TOKENS:
+        value = answer
+        for name in path:
+            value = value.get(name) if isinstance(value, dict) else None
+        if is_finite(value) and value > 0:
+            return int(value)
+    return 0

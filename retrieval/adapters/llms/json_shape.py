@@ -12,7 +12,7 @@ from typing import Any
 from jsonschema.exceptions import SchemaError, best_match
 from referencing.exceptions import Unresolvable
 
-from retrieval.domain.checks import DECODER, JSONSyntaxError, json_of
+from retrieval.domain.checks import DECODER, JSONSyntaxError, encodable, json_of
 from retrieval.domain.errors import LLMRejectedError
 from retrieval.domain.json_schema import validator_of
 
@@ -24,7 +24,7 @@ def checked_prompt(prompt: str) -> str:
     """
     if not isinstance(prompt, str) or not prompt.strip():
         raise LLMRejectedError("the prompt is empty; write one")
-    return prompt.encode(errors="replace").decode()
+    return encodable(prompt)
 
 
 def messages_of(prompt: str, system: str) -> list[dict[str, str]]:
@@ -32,7 +32,7 @@ def messages_of(prompt: str, system: str) -> list[dict[str, str]]:
     message = {"role": "user", "content": checked_prompt(prompt)}
     if not system.strip():
         return [message]
-    return [{"role": "system", "content": system.encode(errors="replace").decode()}, message]
+    return [{"role": "system", "content": encodable(system)}, message]
 
 
 _LONGEST_REASON = 200

@@ -12,24 +12,25 @@ from enum import StrEnum
 from typing import Any
 
 from retrieval.adapters.endpoints import OPENAI_URL
+from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL
 from retrieval.adapters.endpoints.caller import (
     EndpointCaller,
     EndpointUsage,
     check_address,
     check_key,
-    client_of,
+    check_positive,
     host_of,
 )
 from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
 from retrieval.adapters.llms.json_shape import JSONShape, messages_of
-from retrieval.domain.checks import is_number
-from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
+from retrieval.domain.checks import encodable, is_number
+from retrieval.domain.errors import ConfigurationError, LLMRejectedError
 
 _SETTINGS = "RETRIEVAL_LLM"
 _LONGEST_MODEL = 200
 
 
-def _check_options(model: object, temperature: float | None, **numbers: float) -> None:
+def _check_options(model: object, temperature: float | None) -> None:
     """Raise ``ConfigurationError`` for values that cannot work."""
     if not model or not isinstance(model, str):
         raise ConfigurationError("no language model is named; set RETRIEVAL_LLM_MODEL")
@@ -37,14 +38,10 @@ def _check_options(model: object, temperature: float | None, **numbers: float) -
         raise ConfigurationError(
             f"a model's name has at most {_LONGEST_MODEL} characters on one line; set RETRIEVAL_LLM_MODEL"
         )
-    for name, number in numbers.items():
-        if not is_number(number) or not number > 0:
-            raise ConfigurationError(f"{name} is {number!r:.80}; the language model needs a positive number")
     if temperature is not None and not is_number(temperature, 0, 2):
         raise ConfigurationError(f"temperature is {temperature!r:.80}; it is 0 to 2, or None")
 
 
-_LONGEST_DETAIL = 200
 # Some models put their reasoning before the answer.
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
@@ -78,7 +75,7 @@ def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
     text = _THOUGHTS.sub("", _text(message.get("content"))).strip()
     if not text:
         raise LLMRejectedError(f"{endpoint.model!r} gave an empty answer; ask again, or use another model")
-    return ChatAnswer(_encodable(text), total_tokens(fields))
+    return ChatAnswer(encodable(text), total_tokens(fields))
 
 
 def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
@@ -94,7 +91,7 @@ def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
 def _check_whole(choice: dict[str, Any], message: dict[str, Any], endpoint: Endpoint) -> None:
     refusal, reason = message.get("refusal"), choice.get("finish_reason")
     if refusal and isinstance(refusal, str):
-        raise LLMRejectedError(f"{endpoint.model!r} refused to answer: {_quoted(refusal, endpoint)}; ask otherwise")
+        raise LLMRejectedError(f"{endpoint.model!r} refused to answer: {endpoint.quoted(refusal)}; ask otherwise")
     if reason == "length":
         raise LLMRejectedError(
             f"the answer of {endpoint.model!r} was cut at its greatest length; ask for a shorter one"
@@ -114,18 +111,7 @@ def _error(fields: dict[str, Any], endpoint: Endpoint) -> str:
     """The message of a server that reports an error with status 200; empty if there is none."""
     error = fields.get("error")
     message = error.get("message") if isinstance(error, dict) else error
-    return f": {_quoted(message, endpoint)}" if message and isinstance(message, str) else ""
-
-
-def _quoted(words: str, endpoint: Endpoint) -> str:
-    # Unprintable characters would control a terminal.
-    printable = "".join(character for character in " ".join(words.split()) if character.isprintable())
-    return endpoint.without_key(printable)[:_LONGEST_DETAIL].rstrip(".")
-
-
-def _encodable(text: str) -> str:
-    """Half a surrogate pair, which UTF-8 cannot hold, becomes a question mark."""
-    return text.encode(errors="replace").decode()
+    return f": {endpoint.quoted(message)}" if message and isinstance(message, str) else ""
 
 
 class Form(StrEnum):
@@ -166,8 +152,7 @@ CHAT = EndpointService(
     key="RETRIEVAL_LLM_API_KEY",
     where="RETRIEVAL_LLM_MODEL and RETRIEVAL_LLM_BASE_URL (it often ends in /v1)",
     refused_advice="RETRIEVAL_LLM_MODEL",
-    unavailable=LLMUnavailableError,
-    rejected=LLMRejectedError,
+    role=LANGUAGE_MODEL,
     too_long=LLMRejectedError,
     refused=RefusedRequestError,
 )
@@ -216,21 +201,15 @@ class OpenAILLM:
         - ``temperature``: 0 to 2; None: the model's own, because some models accept no other.
         - ``sleep``, ``rng``, ``now``: for waiting, for jitter, and (time zone aware) for a ``Retry-After`` date.
         """
-        _check_options(
-            model,
-            temperature,
-            timeout_seconds=timeout_seconds,
-            max_attempts=max_attempts,
-            max_concurrency=max_concurrency,
-            max_answer_bytes=max_answer_bytes,
-        )
+        _check_options(model, temperature)
+        check_positive(max_answer_bytes=max_answer_bytes)
         check_address(base_url, what="language model's", settings=_SETTINGS)
         check_key(api_key, base_url, what="language model's", settings=_SETTINGS)
         self._model, self._temperature, self._longest = model, temperature, max_answer_bytes
         self._endpoint = Endpoint(CHAT, host_of(base_url), model, api_key)
-        self._client = client_of(base_url, api_key)
         self._caller = EndpointCaller(
             self._endpoint,
+            base_url,
             timeout_seconds=timeout_seconds,
             max_concurrency=max_concurrency,
             max_attempts=max_attempts,
@@ -240,7 +219,6 @@ class OpenAILLM:
         )
         self._forms: dict[str, Form] = {}
         self._answers = 0
-        self._closed = False
 
     @property
     def name(self) -> str:
@@ -289,8 +267,6 @@ class OpenAILLM:
         raise LLMRejectedError(f"{self._endpoint.host} accepts no form of JSON answer; use another endpoint")
 
     async def _ask(self, messages: list[dict[str, str]], form: Mapping[str, Any] | None = None) -> str:
-        if self._closed:
-            raise LLMRejectedError("the language model is closed; make a new one")
         request: dict[str, Any] = {"model": self._model, "messages": messages}
         if self._temperature is not None:
             request["temperature"] = self._temperature
@@ -300,25 +276,11 @@ class OpenAILLM:
 
     async def _post(self, request: dict[str, Any]) -> str:
         """One request. Raises the client's errors, ``TryAgainError`` or ``LLMRejectedError``."""
-        body = await self._body(request)
+        body = await self._caller.post("/chat/completions", request, most_bytes=self._longest)
         answer = read_chat(body, self._endpoint)
         self._caller.count_tokens(answer.tokens)
         return answer.text
 
-    async def _body(self, request: dict[str, Any]) -> bytes:
-        """The body of the answer. Raises ``LLMRejectedError`` if it is too long."""
-        body = bytearray()
-        timeout = self._caller.timeout
-        async with self._client.stream("POST", "/chat/completions", json=request, timeout=timeout) as answer:
-            async for part in answer.aiter_bytes():
-                body += part
-                if len(body) > self._longest:
-                    raise LLMRejectedError(
-                        f"the answer of {self._model!r} is longer than {self._longest} bytes; ask for a shorter one"
-                    )
-        return bytes(body)
-
     async def aclose(self) -> None:
         """Close the connections."""
-        self._closed = True
-        await self._client.aclose()
+        await self._caller.aclose()

@@ -10,11 +10,11 @@ import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from retrieval.adapters.extras import require_extra
 from retrieval.adapters.readers.lines import decoded
 from retrieval.domain.checks import clean_text
 from retrieval.domain.errors import InvalidItemError, MissingExtraError
@@ -22,8 +22,6 @@ from retrieval.domain.items.chunking import Block, Document
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
-
-_INSTALL = "pip install 'retrieval-platform[documents]'"
 
 FORMATS_BY_ENDING: Mapping[str, str] = MappingProxyType(
     {
@@ -116,12 +114,6 @@ def read_document(raw: RawDocument) -> ReadDocument:
 class _Content:
     blocks: Sequence[Block]
     title: str = ""
-
-
-def _require(*packages: str, what: str) -> None:
-    missing = [name for name in packages if find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(f"{what} documents need {' and '.join(missing)}; install with: {_INSTALL}")
 
 
 class _Path:
@@ -218,7 +210,7 @@ _NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "nav", "
 
 
 def _html(data: bytes) -> _Content:
-    _require("bs4", "markdownify", what="HTML")
+    require_extra("documents", "reading HTML", "bs4", "markdownify")
     from bs4 import BeautifulSoup, UnicodeDammit, XMLParsedAsHTMLWarning
     from markdownify import MarkdownConverter
 
@@ -241,7 +233,7 @@ def _html(data: bytes) -> _Content:
 
 
 def _docx(data: bytes) -> _Content:
-    _require("mammoth", "bs4", "markdownify", what="DOCX")
+    require_extra("documents", "reading DOCX", "mammoth", "bs4", "markdownify")
     import mammoth
 
     try:
@@ -263,7 +255,7 @@ _HYPHEN_AT_LINE_END = re.compile(r"(?<=[a-z])-\n(?=[a-z])")
 
 
 def _pdf(data: bytes) -> _Content:
-    _require("pypdf", what="PDF")
+    require_extra("documents", "reading PDF", "pypdf")
     from pypdf import PdfReader
 
     # Without a handler, warnings about a damaged file would overwrite a command's progress.

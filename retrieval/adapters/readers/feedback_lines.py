@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -76,10 +75,8 @@ def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -
     context = {name: fields.pop(name) for name in _OF_CONTEXT if name in fields}
     if "at" in fields:
         fields["at"] = _time(fields["at"])
-    event = Feedback(**{"item_id": "", "reward": math.nan, **fields}, context=Context(**context) if context else None)
-    if event.own_key is not None or key is None:
-        return event
-    return Feedback(**{"item_id": "", "reward": math.nan, **fields, "key": key}, context=event.context)
+    event = Feedback(**{"item_id": "", **fields}, context=Context(**context) if context else None)
+    return event if event.own_key is not None or key is None else replace(event, key=key)
 
 
 def _parse(text: str) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 from retrieval.adapters.files import checked_path
 from retrieval.adapters.readers.csv_files import check_header, read_csv_rows, read_header
 from retrieval.adapters.readers.lines import (
+    GZIP_MAGIC,
     MAX_LINE_BYTES,
     STANDARD_INPUT,
     InputLine,
@@ -41,6 +42,9 @@ from retrieval.domain.checks import (
 )
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
+
+_LEAST_PACKED = 18
+"""The bytes of the header and the trailer of gzip."""
 
 _NAMES_SHOWN = 20
 """The most names of entries that a message lists."""
@@ -125,7 +129,7 @@ def item_from_line(line: str, read: Callable[[Mapping[str, Any]], Item]) -> Item
 
 def _parse(raw: str) -> Any:
     try:
-        value = json_of(raw)
+        value = json_of(raw.rstrip("\r\n"))  # a fault at the end is then in this line, not in the next
     except JSONSyntaxError:
         if raw.strip() == "[":
             raise JSONTextError(_ARRAY) from None
@@ -135,10 +139,11 @@ def _parse(raw: str) -> Any:
     return value
 
 
-FORMATS = ("jsonl", "csv")
-"""The values of ``format``."""
+FORMAT_OF_ENDING = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
+"""The format of a file of items by the ending of its name, before any ``.gz``."""
 
-_FORMAT_OF = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".tsv": "csv"}
+FORMATS = tuple(dict.fromkeys(FORMAT_OF_ENDING.values()))
+"""The values of ``format``."""
 
 
 @checks_argument_names
@@ -219,6 +224,21 @@ def size_of(path: str | os.PathLike[str]) -> int | None:
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
+def unpacked_size(path: str | os.PathLike[str]) -> int | None:
+    """About the bytes of the file once it is unpacked; None where ``size_of`` is None. Raises as ``size_of`` does.
+
+    A file packed by gzip tells the size of its last part, modulo 4 GiB (RFC 1952, section 2.3.1).
+    """
+    size = size_of(path)
+    if size is None or size < _LEAST_PACKED:
+        return size
+    with Path(path).open("rb") as file:
+        if file.read(len(GZIP_MAGIC)) != GZIP_MAGIC:
+            return size
+        file.seek(-4, os.SEEK_END)
+        return max(size, int.from_bytes(file.read(4), "little"))
+
+
 def _check_targets(columns: Mapping[str, str]) -> None:
     """Refuse unknown fields, and a field that is mapped twice. Raises ``ConfigurationError``."""
     if not isinstance(columns, Mapping) or not all(isinstance(name, str) for pair in columns.items() for name in pair):
@@ -239,10 +259,10 @@ def _format_of(file: str, format_: str | None) -> str:
         return "jsonl"
     name = PurePath(file.lower())
     ending = PurePath(name.stem).suffix if name.suffix == ".gz" else name.suffix
-    if ending not in _FORMAT_OF and Path(file).is_dir():
+    if ending not in FORMAT_OF_ENDING and Path(file).is_dir():
         raise ConfigurationError(f"{file}: is a folder; ingest_documents stores the documents in it")
-    if ending not in _FORMAT_OF:
+    if ending not in FORMAT_OF_ENDING:
         raise ConfigurationError(
             f"{file}: the name does not tell the format; save it as CSV, or give its format, {' or '.join(FORMATS)}"
         )
-    return _FORMAT_OF[ending]
+    return FORMAT_OF_ENDING[ending]

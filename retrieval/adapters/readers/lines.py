@@ -26,7 +26,8 @@ STANDARD_INPUT = "-"
 MAX_LINE_BYTES = 128 * 1024 * 1024
 """Longest line or CSV record, in bytes after unpacking: twice the longest body."""
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
+"""The first bytes of a file that is packed by gzip."""
 _BYTES_OF_LONG_LINE = 1000
 _SKIPPED_AT_ONCE = 1024 * 1024
 
@@ -119,7 +120,7 @@ class _CountedInput(io.RawIOBase):
     @property
     def is_packed(self) -> bool:
         """Whether the input starts like gzip."""
-        return self.magic == _GZIP_MAGIC
+        return self.magic == GZIP_MAGIC
 
     def readable(self) -> bool:
         return True
@@ -136,17 +137,17 @@ class _CountedInput(io.RawIOBase):
 
 
 def _open(file: str, stack: ExitStack) -> _CountedInput:
+    given = standard_input() if file == STANDARD_INPUT else None
     try:
-        if file == STANDARD_INPUT:
-            return _CountedInput(_standard_input())
-        return _CountedInput(stack.enter_context(Path(file).open("rb")))
+        return _CountedInput(given or stack.enter_context(Path(file).open("rb")))
     except (OSError, ValueError) as error:
         raise InvalidRequestError(_open_failure(file, error)) from error
 
 
-def _standard_input() -> io.BufferedReader:
+def standard_input() -> io.BufferedReader:
+    """The bytes of standard input. Raises ``InvalidRequestError`` if it is closed."""
     if sys.stdin is None:
-        raise InvalidRequestError("standard input is closed; name a file instead of '-'")
+        raise InvalidRequestError("'-' is standard input, which is closed; give another value")
     return cast(io.BufferedReader, sys.stdin.buffer)
 
 

@@ -336,7 +336,7 @@ def check_rows(name: str, disagreements: Sequence[tuple[str, int, list[str]]]) -
     for kind, number, first in disagreements:
         text, job = _ROWS[kind]
         noun = nouns.get(kind, "item")
-        many = several(number, noun, "recorded searches" if kind == "records" else "")
+        many = several(number, noun)
         found = text.format(many, "its" if number == 1 else "their")
         found = f"{found}: {', '.join(map(repr, first))}{', ...' if number > len(first) else ''} (collection {name!r})"
         mend = {

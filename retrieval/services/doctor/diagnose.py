@@ -156,7 +156,7 @@ def storage_findings(
     yield from or_fine(isolation, "isolation", fine)
     owners = {hnsw_of(state): shlex.quote(state.stored.name) for state in collections}
     found = [*check_indexes(indexes, schema, owners), *check_missing(tables, indexes, where.expected_indexes)]
-    fine = f"all {several(len(indexes), 'index', 'indexes')} are valid"
+    fine = f"all {several(len(indexes), 'index')} are valid"
     yield from or_fine(found, "indexes", f"{fine}, {size(sum(index.bytes for index in indexes))}")
     fine = f"{several(len(tables), 'table')} are cleaned and counted, {size(sum(table.bytes for table in tables))}"
     found = [*check_columns(tables, where.expected_columns), *check_tables(tables, schema, installation.settings)]

@@ -26,13 +26,21 @@ if TYPE_CHECKING:
     from pydantic_settings import BaseSettings
 
 
+REPEATED_SECONDS = 600.0
+"""The time during which a message is not written again."""
+
+
 class LineHandler(logging.Handler):
-    """Writes ``warning: message`` on standard error, each message once: some are repeated with every batch."""
+    """Writes ``warning: message`` on standard error; a message that was just written, which batches repeat, only once.
+
+    A worker runs for months: what happens again after ``REPEATED_SECONDS`` is written again.
+    """
 
     def __init__(self, *, debug: bool = False) -> None:
         super().__init__()
         self._debug = debug
-        self._written: set[str] = set()
+        self._written: dict[str, float] = {}
+        """The time of each message that was just written."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Passes on the package's own records from WARNING on, and libraries' errors; when debugging, everything."""
@@ -43,9 +51,11 @@ class LineHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record."""
         line = f"{record.levelname.lower()}: {clean_text(record.getMessage(), is_line=True)}"
+        oldest = record.created - REPEATED_SECONDS
+        self._written = {known: at for known, at in self._written.items() if at > oldest}
         if line in self._written:
             return
-        self._written.add(line)
+        self._written[line] = record.created
         if self._debug and record.exc_info:
             line += "\n" + logging.Formatter().formatException(record.exc_info)
         # Standard error is looked up for each record, because a progress bar replaces it to keep the lines apart.

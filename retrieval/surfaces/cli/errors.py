@@ -9,7 +9,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import typer
 
@@ -143,9 +143,14 @@ def _refused_value(error: _UsageError) -> str:
         return ""
     entry = refusal.errors()[0]
     reason = refusal_of(entry).rstrip(".")
-    name = (param.metavar or param.name.upper()).strip("[]") if param.param_type_name == "argument" else param.opts[0]
     given = f", not {entry['input']!r:.80}" if reason.startswith("must be ") else ""
-    return one_line(f"{name}: {reason}{given}")
+    return one_line(f"{typed_name(param)}: {reason}{given}")
+
+
+def typed_name(param: Any) -> str:
+    """The name of typer's parameter as users know it: ``--limit``, or ``QUERY`` of an argument."""
+    is_option = param.param_type_name == "option"
+    return str(param.opts[0] if is_option else (param.metavar or param.name.upper()).strip("[]"))
 
 
 def _order_advice(error: object) -> str:

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from retrieval.adapters.readers.folders import find_documents
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
-from retrieval.surfaces.cli.options import State
+from retrieval.surfaces.cli.options import State, has_terminal
 from retrieval.surfaces.cli.output import (
     Step,
-    console,
-    count,
-    plain,
     plain_name,
-    print_json,
+    print_answer,
     progress,
     report_pending,
     table,
@@ -32,6 +27,8 @@ from retrieval.surfaces.cli.output import (
 from retrieval.surfaces.cli.run import CONTINUES, run
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from retrieval.adapters.embedders.chosen import ChosenService
     from retrieval.collection import Collection
     from retrieval.domain.items.embedding import EmbeddingSpace
@@ -61,13 +58,13 @@ class RunOptions:
     yes: bool
 
     async def opened(
-        self, platform: Platform, total_bytes: int | None, *, filterable: Mapping[str, str] = MappingProxyType({})
+        self, platform: Platform, text_bytes: int | None, *, filterable: Mapping[str, str] = MappingProxyType({})
     ) -> Collection:
         """The collection, created if missing; ``filterable`` is declared besides the attributes of the options.
 
         Raises ``InvalidRequestError`` for one of another language, and if the user refuses to send texts.
         """
-        await announce_destination(platform, self.collection, total_bytes, yes=self.yes)
+        await announce_destination(platform, self.collection, text_bytes, yes=self.yes)
         collection = await platform.collection(
             self.collection,
             language=self.language or "english",
@@ -108,8 +105,9 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
         raise InvalidRequestError(f"{options.refused[0]} is for files of items; documents are stored as they are")
 
     async def work(platform: Platform) -> DocumentsReport:
-        await asyncio.to_thread(find_documents, options.paths, options.name)  # before a collection is created
-        collection = await options.opened(platform, bytes_of(options.paths))
+        # Before a collection is created.
+        found = await asyncio.to_thread(find_documents, options.paths, options.name)
+        collection = await options.opened(platform, sum(file.path.stat().st_size for file in found.files))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 
             def follow(report: DocumentsReport, done: float, total: int) -> None:
@@ -127,7 +125,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
     _present(options, report)
     if report.failed:
         raise InvalidRequestError(
-            f"{count(len(report.failed), 'document')} could not be read; what was stored of them stays"
+            f"{several(len(report.failed), 'document')} could not be read; what was stored of them stays"
         )
     report_pending(report.chunks.pending)
 
@@ -143,15 +141,9 @@ async def check_language(collection: Collection, language: str | None) -> None:
 
 
 def _present(options: DocumentOptions, report: DocumentsReport) -> None:
-    if options.as_json:
-        print_json({"collection": options.collection, **report.as_dict()})
-    elif not options.quiet:
-        out = console()
-        out.print(_summary(report))
-        for note in report.notes:
-            out.print(f"note: {note}", soft_wrap=True)
-        for line in _left_out(report, is_pruned=options.prune):
-            out.print(plain(f"note: {line}"), soft_wrap=True)
+    lines = [f"note: {note}" for note in (*report.notes, *_left_out(report, is_pruned=options.prune))]
+    value = {"collection": options.collection, **report.as_dict()}
+    print_answer(value, [_summary(report), *lines], as_json=options.as_json, quiet=options.quiet)
     for name, reason in report.failed[:MAX_NAMES]:
         tell(f"failed: {name}: {reason}")
     if len(report.failed) > MAX_NAMES:
@@ -161,7 +153,7 @@ def _present(options: DocumentOptions, report: DocumentsReport) -> None:
     warn_cut(report.chunks)
 
 
-def _summary(report: DocumentsReport) -> object:
+def _summary(report: DocumentsReport) -> Table:
     documents = {name: getattr(report, name) for name in ("added", "changed", "unchanged", "removed")}
     documents |= {"failed": len(report.failed), "without text": len(report.empty), "cleaned": report.cleaned}
     chunks = {plain_name(name): number for name, number in report.chunks.as_dict().items() if isinstance(number, int)}
@@ -195,12 +187,12 @@ def warn_cut(report: AddReport) -> None:
     """Print how many items were too long for their model."""
     if report.cut:
         tell(
-            f"note: {count(report.cut, 'item')} longer than the model reads: the rest is found only by its words; "
+            f"note: {several(report.cut, 'item')} longer than the model reads: the rest is found only by its words; "
             "stored as documents, texts are chunked"
         )
 
 
-async def announce_destination(platform: Platform, collection: str, total_bytes: int | None, *, yes: bool) -> None:
+async def announce_destination(platform: Platform, collection: str, text_bytes: int | None, *, yes: bool) -> None:
     """Say where texts are sent, if they leave this machine; ask, if ``OPENAI_API_KEY`` alone has chosen that.
 
     It says so for a new collection, and on a terminal for any. On a terminal it asks before a new collection, unless
@@ -210,7 +202,7 @@ async def announce_destination(platform: Platform, collection: str, total_bytes:
     from retrieval.adapters.embedders.chosen import is_english_alone, service_in_use
 
     space, is_new = await _space_of(platform, collection)
-    is_terminal = sys.stdin is not None and sys.stdin.isatty()
+    is_terminal = has_terminal()
     if not (is_new or is_terminal) or (space is None and not is_new):
         return
     chosen = service_in_use(platform.settings, space)
@@ -218,19 +210,13 @@ async def announce_destination(platform: Platform, collection: str, total_bytes:
         if is_new and is_english_alone(platform.settings):
             tell("note: all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3")
         return
-    line = f"texts are sent to {_service_text(chosen)}{_price(chosen, total_bytes)}"
+    line = f"texts are sent to {_service_text(chosen)}{_price(chosen, text_bytes)}"
     tell(f"note: {line}; RETRIEVAL_EMBEDDER=minilm keeps them on this machine")
     is_implicit = is_new and platform.settings.embedder == "auto"
     if yes or not is_implicit or not is_terminal:
         return
     if not typer.confirm("OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them?", err=True):
         raise InvalidRequestError("nothing was sent or stored; choose by RETRIEVAL_EMBEDDER=openai, minilm or none")
-
-
-def bytes_of(paths: Iterable[str | os.PathLike[str]]) -> int:
-    """The size of the files, and of the files in the folders."""
-    files = (file for path in map(Path, paths) for file in (path.rglob("*") if path.is_dir() else [path]))
-    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 async def _space_of(platform: Platform, collection: str) -> tuple[EmbeddingSpace | None, bool]:
@@ -249,17 +235,17 @@ def _service_text(chosen: ChosenService) -> str:
     return f"{shown_address(chosen.url)}, to be embedded by {chosen.model or 'the model that it serves'}"
 
 
-def _price(chosen: ChosenService, total_bytes: int | None) -> str:
-    if not total_bytes:
+def _price(chosen: ChosenService, text_bytes: int | None) -> str:
+    if not text_bytes:
         return ""
     from retrieval.adapters.embedders.services import known_model
 
-    tokens = max(total_bytes // _BYTES_A_TOKEN, 1)
+    tokens = max(text_bytes // _BYTES_A_TOKEN, 1)
     known = known_model(chosen.model)
     # A proxy may have its own prices.
     dollars = known.dollars if known and chosen.service.key_variable and chosen.url == chosen.service.url else None
     if dollars is None:
-        return f": about {count(tokens, 'token')}"
+        return f": about {several(tokens, 'token')}"
     price = tokens * dollars / 1e6
     amount = f"some ${price:,.2f}" if price >= 0.01 else "less than $0.01"
-    return f": about {count(tokens, 'token')}, {amount} by its list price"
+    return f": about {several(tokens, 'token')}, {amount} by its list price"

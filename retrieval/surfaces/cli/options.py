@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -10,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.errors import InvalidRequestError
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.database import Database
@@ -113,20 +117,19 @@ def confirm(question: str, *, yes: bool, as_json: bool = False) -> None:
 
     Raises ``InvalidRequestError`` for the answer no, and without a terminal to ask at.
     """
-    from retrieval.domain.errors import InvalidRequestError
-
     check_terminal(question, yes=yes, as_json=as_json)
     if not yes and not typer.confirm(question, err=True):
         raise InvalidRequestError("the answer was no: nothing was done")
 
 
+def has_terminal() -> bool:
+    """Whether a person can answer questions on standard input."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
 def check_terminal(question: str, *, yes: bool, as_json: bool = False) -> None:
     """Raise ``InvalidRequestError`` if there is no terminal to ask at, unless ``yes``."""
-    import sys
-
-    from retrieval.domain.errors import InvalidRequestError
-
-    if not yes and (as_json or sys.stdin is None or not sys.stdin.isatty()):
+    if not yes and (as_json or not has_terminal()):
         raise InvalidRequestError(f"{question} There is no terminal to ask at; to go on, give --yes")
 
 
@@ -137,6 +140,7 @@ def state_of(context: typer.Context) -> State:
 
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 JsonLines = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output, one object per line.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 CollectionName = Annotated[
     str, typer.Argument(metavar="COLLECTION", help="The collection's name.", autocompletion=complete_collection)
@@ -183,7 +187,6 @@ def legs_of(text: str | None) -> tuple[str, ...] | None:
     """
     if text is None:
         return None
-    from retrieval.domain.errors import InvalidRequestError
     from retrieval.domain.search.profile import leg_name
 
     names = dict.fromkeys(part.strip() for part in text.split(",") if part.strip())
@@ -197,8 +200,6 @@ def filterable_of(pairs: Sequence[str]) -> dict[str, str]:
 
     Raises ``InvalidRequestError`` for an invalid pair, or an attribute that is given twice.
     """
-    from retrieval.domain.errors import InvalidRequestError
-
     types: dict[str, str] = {}
     for pair in pairs:
         name, _, kind = (part.strip() for part in pair.rpartition(":"))
@@ -212,9 +213,6 @@ def filterable_of(pairs: Sequence[str]) -> dict[str, str]:
 
 def schema_of(file: Path | None) -> dict[str, Any] | None:
     """The JSON Schema in a file; None for no file. Raises ``InvalidRequestError``."""
-    from retrieval.domain.checks import JSONTextError, json_of
-    from retrieval.domain.errors import InvalidRequestError
-
     if file is None:
         return None
     try:

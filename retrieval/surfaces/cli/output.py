@@ -17,7 +17,7 @@ from typing import Any
 import typer
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.progress import (
     BarColumn,
     Progress,
@@ -31,6 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from retrieval.domain.checks import clean_text, escaped_json
+from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.errors import PENDING
 
 NO_COLLECTIONS = "no collections yet; make one with: retrieval ingest NAME FILE"
@@ -58,7 +59,7 @@ def report_pending(pending: int) -> None:
     """Print how many items wait for their vector, and exit with ``PENDING`` if any do."""
     if pending:
         tell(
-            f"{count(pending, 'item')} without a vector, found by words only; "
+            f"{several(pending, 'item')} without a vector, found by words only; "
             "once the embedder answers, the same command embeds what is missing"
         )
         raise typer.Exit(PENDING)
@@ -81,9 +82,28 @@ def print_json_line(value: Any) -> None:
         print(json.dumps(value, allow_nan=False), flush=True)  # noqa: T201
 
 
+Parts = str | RenderableType | Iterable[str | RenderableType]
+"""Lines of text, and tables."""
+
+
+def show(parts: Parts, *, stderr: bool = False) -> None:
+    """Print lines of text without wrapping, and tables, which fit the terminal."""
+    out = console(stderr=stderr)
+    for part in parts if isinstance(parts, list | Iterator) else [parts]:
+        out.print(plain(part) if isinstance(part, str) else part, soft_wrap=isinstance(part, str | Text))
+
+
 def tell(text: str) -> None:
     """Print a line on standard error, beside the answer."""
-    console(stderr=True).print(plain(text), soft_wrap=True)
+    show(text, stderr=True)
+
+
+def print_answer(value: Any, parts: Parts, *, as_json: bool, quiet: bool = False) -> None:
+    """Print the value as JSON, or else the parts; with ``quiet`` only JSON."""
+    if as_json:
+        print_json(value)
+    elif not quiet:
+        show(parts)
 
 
 def plain(text: str) -> str:
@@ -178,17 +198,6 @@ def short_space(name: str | None) -> str | None:
     return name if match is None else f"{match['model'].rpartition('/')[2]} {match['dimensions']}"
 
 
-def count(number: int, noun: str) -> str:
-    """``1 item``, ``1,200 items``, ``2 queries``, ``3 searches``."""
-    return f"{number:,} {noun if number == 1 else _plural(noun)}"
-
-
-def _plural(noun: str) -> str:
-    if noun.endswith("y"):
-        return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith("ch") else f"{noun}s"
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
@@ -256,7 +265,7 @@ def progress(
 def counts(step: Step, noun: str, seconds: float) -> str:
     """``612 items (14/s), 596 vectors (13/s)``."""
     each = [(step.counted, noun)] + ([] if step.vectors is None else [(step.vectors, "vector")])
-    return ", ".join(f"{count(number, name)}{_rate(number, seconds)}" for number, name in each)
+    return ", ".join(f"{several(number, name)}{_rate(number, seconds)}" for number, name in each)
 
 
 def _rate(counted: int, seconds: float) -> str:

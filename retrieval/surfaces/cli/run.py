@@ -7,19 +7,17 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
-from rich.console import RenderableType
-from rich.text import Text
 
 from retrieval.adapters.aside import without_collector
 from retrieval.domain.serialization import plain as plain_values
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
 from retrieval.surfaces.cli.options import State, state_of
-from retrieval.surfaces.cli.output import console, plain, print_json, spinner
+from retrieval.surfaces.cli.output import Parts, print_json, show, spinner
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection
@@ -77,7 +75,7 @@ def run(
 def answer(
     context: typer.Context,
     work: Callable[[Platform], Awaitable[T]],
-    present: Callable[[T], str | RenderableType | Iterable[str | RenderableType]],
+    present: Callable[[T], Parts],
     *,
     as_json: bool,
     to_json: Callable[[T], Any] = plain_values,
@@ -93,13 +91,6 @@ def answer(
     else:
         show(present(result))
     return result
-
-
-def show(parts: str | RenderableType | Iterable[str | RenderableType]) -> None:
-    """Print lines of text without wrapping, and tables, which fit the terminal."""
-    out = console()
-    for part in parts if isinstance(parts, list | Iterator) else [parts]:
-        out.print(plain(part) if isinstance(part, str) else part, soft_wrap=isinstance(part, str | Text))
 
 
 def of_collection(name: str, ask: Callable[[Collection], Awaitable[T]]) -> Callable[[Platform], Awaitable[T]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from retrieval.surfaces.listening import require_extra
+from retrieval.adapters.extras import require_extra
 
 if TYPE_CHECKING:
     from retrieval.adapters.readers.records import EXPLANATION_KEY

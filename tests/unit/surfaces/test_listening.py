@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from retrieval.domain.errors import ConfigurationError
@@ -17,7 +19,8 @@ def test_a_port_that_is_taken_is_one_readable_line() -> None:
             listening_socket("127.0.0.1", port)
 
 
-def test_a_host_that_is_not_this_machine_is_one_readable_line() -> None:
-    """An address for documentation, which no machine has."""
-    with pytest.raises(ConfigurationError, match=r"cannot listen on 192\.0\.2\.1"):
-        listening_socket("192.0.2.1", 0)
+@pytest.mark.parametrize("host", ["192.0.2.1", "a..b", "\udcff"])
+def test_a_host_that_is_not_this_machine_is_one_readable_line(host: str) -> None:
+    """An address for documentation, which no machine has; a mistyped name; bytes of the terminal."""
+    with pytest.raises(ConfigurationError, match=f"cannot listen on {re.escape(host)} port 0"):
+        listening_socket(host, 0)

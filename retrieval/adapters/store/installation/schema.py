@@ -186,6 +186,8 @@ def _revision_errors(revision: str) -> Iterator[None]:
     if not revision:  # Alembic does not expect it
         raise SchemaRevisionError(f"the revision is an empty text; {choices}")
     try:
+        if not revision:
+            raise CommandError("it names none")  # noqa: TRY301 - Alembic asserts that there is a name
         yield
     except CommandError as error:
         raise SchemaRevisionError(f"cannot go to revision {revision!r}: {error}; {choices}") from error

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.options import Json, Yes, confirm, examples
-from retrieval.surfaces.cli.output import count
 from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def pseudonymise(
     """
 
     def present(report: Pseudonymised) -> str:
-        searches, events = count(report.retrievals, "search"), count(report.feedback, "event")
+        searches, events = several(report.retrievals, "search"), several(report.feedback, "event")
         return f"{searches} and {events} of feedback now bear {report.pseudonym}"
 
     confirm(f"Replace {actor:.80} permanently in all records?", yes=yes, as_json=as_json)
@@ -74,6 +74,6 @@ def release(context: typer.Context, *, actor: Actor, as_json: Json = False) -> N
 
 def _change(context: typer.Context, work: Callable[[Platform], Awaitable[int]], how: str, *, as_json: bool) -> None:
     def present(events: int) -> str:
-        return f"{count(events, 'event')} of feedback {how} {'counts' if events == 1 else 'count'}"
+        return f"{several(events, 'event')} of feedback {how} {'counts' if events == 1 else 'count'}"
 
     answer(context, work, present, as_json=as_json, to_json=lambda events: {"events": events})

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.checks import check_text
 from retrieval.surfaces.cli.options import Json, examples
 from retrieval.surfaces.cli.output import table
 from retrieval.surfaces.cli.run import answer
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 
 EXAMPLES = ("retrieval analysts add ann", "retrieval analysts add ann --sql")
+
+_LONGEST_LOGIN = 63
+"""The longest name of PostgreSQL."""
 
 app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0], "retrieval analysts list"))
 
@@ -88,7 +92,8 @@ def _change(
     is_run: bool,
     as_json: bool,
 ) -> None:
-    """Change the login's access, or only print the statements that do it."""
+    """Change the login's access, or only print the statements that do it. Raises ``InvalidRequestError``."""
+    check_text("LOGIN", login, _LONGEST_LOGIN)
 
     async def work(platform: Platform) -> list[str]:
         if is_run:

@@ -6,10 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import OCCURRED_AT, IndexKind, Neighbours
-from retrieval.surfaces.cli.options import CollectionName, Json, Yes, confirm, examples, filterable_of, state_of
-from retrieval.surfaces.cli.output import NO_COLLECTIONS, Step, console, count, print_json, progress, short_space, table
+from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, Yes, confirm, examples, filterable_of, state_of
+from retrieval.surfaces.cli.output import (
+    NO_COLLECTIONS,
+    Step,
+    print_answer,
+    print_json,
+    progress,
+    short_space,
+    show,
+    table,
+)
 from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
 
 if TYPE_CHECKING:
@@ -19,8 +29,6 @@ if TYPE_CHECKING:
     from retrieval.domain.items.collection import CollectionInfo
     from retrieval.platform import Platform
     from retrieval.services.transfer import Moved
-
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 
 EXAMPLES = (
     "retrieval collections filterable tickets priority:text hours:number",
@@ -217,18 +225,15 @@ def split(
     and writes continue; after an interruption, the same command continues.
     """
 
-    async def work(platform: Platform) -> CollectionInfo:
-        return await platform.split(collection, parts)
-
     def present(info: CollectionInfo) -> str:
         if not info.has_hnsw:
             return f"{collection} is searched without an index; once it is large, it gets one in {info.parts} parts"
         if info.index_parts == info.parts:
-            return f"{collection} has its index in {count(info.parts, 'part')}"
-        state = f"{collection} is to have its index in {count(info.parts, 'part')}, and has it in {info.index_parts}"
+            return f"{collection} has its index in {several(info.parts, 'part')}"
+        state = f"{collection} is to have its index in {several(info.parts, 'part')}, and has it in {info.index_parts}"
         return f"{state}; as the owner of the tables: retrieval jobs run indexes --collection {collection}"
 
-    answer(context, work, present, as_json=as_json)
+    answer(context, lambda platform: platform.split(collection, parts), present, as_json=as_json)
 
 
 @app.command("delete", hidden=True)
@@ -296,7 +301,7 @@ def export_(
     if as_json:
         print_json(moved.as_dict())
     elif not quiet:
-        console(stderr=file == "-").print(f"exported {_moved_text(moved)} to {file}", soft_wrap=True)
+        show(f"exported {_moved_text(moved)} to {file}", stderr=file == "-")
 
 
 @app.command(
@@ -334,17 +339,14 @@ def import_(
         when_interrupted="interrupted; nothing was imported",
         reads_standard_input=file == "-",
     )
-    if as_json:
-        print_json(moved.as_dict())
-    elif not quiet:
-        learned = "" if moved.has_records else "; without searches and feedback, learning starts anew"
-        console().print(f"imported {_moved_text(moved)}{learned}", soft_wrap=True)
+    learned = "" if moved.has_records else "; without searches and feedback, learning starts anew"
+    print_answer(moved.as_dict(), f"imported {_moved_text(moved)}{learned}", as_json=as_json, quiet=quiet)
 
 
 def _moved_text(moved: Moved) -> str:
     """``tickets: 1,200 items with 1,200 vectors, 5,310 rows in all``."""
-    parts = f"{count(moved.items, 'item')} with {count(moved.vectors, 'vector')}"
-    return f"{moved.collection}: {parts}, {count(sum(moved.rows.values()), 'row')} in all"
+    parts = f"{several(moved.items, 'item')} with {several(moved.vectors, 'vector')}"
+    return f"{moved.collection}: {parts}, {several(sum(moved.rows.values()), 'row')} in all"
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
+from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.options import CollectionName, Json, complete_profile
-from retrieval.surfaces.cli.output import count, table
+from retrieval.surfaces.cli.output import table
+from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
     from retrieval.domain.learning.off_policy import Weighing
@@ -23,12 +26,12 @@ def comparison_lines(comparison: ProfileComparison) -> Iterator[str | Table]:
     first, second = comparison.profile, comparison.against
     unrated = "left out" if comparison.default_reward is None else f"counted as {comparison.default_reward:g}"
     yield (
-        f"{first} against {second}: {count(comparison.searches, 'search')} since "
+        f"{first} against {second}: {several(comparison.searches, 'search')} since "
         f"{comparison.since:%Y-%m-%d %H:%M %Z}, {comparison.changed:,} with another answer; "
         f"hits that nobody rated are {unrated}"
     )
     for reason, searches in comparison.left_out.items():
-        yield f"left out: {count(searches, 'search')}: {reason}"
+        yield f"left out: {several(searches, 'search')}: {reason}"
     if comparison.estimates:
         yield ""
         yield estimates_table(comparison)
@@ -138,10 +141,7 @@ def compare(
     200, or if the recorded policy could not show what a profile shows,
     nothing is concluded.
     """
-    from datetime import UTC, datetime
-
     from retrieval.services.compare import ProfileComparison, compare_interleaved, compare_profiles, named_profile
-    from retrieval.surfaces.cli.run import answer
     from retrieval.surfaces.since import since_of
 
     start = since_of(since, datetime.now(UTC))

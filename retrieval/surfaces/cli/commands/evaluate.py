@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.options import (
     CollectionName,
     DropSelfOption,
@@ -20,7 +21,8 @@ from retrieval.surfaces.cli.options import (
     complete_legs,
     legs_of,
 )
-from retrieval.surfaces.cli.output import count, table
+from retrieval.surfaces.cli.output import Step, progress, table
+from retrieval.surfaces.cli.run import answer
 from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def report_lines(evaluated: CollectionReport, *, per_query: bool = False) -> Ite
     """The means by variant, the comparisons, and the notes of the searches, each with the number of searches."""
     report = evaluated.report
     unjudged = f"; {report.unjudged} without judgements left out" if report.unjudged else ""
-    yield f"{count(report.queries, 'judged query')}{unjudged}"
+    yield f"{several(report.queries, 'judged query')}{unjudged}"
     yield table(
         ["variant", *report.metrics, "without hits", "median ms", "p95 ms"],
         (
@@ -55,7 +57,7 @@ def report_lines(evaluated: CollectionReport, *, per_query: bool = False) -> Ite
     if per_query:
         yield ""
         yield per_query_table(report)
-    yield from (f"note ({count(times, 'search')}): {note}" for note, times in evaluated.notes.items())
+    yield from (f"note ({several(times, 'search')}): {note}" for note, times in evaluated.notes.items())
 
 
 def comparison_lines(comparisons: Sequence[Comparison], metric: str) -> Iterator[str | Table]:
@@ -131,8 +133,6 @@ def evaluate(
     """
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
     from retrieval.services.judgements import DropSelf, WhereFrom, judged, read_judged
-    from retrieval.surfaces.cli.output import Step, progress
-    from retrieval.surfaces.cli.run import answer
 
     parsed_metrics, chosen_legs = parse_metrics(metrics), legs_of(legs)
     filters = tuple(map(WhereFrom.parse, where_from or ()))
@@ -216,8 +216,6 @@ def tune(
     from retrieval.collection import handle_of
     from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
     from retrieval.services.tune import HandledCollection, apply_tuning, tune_collection
-    from retrieval.surfaces.cli.output import Step, progress
-    from retrieval.surfaces.cli.run import answer
 
     filters = tuple(map(WhereFrom.parse, where_from or ()))
     drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
@@ -296,8 +294,6 @@ def calibrate(
     from retrieval.collection import handle_of
     from retrieval.services import calibrate as service
     from retrieval.services.judgements import DropSelf, WhereFrom, missing_items, read_judged
-    from retrieval.surfaces.cli.output import Step, progress
-    from retrieval.surfaces.cli.run import answer
 
     if queries is None and (qrels or where_from or drop_self):
         raise typer.BadParameter("--qrels, --where-from and --drop-self need it", param_hint="--queries")

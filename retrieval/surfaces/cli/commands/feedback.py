@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.options import CollectionName, Json, State, collection_option, state_of
-from retrieval.surfaces.cli.output import console, count, print_json, table, tell
+from retrieval.surfaces.cli.output import print_answer, table, tell
 from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
     _print(report, refused, as_json=as_json)
     if refused.number:
         raise InvalidRequestError(
-            f"{count(refused.number, 'line')} of {file} could not be used; correct them and run the same command "
+            f"{several(refused.number, 'line')} of {file} could not be used; correct them and run the same command "
             "again: the others count once"
         )
 
@@ -120,12 +121,10 @@ def _print(report: FeedbackReport, refused: RefusedLines, *, as_json: bool) -> N
         tell(f"rejected: {text}")
     if refused.number > MAX_REASONS:
         tell(f"rejected: and {refused.number - MAX_REASONS:,} more, which are not shown")
-    if as_json:
-        print_json({**report.as_dict(), "rejected": refused.number})
-        return
     rows = [("recorded", report.recorded), ("repeated", report.repeated), ("superseding", report.superseding)]
     rows += [(f"does not count: {reason}", number) for reason, number in report.discounted.items()]
-    console().print(table(["feedback", "events"], rows))
+    counts = {**report.as_dict(), "rejected": refused.number}
+    print_answer(counts, table(["feedback", "events"], rows), as_json=as_json)
 
 
 EXAMPLES = (
@@ -233,9 +232,10 @@ def _version(text: str) -> int | None:
     """The version; None for ``latest``. Raises ``InvalidRequestError`` for anything else."""
     if text == "latest":
         return None
-    if not text.isdecimal():
-        raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {text!r:.40}")
-    return int(text)
+    try:
+        return int(text)
+    except ValueError:
+        raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {text!r:.40}") from None
 
 
 def models_table(rows: list[StoredModel], used: int, caption: str) -> Table:

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.surfaces.cli.options import CollectionName, Json, State, state_of
+from retrieval.surfaces.cli import output
+from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, State, state_of
+from retrieval.surfaces.cli.output import Step, plain_name, print_answer, progress, tell
+from retrieval.surfaces.cli.run import CONTINUES, run
 
 if TYPE_CHECKING:
     from retrieval.adapters.readers.langchain_postgres import LangChainStore
+    from retrieval.platform import Platform
     from retrieval.surfaces.langchain.migrate import CopyReport
 
 
@@ -45,7 +49,7 @@ def import_langchain(
     ] = None,
     skip: Annotated[bool, typer.Option("--skip-bad", help="Leave out documents that cannot be stored.")] = False,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+    quiet: Quiet = False,
 ) -> None:
     """Copy a store of langchain-postgres: ids, texts, metadata and vectors.
 
@@ -54,28 +58,23 @@ def import_langchain(
     again to complete it.
     """
     from retrieval.adapters.readers.langchain_postgres import LangChainStore
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.output import table as make_table
 
     store = LangChainStore(
         name=name, table=table, schema=schema,
         content_column=content, metadata_column=metadata, embedding_column=embedding,
     )  # fmt: skip
     report = _copy(state_of(context), url, store, collection, skip=skip, quiet=quiet)
-    if as_json:
-        print_json({"collection": collection, **report.as_dict()})
-    elif not quiet:
-        console().print(make_table(["documents", "count"], report.as_dict().items()))
+    counts = report.as_dict()
+    rows = ((plain_name(name), number) for name, number in counts.items())
+    shown = output.table(["documents", "count"], rows)
+    print_answer({"collection": collection, **counts}, shown, as_json=as_json, quiet=quiet)
 
 
 def _copy(state: State, url: str, store: LangChainStore, collection: str, *, skip: bool, quiet: bool) -> CopyReport:
-    from retrieval.platform import Platform
-    from retrieval.surfaces.cli.output import Step, console, progress
-    from retrieval.surfaces.cli.run import CONTINUES, run
     from retrieval.surfaces.langchain.migrate import copy_store
 
     def report_skipped(item_id: str, why: str) -> None:
-        console(stderr=True).print(f"left out {item_id!r}: {why}", soft_wrap=True, markup=False)
+        tell(f"left out {item_id!r}: {why}")
 
     async def work(platform: Platform) -> CopyReport:
         target = await platform.collection(collection)

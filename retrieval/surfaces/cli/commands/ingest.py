@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import csv
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TextIO
 
 import typer
-from rich.console import Console
 
 from retrieval.adapters.files import checked_path
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
 from retrieval.adapters.readers.folders import holds_documents
+from retrieval.adapters.readers.item_files import FORMAT_OF_ENDING, unpacked_size
+from retrieval.adapters.readers.lines import STANDARD_INPUT
 from retrieval.adapters.readers.records import mapped_columns
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
 from retrieval.domain.items.collection import IndexKind
@@ -33,22 +34,20 @@ from retrieval.surfaces.cli.ingest_documents import (
 from retrieval.surfaces.cli.options import CollectionName, Json, State, filterable_of, schema_of, state_of
 from retrieval.surfaces.cli.output import (
     Step,
-    console,
-    count,
-    plain,
     plain_name,
-    print_json,
+    print_answer,
     progress,
     report_pending,
     table,
+    tell,
 )
 from retrieval.surfaces.cli.run import CONTINUES, run
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from retrieval.platform import Platform
     from retrieval.services.ingest import IngestReport
-
-STANDARD_INPUT = "-"
 
 
 class InputFiles:
@@ -84,8 +83,12 @@ class InputFiles:
     @property
     def total_bytes(self) -> int | None:
         """Bytes of all files on disk; None if one is a pipe."""
-        known = [size for size in self._sizes if size is not None]
-        return sum(known) if len(known) == len(self._sizes) else None
+        return _sum_of(self._sizes)
+
+    @property
+    def text_bytes(self) -> int | None:
+        """About the bytes of all files once they are unpacked; None if one is a pipe."""
+        return _sum_of(map(unpacked_size, self.names))
 
     @property
     def reads_standard_input(self) -> bool:
@@ -127,6 +130,12 @@ class InputFiles:
             before += size or 0
 
 
+def _sum_of(sizes: Iterable[int | None]) -> int | None:
+    """The sum; None if a size is unknown."""
+    known = list(sizes)
+    return None if None in known else sum(filter(None, known))
+
+
 def _as_ticket(line: InputLine) -> InputLine:
     from retrieval.apps.tickets.ticket_item import as_ticket
 
@@ -151,8 +160,6 @@ def _with_ticket_parts(line: InputLine) -> InputLine:
 MAX_REASONS = 10
 """The number of reasons that are shown during the run."""
 
-_KNOWN_ENDINGS = {".gz", ".jsonl", ".ndjson", ".json", ".csv"}
-
 
 class RejectedLines:
     """Collects bad lines: appends them to a file, which is created with the first one, and shows a few.
@@ -161,14 +168,13 @@ class RejectedLines:
     headers get separate files with default names: ``chosen`` can contain only one kind. Use it in a ``with`` statement.
     """
 
-    def __init__(self, chosen: Path | None, *, inputs: Sequence[str], headers: Mapping[str, str], say: Console) -> None:
+    def __init__(self, chosen: Path | None, *, inputs: Sequence[str], headers: Mapping[str, str]) -> None:
         self._chosen = chosen
         self._inputs = inputs
         self._headers = headers
-        self._say = say
         self._count = 0
-        self._earlier: set[str] = set()
-        self._files: dict[str | None, TextIO] = {}
+        self._files: dict[str | None, tuple[TextIO, set[str]]] = {}
+        """The open file by header, and the lines that earlier runs put there."""
         self._stack = ExitStack()
         self.paths: list[Path] = []
         """The files written to."""
@@ -189,15 +195,17 @@ class RejectedLines:
         header = self._headers.get(line.file)
         if header not in self._files:
             self._files[header] = self._open(line.file, header)
-        if not self._is_repeated(line.raw):
-            self._files[header].write(line.raw + "\n")
+        file, earlier = self._files[header]
+        # An interrupted command is run again to continue, and then meets the same lines.
+        if not earlier.issuperset(line.raw.replace("\r\n", "\n").split("\n")):
+            file.write(line.raw + "\n")
         self._count += 1
         if self._count <= MAX_REASONS:
-            self._say.print(plain(f"rejected: {line.error}"), soft_wrap=True)
+            tell(f"rejected: {line.error}")
         elif self._count == MAX_REASONS + 1:
-            self._say.print("rejected: and more, which are not shown", soft_wrap=True)
+            tell("rejected: and more, which are not shown")
 
-    def _open(self, file: str, header: str | None) -> TextIO:
+    def _open(self, file: str, header: str | None) -> tuple[TextIO, set[str]]:
         path = self._chosen or default_path(file, is_csv=header is not None)
         if path in self.paths:
             raise InvalidRequestError(
@@ -205,7 +213,8 @@ class RejectedLines:
             )
         self._check_not_an_input(path)
         try:
-            start = self._beginning(path, header)
+            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            start = _beginning(path, text, header)
             opened = self._stack.enter_context(path.open("a", encoding="utf-8", newline="", buffering=1))
             opened.write(start)
         except (OSError, UnicodeDecodeError) as error:
@@ -213,34 +222,30 @@ class RejectedLines:
                 f"cannot put bad lines aside in {path}: {error}; choose another --rejects"
             ) from error
         self.paths.append(path)
-        return opened
-
-    def _beginning(self, path: Path, header: str | None) -> str:
-        """The text to write first: the header of a new CSV file; the line end that the last line lacks."""
-        start = "" if header is None else header + "\n"
-        text = path.read_text(encoding="utf-8") if path.exists() else ""
-        if not text:
-            return start
-        if not f"{text}\n".startswith(start.replace("\r\n", "\n")):
-            raise InvalidRequestError(
-                f"{path} has other columns than the input; move it away or choose another --rejects"
-            )
-        self._earlier.update(text.split("\n"))
-        return "" if text.endswith("\n") else "\n"
-
-    def _is_repeated(self, raw: str) -> bool:
-        """Whether an earlier run put the line aside: an interrupted command is run again to continue."""
-        return bool(self._earlier) and self._earlier.issuperset(raw.replace("\r\n", "\n").split("\n"))
+        return opened, set(text.split("\n"))
 
     def _check_not_an_input(self, path: Path) -> None:
         if path.exists() and any(Path(name).exists() and path.samefile(name) for name in self._inputs):
             raise InvalidRequestError(f"{path} is one of the files to ingest; choose another name with --rejects")
 
 
+def _beginning(path: Path, text: str, header: str | None) -> str:
+    """What to write first after the file's text: the header of a new CSV file; the line end that the last line lacks.
+
+    Raises ``InvalidRequestError`` for a file with another header.
+    """
+    start = "" if header is None else header + "\n"
+    if not text:
+        return start
+    if not f"{text}\n".startswith(start.replace("\r\n", "\n")):
+        raise InvalidRequestError(f"{path} has other columns than the input; move it away or choose another --rejects")
+    return "" if text.endswith("\n") else "\n"
+
+
 def default_path(file: str, *, is_csv: bool) -> Path:
     """``tickets.rejects.jsonl`` in the current folder for ``data/tickets.jsonl.gz``."""
-    name = "stdin" if file == "-" else Path(file).name
-    while Path(name).suffix.lower() in _KNOWN_ENDINGS and Path(name).stem:
+    name = "stdin" if file == STANDARD_INPUT else Path(file).name
+    while Path(name).suffix.lower() in {".gz", *FORMAT_OF_ENDING} and Path(name).stem:
         name = Path(name).stem
     return Path(f"{name}.rejects.{'csv' if is_csv else 'jsonl'}")
 
@@ -269,9 +274,7 @@ def ingest_files(state: State, options: IngestOptions) -> None:
         clean=options.clean,
         id_from=options.id_from,
     )
-    with RejectedLines(
-        options.rejects, inputs=source.names, headers=source.headers, say=console(stderr=True)
-    ) as rejected:
+    with RejectedLines(options.rejects, inputs=source.names, headers=source.headers) as rejected:
 
         async def work(platform: Platform) -> IngestReport:
             return await _ingest(platform, options, source, rejected)
@@ -292,7 +295,7 @@ async def _ingest(
         lines = await asyncio.to_thread(checked_first_batch, source.lines(), skip=options.skip)
     except BadLineError as error:
         _explain_stop(error, stored)
-    collection = await options.opened(platform, source.total_bytes, filterable=declared)
+    collection = await options.opened(platform, source.text_bytes, filterable=declared)
     with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
 
         def follow(report: IngestReport, offset: int) -> None:
@@ -313,39 +316,30 @@ async def _ingest(
 
 def _explain_stop(error: BadLineError, stored: IngestReport) -> NoReturn:
     reason = (
-        f"{error.reason}; stored before it: {count(stored.read, 'item')}; correct the line and run the same "
+        f"{error.reason}; stored before it: {several(stored.read, 'item')}; correct the line and run the same "
         "command again to continue, or put bad lines aside with --on-error skip"
     )
     raise BadLineError(error.file, error.line, reason) from error
 
 
 def _present(options: IngestOptions, source: InputFiles, report: IngestReport, rejected: RejectedLines) -> None:
-    err = console(stderr=True)
     for file, names in source.repeated_columns.items():
-        err.print(
-            plain(f"note: {file}: the header has more than once: {', '.join(names)}; an attribute is then a list"),
-            soft_wrap=True,
-        )
-    if options.as_json:
-        files = [str(path) for path in rejected.paths]
-        print_json({"collection": options.collection, **report.as_dict(), "rejects": files})
-    elif not options.quiet:
-        out = console()
-        out.print(summary_table(report))
-        if options.id_from is not None:
-            out.print(plain(_IDS_MADE.format(options.id_from)), soft_wrap=True)
-        for note in report.items.notes:
-            out.print(f"note: {note}", soft_wrap=True)
+        tell(f"note: {file}: the header has more than once: {', '.join(names)}; an attribute is then a list")
+    rejects = [str(path) for path in rejected.paths]
+    made = [] if options.id_from is None else [_IDS_MADE.format(options.id_from)]
+    print_answer(
+        {"collection": options.collection, **report.as_dict(), "rejects": rejects},
+        [summary_table(report), *made, *(f"note: {note}" for note in report.items.notes)],
+        as_json=options.as_json,
+        quiet=options.quiet,
+    )
     if report.rejected:
-        where = ", ".join(str(path) for path in rejected.paths)
-        err.print(
-            f"{count(report.rejected, 'bad line')} put aside in {where}; correct and ingest that file",
-            soft_wrap=True,
-        )
+        bad = several(report.rejected, "bad line")
+        tell(f"{bad} put aside in {', '.join(rejects)}; correct and ingest that file")
     for note in report.without_text.notes(report.read):
-        err.print(plain(f"note: {note}"), soft_wrap=True)
+        tell(f"note: {note}")
     if not report.read + report.rejected:
-        err.print(plain(f"note: there are no items in {', '.join(options.files)}"), soft_wrap=True)
+        tell(f"note: there are no items in {', '.join(options.files)}")
     warn_cut(report.items)
     report_pending(report.items.pending)
 
@@ -355,7 +349,7 @@ _IDS_MADE = (
 )
 
 
-def summary_table(report: IngestReport) -> object:
+def summary_table(report: IngestReport) -> Table:
     """The counts of a run, one per row."""
     counts = {plain_name(name): value for name, value in report.as_dict().items() if isinstance(value, int)}
     return table(["items", "count"], counts.items())
@@ -371,27 +365,13 @@ EXAMPLES = (
 )
 
 
-class OnError(StrEnum):
-    """The treatment of a line without a valid item."""
-
-    STOP = "stop"
-    SKIP = "skip"
-
-
-class FileFormat(StrEnum):
-    """The format of a file of items."""
-
-    JSONL = "jsonl"
-    CSV = "csv"
-
-
 Files = Annotated[
     list[str],
     typer.Argument(metavar="FILE", help="Files, plain or gzipped, or folders of documents; - is standard input.",
                    show_default=False),
 ]  # fmt: skip
 FormatOption = Annotated[
-    FileFormat | None, typer.Option("--format", "-f", help="The files' format; else by their names.")
+    Literal["jsonl", "csv"] | None, typer.Option("--format", "-f", help="The files' format; else by their names.")
 ]
 Columns = Annotated[
     list[str] | None,
@@ -401,8 +381,9 @@ Columns = Annotated[
 IdFrom = Annotated[
     str | None, typer.Option("--id-from", metavar="NAME", help="For JSON without ids: the entry whose hash is the id.")
 ]
-OnErrorOption = Annotated[
-    OnError, typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue.")
+OnError = Annotated[
+    Literal["stop", "skip"],
+    typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue."),
 ]
 Rejects = Annotated[
     Path | None,
@@ -458,7 +439,7 @@ def ingest(
     file_format: FormatOption = None,
     columns: Columns = None,
     id_from: IdFrom = None,
-    on_error: OnErrorOption = OnError.STOP,
+    on_error: OnError = "stop",
     rejects: Rejects = None,
     clean: Clean = True,
     name: Name = None,
@@ -500,7 +481,7 @@ def ingest(
         raise InvalidRequestError("--name is for a folder or a file of documents; items have ids of their own")
     items = IngestOptions(
         files=tuple(files), columns=mapped_columns(columns or ()), id_from=id_from,
-        file_format=file_format.value if file_format else None, skip=on_error is OnError.SKIP, rejects=rejects,
+        file_format=file_format, skip=on_error == "skip", rejects=rejects,
         clean=clean, **common,
     )  # fmt: skip
     ingest_files(state_of(context), items)

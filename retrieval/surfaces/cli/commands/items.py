@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.diagnosis import several
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.surfaces.cli.options import CollectionName, Json, examples
-from retrieval.surfaces.cli.output import count, field_rows, table, tell
+from retrieval.surfaces.cli.output import field_rows, table, tell
 from retrieval.surfaces.cli.run import answer, of_collection
-from retrieval.surfaces.cli.search_options import CONDITION_HELP, where_of
+from retrieval.surfaces.cli.search_options import Where, where_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +52,6 @@ def items() -> None:
 @app.command(epilog=examples(*GET))
 def get(context: typer.Context, *, collection: CollectionName, item_id: ItemName, as_json: Json = False) -> None:
     """Show an item with its version."""
-    from retrieval.domain.errors import UnknownItemError
 
     async def ask(target: Collection) -> StoredItem:
         stored = await target.stored([item_id])
@@ -67,7 +69,7 @@ def list_items(
     context: typer.Context,
     *,
     collection: CollectionName,
-    where: Annotated[list[str] | None, typer.Option("--where", "-w", metavar="COND", help=CONDITION_HELP)] = None,
+    where: Where = None,
     after: Annotated[str, typer.Option(metavar="ID", help="Only items whose id comes after this one.")] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Items, 1 to 1000.")] = 100,
     as_json: Json = False,
@@ -102,7 +104,6 @@ def put(
     as_json: Json = False,
 ) -> None:
     """Store one item; it replaces an item with the same id."""
-    from retrieval.domain.errors import InvalidRequestError
     from retrieval.services.ingest import WithoutText
 
     if is_new and version is not None:
@@ -143,15 +144,13 @@ def delete(
     as_json: Json = False,
 ) -> None:
     """Remove items with their terms and vectors."""
-    from retrieval.domain.errors import InvalidRequestError
-
     if version is not None and len(item_ids) != 1:
         raise InvalidRequestError("--if-version is for one item; give one id with it")
 
     answer(
         context,
         of_collection(collection, lambda target: target.delete(item_ids, version=version)),
-        lambda deleted: f"{count(deleted, 'item')} removed",
+        lambda deleted: f"{several(deleted, 'item')} removed",
         as_json=as_json,
         to_json=lambda deleted: {"deleted": deleted},
     )
@@ -166,17 +165,18 @@ def _table(stored: StoredItem) -> Table:
 
 
 def _object(text: str, example: str) -> Mapping[str, Any]:
-    """The JSON object in the argument or on standard input. Raises ``InvalidItemError`` for anything else."""
-    import sys
+    """The JSON object in the argument or on standard input. Raises ``InvalidItemError`` for anything else.
 
-    from retrieval.domain.checks import JSONTextError, json_of
-    from retrieval.domain.errors import InvalidItemError
+    Raises ``InvalidRequestError`` if standard input is closed.
+    """
+    from retrieval.adapters.readers.lines import STANDARD_INPUT, standard_input
 
-    record = sys.stdin.read() if text == "-" else text
+    is_input = text == STANDARD_INPUT
+    source = "standard input" if is_input else f"{text!r:.60}"
     try:
-        value = json_of(record)
+        value = json_of(standard_input().read() if is_input else text)
     except JSONTextError as error:
-        raise InvalidItemError(f"cannot read {record!r:.60}: {error}; give a JSON object such as {example}") from None
+        raise InvalidItemError(f"cannot read {source}: {error}; give a JSON object such as {example}") from None
     if not isinstance(value, dict):
-        raise InvalidItemError(f"{record!r:.60} is not a JSON object, such as {example}")
+        raise InvalidItemError(f"{source} is not a JSON object, such as {example}")
     return value

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -25,18 +24,18 @@ from retrieval.surfaces.cli.options import (
 from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,
     Step,
-    console,
-    count,
     facts_line,
-    plain,
     plain_name,
+    print_answer,
     print_json,
+    print_json_line,
     progress,
     report_pending,
+    show,
     table,
     tell,
 )
-from retrieval.surfaces.cli.run import CONTINUES, answer, run
+from retrieval.surfaces.cli.run import CONTINUES, answer, run, stop_signal
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -75,27 +74,19 @@ def worker(
             workplace = replace(workplace, settings=workplace.settings.changed(worker_concurrency=concurrency))
         from retrieval.jobs.worker import work as work_on
         from retrieval.jobs.worker import work_once
-        from retrieval.surfaces.cli.run import stop_signal
 
         if not once and not as_json:
             number = workplace.settings.worker_concurrency
-            said = f"a worker for every tenant, {count(number, 'job')} at a time; ctrl-C or SIGTERM ends it"
-            console().print(said, soft_wrap=True)
-        await (work_once if once else work_on)(workplace, stop_signal(), report=show_line if as_json else show)
+            show(f"a worker for every tenant, {several(number, 'job')} at a time; ctrl-C or SIGTERM ends it")
+        await (work_once if once else work_on)(workplace, stop_signal(), report=print_run)
+
+    def print_run(report: RunReport) -> None:
+        if as_json:
+            print_json_line(report.as_dict())
+        else:
+            show(sentence(report))
 
     run(state_of(context), work)
-
-
-def show(report: RunReport) -> None:
-    """Print the outcome of a run, as it ends."""
-    console().print(plain(sentence(report)), soft_wrap=True)
-
-
-def show_line(report: RunReport) -> None:
-    """Print the outcome as a JSON object on a line."""
-    from retrieval.surfaces.cli.output import print_json_line
-
-    print_json_line(report.as_dict())
 
 
 def sentence(report: RunReport) -> str:
@@ -132,13 +123,9 @@ def run_one_job(state: State, job: Job, name: str | None, *, as_json: bool) -> N
         return [await _run(platform, job, target) for target in await _targets(platform, name)]
 
     reports = run(state, work, when_interrupted=CONTINUES)
-    if as_json:
-        print_json([report.as_dict() for report in reports])
-    else:
-        for report in reports:
-            show(report)
-        if not reports:
-            console().print(NO_COLLECTIONS, soft_wrap=True)
+    print_answer(
+        [report.as_dict() for report in reports], list(map(sentence, reports)) or NO_COLLECTIONS, as_json=as_json
+    )
     if any(report.outcome == RUN_FAILED for report in reports):
         raise typer.Exit(FAILED)
     report_pending(sum(report.details.get("pending", 0) for report in reports))
@@ -243,27 +230,14 @@ REEMBED_EXAMPLES = (
 )
 
 
-class ReembedAction(StrEnum):
-    """The actions on a re-embedding."""
-
-    STATUS = "status"
-    RUN = "run"
-    PAUSE = "pause"
-    RESUME = "resume"
-    SWITCH = "switch"
-    ROLLBACK = "rollback"
-    FINISH = "finish"
-    ABORT = "abort"
-
-
 def reembed(
     context: typer.Context,
     *,
     collection: CollectionName,
     action: Annotated[
-        ReembedAction,
+        Literal["status", "run", "pause", "resume", "switch", "rollback", "finish", "abort"],
         typer.Argument(metavar="ACTION", help="The action on the re-embedding in progress; run does a worker's part."),
-    ] = ReembedAction.STATUS,
+    ] = "status",
     to: Annotated[
         str | None,
         typer.Option("--to", metavar="SPACE", help="Begin: the new space's embedder, named as in RETRIEVAL_EMBEDDER."),
@@ -300,8 +274,8 @@ def reembed(
     pace = {"tokens_a_minute": tokens_a_minute, "tokens_a_day": tokens_a_day}
     if dry_run and to is None:
         raise typer.BadParameter("it shows the cost of a space: give --to", param_hint="--dry-run")
-    if to is not None and action is not ReembedAction.STATUS:
-        raise typer.BadParameter(f"it begins a re-embedding: leave {action.value!r} or --to out", param_hint="--to")
+    if to is not None and action != "status":
+        raise typer.BadParameter(f"it begins a re-embedding: leave {action!r} or --to out", param_hint="--to")
 
     async def work(platform: Platform) -> tuple[ReembeddingCost | None, Reembedding | None]:
         if to is None:
@@ -310,12 +284,12 @@ def reembed(
         check_terminal(question, yes=yes or dry_run, as_json=as_json)
         cost = await platform.reembed_cost(collection, to=to, price=price, **pace)
         if not as_json:
-            console().print(_cost_table(cost))
+            show(_cost_table(cost))
         if dry_run:
             return cost, None
         confirm(question, yes=yes, as_json=as_json)
         begun = await platform.reembed(collection, to=to, switch=switch, batch_texts=batch, keep_days=keep_days, **pace)
-        return cost, begun if background else await _run_action(platform, collection, ReembedAction.RUN)
+        return cost, begun if background else await _run_action(platform, collection, "run")
 
     again = f"interrupted; retrieval reembed {collection} run, or a worker, continues"
     cost, reembedding = run(state_of(context), work, when_interrupted=again)
@@ -323,22 +297,19 @@ def reembed(
         state = None if reembedding is None else reembedding.as_dict()
         print_json(state if cost is None else {"cost": cost.as_dict(), "reembedding": state})
     elif reembedding is not None:
-        console().print(_reembedding_table(reembedding))
+        show(_reembedding_table(reembedding))
 
 
-async def _run_action(platform: Platform, collection: str, action: ReembedAction) -> Reembedding:
-    if action is not ReembedAction.RUN:
-        return await platform.reembedding(collection, action.value)
+async def _run_action(platform: Platform, collection: str, action: str) -> Reembedding:
+    if action != "run":
+        return await platform.reembedding(collection, action)
     from retrieval.adapters.store.installation.queue import FAILED as RUN_FAILED
     from retrieval.jobs.registry import job_named
-    from retrieval.jobs.run import ELSEWHERE, run_job
-    from retrieval.services.workplace import JobTarget
+    from retrieval.jobs.run import ELSEWHERE
 
     await platform.reembedding(collection)
-    target = JobTarget(platform.tenant_id, await (await platform.collection(collection, create=False)).refresh())
-    with progress(f"reembed {collection}", "item") as update:
-        job = job_named("reembed")
-        report = await run_job(platform.workplace, job, target, lambda done: update(Step(done, None, done)))
+    (target,) = await _targets(platform, collection)
+    report = await _run(platform, job_named("reembed"), target)
     if report.outcome == RUN_FAILED:
         raise RetrievalError(f"the re-embedding of {collection!r} failed: {report.details.get('error', '')}")
     if report.outcome == ELSEWHERE:

@@ -8,7 +8,7 @@ import typer
 
 from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, ApiKey, NewApiKey, Scope
 from retrieval.surfaces.cli.options import Json, examples
-from retrieval.surfaces.cli.output import console, table
+from retrieval.surfaces.cli.output import table, tell
 from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
@@ -97,10 +97,7 @@ def create(
 
     new_key = answer(context, work, lambda new_key: new_key.text, as_json=as_json, to_json=to_json)
     if not as_json:
-        console(stderr=True).print(
-            f"keep it: it is not shown again; revoke it with: retrieval keys revoke {new_key.key.key_id}",
-            soft_wrap=True,
-        )
+        tell(f"keep it: it is not shown again; revoke it with: retrieval keys revoke {new_key.key.key_id}")
 
 
 @app.command("list", epilog=examples("retrieval keys list"))

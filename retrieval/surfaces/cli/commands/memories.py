@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.diagnosis import several
+from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.surfaces.cli.options import Json, Yes, collection_option, confirm, examples
-from retrieval.surfaces.cli.output import count, field_rows, table, tell
+from retrieval.surfaces.cli.output import field_rows, table, tell
 from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from retrieval.apps.memories import MemoryStore, RememberReport
+    from retrieval.domain.items.memory import Memory
     from retrieval.platform import Platform
 
 
@@ -27,9 +31,6 @@ FORGET = (
 )
 
 REMEMBER = ("retrieval memories remember chat.jsonl --project ops --session 2026-05-01",)
-
-TURNS = "turns"
-"""The links that are a memory's sources: ``retrieval.domain.items.memory.TURNS``, without loading that."""
 
 Collection = Annotated[str, collection_option("Where the memories are.", "--collection")]
 MemoryId = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
@@ -52,11 +53,11 @@ def show(
 ) -> None:
     """Show a memory with its links, its access count and the memory that superseded it."""
 
-    async def work(platform: Platform) -> dict[str, Any]:
-        return (await (await _store(platform, collection)).get_memory(memory_id)).as_dict()
+    async def work(platform: Platform) -> Memory:
+        return await (await _store(platform, collection)).get_memory(memory_id)
 
-    def present(memory: dict[str, Any]) -> Table:
-        return table(["", ""], field_rows(memory))
+    def present(memory: Memory) -> Table:
+        return table(["", ""], field_rows(memory.as_dict()))
 
     answer(context, work, present, as_json=as_json)
 
@@ -76,8 +77,6 @@ def forget(
 
     Records of them then have a pseudonym.
     """
-    from retrieval.domain.errors import InvalidRequestError
-
     if [memory_id, user, project].count(None) != 2:
         raise InvalidRequestError("say what to forget, one of: ID, --user NAME, --project ID")
     if memory_id is None:
@@ -96,7 +95,7 @@ def forget(
     answer(
         context,
         work,
-        lambda forgotten: f"{count(forgotten, 'memory')} forgotten",
+        lambda forgotten: f"{several(forgotten, 'memory')} forgotten",
         as_json=as_json,
         to_json=lambda forgotten: {"forgotten": forgotten},
     )
@@ -130,7 +129,6 @@ def remember(
     a source, and a fact that contradicts a memory supersedes it. Repeated
     messages change nothing.
     """
-    from retrieval.domain.errors import UnknownCollectionError
     from retrieval.surfaces.since import time_of
 
     occurred_at = None if at is None else time_of("--at", at)
@@ -168,20 +166,13 @@ def history(
 ) -> None:
     """Show the versions of a memory, newest first, with their sources."""
 
-    async def work(platform: Platform) -> list[dict[str, Any]]:
-        versions = await (await _store(platform, collection)).history(memory_id)
-        return [version.as_dict() for version in versions]
+    async def work(platform: Platform) -> tuple[Memory, ...]:
+        return await (await _store(platform, collection)).history(memory_id)
 
-    def present(memories: list[dict[str, Any]]) -> Table:
+    def present(versions: tuple[Memory, ...]) -> Table:
         rows = (
-            (
-                memory["occurred_at"][:16],
-                memory["text"],
-                ", ".join(memory["links"].get(TURNS, [])),
-                memory["metadata"].get("reason", ""),
-                memory["memory_id"],
-            )
-            for memory in memories
+            (each.occurred_at, each.text, ", ".join(each.sources), each.metadata.get("reason", ""), each.memory_id)
+            for each in versions
         )
         return table(["said", "memory", "sources", "reason", "id"], rows)
 
@@ -190,7 +181,7 @@ def history(
 
 def _report(report: RememberReport) -> list[str | Table]:
     """The report as lines and a table."""
-    messages = count(report.messages, "message")
+    messages = several(report.messages, "message")
     if report.remembered_at is not None:
         return [f"{messages} remembered before, at {report.remembered_at:%Y-%m-%d %H:%M}; nothing was changed"]
     if not report.facts:
@@ -224,14 +215,12 @@ async def _announce_destinations(platform: Platform, collection: str, messages: 
 def messages_of(file: str) -> list[Any]:
     """The messages of a file: one JSON object a line, or a JSON list of them. Raises ``InvalidRequestError``."""
     from retrieval.adapters.readers.lines import decoded, read_lines
-    from retrieval.domain.checks import JSONTextError, json_of
-    from retrieval.domain.errors import InvalidRequestError
 
-    lines = [(line.number, *decoded(line.data)) for line in read_lines(file)]
+    lines = [(line.number, *decoded(line.data.rstrip(b"\r\n"))) for line in read_lines(file)]
     for number, _, fault in lines:
         if fault is not None:
             raise InvalidRequestError(f"{file}:{number}: {fault}")
-    whole = "".join(text for _, text, _ in lines)
+    whole = "\n".join(text for _, text, _ in lines)
     texts = [(1, whole)] if whole.lstrip().startswith("[") else [(number, text) for number, text, _ in lines]
     messages = list[Any]()
     for number, text in texts:

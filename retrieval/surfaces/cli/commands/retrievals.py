@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.diagnosis import several
 from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, collection_option, examples
 from retrieval.surfaces.cli.output import table
 from retrieval.surfaces.cli.run import answer, of_collection
@@ -65,7 +66,7 @@ def show(
 
 def summary_line(summary: RetrievalSummary) -> str:
     """Identifier, time, hits and query on one line, so that the identifier can be copied."""
-    hits = f"{summary.hits} {'hit' if summary.hits == 1 else 'hits'}"
+    hits = several(summary.hits, "hit")
     return f"{summary.retrieval_id}  {summary.retrieved_at:%Y-%m-%d %H:%M:%S} UTC  {hits}  {summary.query}"
 
 

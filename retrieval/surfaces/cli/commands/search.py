@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from retrieval.domain.diagnosis import several
 from retrieval.domain.search.hit import Explanation, Hit, Path, SearchResult
 from retrieval.domain.search.snippet import Snippet
 from retrieval.surfaces.cli import search_options as options
@@ -27,7 +28,8 @@ from retrieval.surfaces.cli.options import (
     situation,
     state_of,
 )
-from retrieval.surfaces.cli.output import count, plain, table, tell
+from retrieval.surfaces.cli.output import console, plain, print_json, table, tell
+from retrieval.surfaces.cli.run import answer, of_collection, run
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection
@@ -114,14 +116,14 @@ def footer(result: SearchResult, *, explain: bool = False) -> Iterator[str]:
 
     The reason for an exact search is included only with ``explain``.
     """
-    weighed_rows = f", {count(result.weighed, 'row')} weighed" if result.weighed else ""
+    weighed_rows = f", {several(result.weighed, 'row')} weighed" if result.weighed else ""
     method = f"{result.path.value}{weighed_rows}"
     if result.path is Path.NONE:
         method = result.why
     elif explain or result.path is Path.APPROXIMATE:
         method += f": {result.why}"
     profile = "a profile of the call" if result.profile_version is None else f"profile v{result.profile_version}"
-    yield f"{count(len(result), 'hit')} · {method} · {profile}"
+    yield f"{several(len(result), 'hit')} · {method} · {profile}"
     for name, counts in result.facets.items():
         yield f"{name}: {', '.join(f'{value} ({items})' for value, items in counts.items())}"
     times = [f"{stage} {ms:.1f} ms" for stage, ms in result.timings_ms.items()]
@@ -182,9 +184,6 @@ def search(
     as_json: Json = False,
 ) -> None:
     """Search a collection by meaning and by words."""
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import run
-
     if query is None and vector is None:
         raise typer.BadParameter("give some words, or a vector with --vector", ctx=context, param_hint="QUERY")
     arguments: dict[str, Any] = {
@@ -226,7 +225,6 @@ def complete(
     as_json: Json = False,
 ) -> None:
     """Complete a text that is being typed, from the words and titles of a collection."""
-    from retrieval.surfaces.cli.run import answer, of_collection
 
     def present(result: Completions) -> Iterator[str | Text]:
         yield from result.queries
@@ -270,9 +268,6 @@ def passages(
     with the chunks next to the hits; consecutive chunks of a document become
     one passage.
     """
-    from retrieval.surfaces.cli.output import console, print_json
-    from retrieval.surfaces.cli.run import of_collection, run
-
     search_context = situation(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=0, generated=False
     )
@@ -296,7 +291,7 @@ def passages(
         return
     if result.text:
         console().print(result.text, soft_wrap=True)
-    left_out = f"{count(result.left_out, 'hit')} did not fit into {max_tokens:,} tokens" if result.left_out else ""
+    left_out = f"{several(result.left_out, 'hit')} did not fit into {max_tokens:,} tokens" if result.left_out else ""
     empty = "" if result.text else "no passage"
     for note in filter(None, (empty, left_out, *result.notes)):
         tell(f"note: {note}")

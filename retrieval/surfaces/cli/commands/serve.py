@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from dataclasses import replace
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from retrieval.adapters.extras import require_extra
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.options import collection_option, state_of
-from retrieval.surfaces.listening import require_extra
+from retrieval.surfaces.cli.output import print_json_line, show
+from retrieval.surfaces.cli.run import stop_signal
 
 if TYPE_CHECKING:
     from retrieval.settings import Settings
@@ -27,13 +32,6 @@ _WITH_KEYS = "callers need a key; create one with: retrieval keys create NAME"
 _WITHOUT_KEYS = "try, in another terminal: curl {url}/v1/collections"
 
 
-class LogFormat(StrEnum):
-    """The format of log records."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 def serve(
     context: typer.Context,
     *,
@@ -43,8 +41,8 @@ def serve(
         bool, typer.Option("--insecure-local", help="Serve only this machine, without keys.")
     ] = False,
     log_format: Annotated[
-        LogFormat, typer.Option(help="The format of the log on standard error, a line per request.")
-    ] = LogFormat.TEXT,
+        Literal["text", "json"], typer.Option(help="The format of the log on standard error, a line per request.")
+    ] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON, on one line.")] = False,
 ) -> None:
     """Serve everything over HTTP: collections, search, feedback, tickets.
@@ -61,16 +59,12 @@ def serve(
 
     state = state_of(context)
     settings = state.settings()
-    configure_service_logging(settings, as_json=log_format is LogFormat.JSON, debug=state.debug)
+    configure_service_logging(settings, as_json=log_format == "json", debug=state.debug)
     _run(settings, host, port, insecure_local=insecure_local, as_json=as_json)
 
 
 def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_json: bool) -> None:
-    import asyncio
-
     from retrieval.adapters.store.installation.opening import server_place
-    from retrieval.surfaces.cli.output import console, print_json_line
-    from retrieval.surfaces.cli.run import stop_signal
     from retrieval.surfaces.http.app import has_console, run_service
     from retrieval.surfaces.listening import new_loop
 
@@ -84,7 +78,7 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
             [f"from {server_place(settings)}; collections of the tenant {settings.tenant!r}"] if insecure_local else []
         )
         lines += [_WITHOUT_KEYS.format(url=url) if insecure_local else _WITH_KEYS]
-        console().print("\n".join(lines), soft_wrap=True, markup=False, highlight=False)
+        show(lines)
 
     async def work() -> None:
         await run_service(settings, host, port, stop_signal(), announce, insecure_local=insecure_local)
@@ -100,19 +94,13 @@ MCP_EXAMPLES = (
 )
 
 
-class Transport(StrEnum):
-    """The transport between client and server."""
-
-    STDIO = "stdio"
-    HTTP = "http"
-
-
 def mcp(
     context: typer.Context,
     *,
     transport: Annotated[
-        Transport, typer.Option(help="stdio: for the one client that starts it; http: for many, at /mcp.")
-    ] = Transport.STDIO,
+        Literal["stdio", "http"],
+        typer.Option(help="stdio: for the one client that starts it; http: for many, at /mcp."),
+    ] = "stdio",
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Where to listen over http; 0.0.0.0 needs a token or --keys.")
     ] = "127.0.0.1",
@@ -157,13 +145,10 @@ def mcp(
     has an API key, which decides its tenant and its rights. It runs until
     ctrl-C or SIGTERM; over stdio until the client closes standard input.
     """
-    from retrieval.domain.errors import InvalidRequestError
-    from retrieval.domain.items.collection import check_collection_name
-
     require_extra("mcp", "the MCP server", "mcp")
     for name in (collection, memories):
         check_collection_name(name)
-    if keys and transport is Transport.STDIO:
+    if keys and transport == "stdio":
         raise InvalidRequestError("--keys goes with --transport http; over stdio use --read-only or --tools")
     settings = state_of(context).settings()
     from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, groups_named
@@ -172,7 +157,7 @@ def mcp(
     if tools or keys:
         offer = replace(offer, groups=groups_named(tools) if tools else EVERY_TOOL)
     offer = offer.read_only() if read_only else offer
-    if transport is Transport.HTTP:
+    if transport == "http":
         from retrieval.surfaces.mcp.running import ServerPlace
 
         _serve_http(settings, offer, ServerPlace(host, port, names or [], asks_keys=keys), as_json=as_json)
@@ -181,10 +166,6 @@ def mcp(
 
 
 def _serve_stdio(settings: Settings, offer: Offer) -> None:
-    import asyncio
-    import os
-
-    from retrieval.surfaces.cli.run import stop_signal
     from retrieval.surfaces.mcp.running import run_stdio
 
     async def serve() -> None:
@@ -196,17 +177,13 @@ def _serve_stdio(settings: Settings, offer: Offer) -> None:
 
 
 def _serve_http(settings: Settings, offer: Offer, place: ServerPlace, *, as_json: bool) -> None:
-    import asyncio
-
-    from retrieval.surfaces.cli.output import console, print_json_line
-    from retrieval.surfaces.cli.run import stop_signal
     from retrieval.surfaces.mcp.running import run_http
 
     def announce(url: str) -> None:
         if as_json:
             print_json_line({"url": url})
         else:
-            console().print(f"serving {', '.join(offer.groups)} at {url}", soft_wrap=True)
+            show(f"serving {', '.join(offer.groups)} at {url}")
 
     async def serve() -> None:
         await run_http(settings, offer, place, stop_signal(), announce)

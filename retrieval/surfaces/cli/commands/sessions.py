@@ -11,10 +11,9 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -40,13 +39,6 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 
-class Shape(StrEnum):
-    """The format in which principles are printed."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 START_EXAMPLES = (
     "retrieval session-start",
     "retrieval session-start --cwd ~/shop --session s-1 --format json --limit 5 --explore 1",
@@ -64,12 +56,12 @@ def session_start(
     context: typer.Context,
     *,
     cwd: Folder = None,
-    shape: Annotated[Shape, typer.Option("--format", help="How the principles are shown.")] = Shape.TEXT,
+    shape: Annotated[Literal["text", "json"], typer.Option("--format", help="How the principles are shown.")] = "text",
     session: SessionId = None,
     collection: Principles = COLLECTION,
-    limit: Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="Principles at most, 1 to 100.")] = 10,
+    limit: Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help=f"Principles at most, 1 to {MOST}.")] = 10,
     explore: Annotated[
-        int, typer.Option(min=0, max=MOST, metavar="N", help="How many of them are explored, 0 to 100.")
+        int, typer.Option(min=0, max=MOST, metavar="N", help=f"How many of them are explored, 0 to {MOST}.")
     ] = 2,
     as_json: Json = False,
 ) -> None:
@@ -93,7 +85,7 @@ def session_start(
     def show(started: SessionStart) -> None:
         if not started.principles:
             say("there are no principles to give yet; add one: see docs/how-to/principles.md")
-        _print(started.as_json() if as_json or shape is Shape.JSON else started.as_text())
+        _print(started.as_json() if as_json or shape == "json" else started.as_text())
 
     with _time_limit("session-start", settings):
         asyncio.run(start_session(options, settings, _hook_input(options), say, show))

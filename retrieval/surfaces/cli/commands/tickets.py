@@ -7,9 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from retrieval.domain.checks import refusal_of
+from retrieval.domain.diagnosis import several
+from retrieval.domain.errors import InvalidRequestError
+from retrieval.surfaces.cli.errors import FAILED, typed_name
 from retrieval.surfaces.cli.options import Json, collection_option, examples
-from retrieval.surfaces.cli.output import cell_text, count, plain_name
+from retrieval.surfaces.cli.output import cell_text, plain_name
 from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.search_options import moment_of, vector_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -26,7 +31,7 @@ def response_lines(response: RetrievalResponse) -> Iterator[str]:
     used = response.config_used
     weights = f"similarity {used['vector_weight']:g}, metadata {used['metadata_weight']:g}"
     totals = response.search_metadata
-    yield f"{count(totals.total_found, 'ticket')} of {totals.index_total:,} · {weights}"
+    yield f"{several(totals.total_found, 'ticket')} of {totals.index_total:,} · {weights}"
 
 
 def preview_lines(previews: SearchPreview) -> Iterator[str]:
@@ -141,9 +146,9 @@ def search(
 ) -> None:
     """Find the tickets most similar to a new one."""
     from retrieval.apps.tickets import RetrievalRequest
-    from retrieval.surfaces.cli.search_options import moment_of, vector_of
 
     request = _validate(
+        context,
         RetrievalRequest,
         title=title,
         description=description,
@@ -191,9 +196,9 @@ def preview(
     Nothing is recorded and nothing is changed.
     """
     from retrieval.apps.tickets import PreviewConfig
-    from retrieval.surfaces.cli.search_options import moment_of
 
     config = _validate(
+        context,
         PreviewConfig,
         top_k=top_k,
         candidates=candidates,
@@ -222,13 +227,11 @@ def health(context: typer.Context, *, collection: CollectionOption = None, as_js
         context, _with_service(collection, lambda service: service.health_check()), fact_lines, as_json=as_json
     )
     if facts["status"] != "healthy":
-        raise typer.Exit(1)
+        raise typer.Exit(FAILED)
 
 
 def weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
     """Weights by priority, from ``High=0.9`` and the like; None without any. Raises ``InvalidRequestError``."""
-    from retrieval.domain.errors import InvalidRequestError
-
     weights: dict[str, float] = {}
     for pair in pairs:
         name, _, number = (part.strip() for part in pair.partition("="))
@@ -241,18 +244,16 @@ def weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
     return weights or None
 
 
-def _validate(model: Callable[..., T], **options: object) -> T:
-    """The pydantic model of the options. Raises ``InvalidRequestError``, which names the option."""
+def _validate(context: typer.Context, model: Callable[..., T], **options: object) -> T:
+    """The pydantic model of the command's options. Raises ``InvalidRequestError``, which names the option."""
     from pydantic import ValidationError
-
-    from retrieval.domain.checks import refusal_of
-    from retrieval.domain.errors import InvalidRequestError
 
     try:
         return model(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(map(str, first["loc"]))
+        names = {param.name: typed_name(param) for param in context.command.params}
+        place = " ".join(names.get(part, part) for part in first["loc"] if isinstance(part, str))
         reason = refusal_of(first)
         raise InvalidRequestError(f"{place}: {reason}" if place else reason) from None
 

@@ -408,6 +408,19 @@ async def test_a_closed_embedder_says_so(make: Callable[..., OpenAIEmbedder]) ->
     assert "closed" in str(await failure(embedder))
 
 
+async def test_one_that_is_closed_between_two_attempts_says_so(
+    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
+) -> None:
+    """The platform may be closed while a call waits."""
+    server.faults.append(status(503))
+
+    async def close(_: float) -> None:
+        await embedder.aclose()
+
+    embedder = make(sleep=close)
+    assert "closed" in str(await failure(embedder))
+
+
 async def test_the_key_stays_out_of_the_log(
     make: Callable[..., OpenAIEmbedder], server: OpenAIServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -138,6 +138,14 @@ async def test_unknown_dimensions_are_requested_once(name: str) -> None:
         await later.aclose()
 
 
+async def test_an_answer_cut_short_is_requested_again() -> None:
+    """This applies to the first request too, which asks for the model's dimensions."""
+    async with serving("ollama", dimensions=96, faults=deque([raw(b'{"embeddings": [[0.1, ')])) as server:
+        embedder = await new_embedder(named("ollama", server, "somebody/new-model"))
+        assert (embedder.space.dimensions, len(server.received)) == (96, 2)
+        await embedder.aclose()
+
+
 @pytest.mark.parametrize("name", ["tei", "vllm", "openai-compatible"])
 async def test_the_name_of_a_servers_only_model_is_requested(name: str) -> None:
     """``tei:http://host:8080`` is enough."""

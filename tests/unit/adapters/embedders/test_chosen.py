@@ -8,10 +8,11 @@ import pytest
 
 import retrieval.adapters.embedders.chosen
 from retrieval import EmbeddingSpace, Settings
-from retrieval.adapters.embedders.chosen import ChosenEmbedders, no_embedder
+from retrieval.adapters.embedders.chosen import ChosenEmbedders, no_embedder, service_in_use
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.domain.errors import ConfigurationError
 
 DATABASE = cast(Database, None)
 """Nothing is read here."""
@@ -55,6 +56,16 @@ async def test_every_embedder_that_was_made_is_closed_once(embedders: list[Close
     assert [embedder.closed for embedder in embedders] == [1] * len(embedders)
 
 
+async def test_an_embedder_that_is_named_is_made_once(embedders: list[ClosedEmbedder]) -> None:
+    """Each estimate of a re-embedding names one, and a service may be asked for any number of estimates."""
+    choice = ChosenEmbedders(Settings(embedder="none"))
+    first = await choice.load("hashing")
+    assert first is not None
+    assert await choice.load("hashing") is first
+    assert choice.of(StoredSpace(1, first.space), DATABASE, 1) is not None
+    assert embedders == [first]
+
+
 async def test_an_embedder_that_was_given_is_its_givers_to_close() -> None:
     """It serves its own space and new collections; the caller closes it."""
     own = ClosedEmbedder()
@@ -75,6 +86,13 @@ def test_the_queries_of_tenants_that_are_only_come_by_are_not_kept() -> None:
     assert choice.of(space, DATABASE, 1, keep=False) is own
     others = [choice.of(space, DATABASE, 2, keep=False) for _ in range(2)]
     assert others[0] is not others[1]
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://host:80a/v1", "http://host:99999/v1"])
+def test_an_address_that_cannot_be_is_refused_before_it_is_shown(address: str) -> None:
+    """The message names the setting; an ingest would say first where texts are sent."""
+    with pytest.raises(ConfigurationError, match="set RETRIEVAL_EMBEDDING_BASE_URL"):
+        service_in_use(Settings(embedder=f"ollama:m@{address}"))
 
 
 @pytest.mark.parametrize(

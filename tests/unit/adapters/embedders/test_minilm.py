@@ -40,6 +40,7 @@ def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path 
         return spec
 
     monkeypatch.setattr(minilm_files, "find_spec", find_spec)
+    monkeypatch.setattr("retrieval.adapters.extras.find_spec", find_spec)
     monkeypatch.setattr(minilm_files, "version", lambda _: "1.2.3")
     return installed
 

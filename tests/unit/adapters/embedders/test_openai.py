@@ -21,11 +21,8 @@ def options(**changes: Any) -> OpenAIOptions:
         "document_prefix": "",
         "query_prefix": "",
         "send_dimensions": None,
-        "max_concurrency": 4,
         "max_texts": 2048,
         "max_input_tokens": 8191,
-        "timeout_seconds": 30.0,
-        "max_attempts": 6,
     }
     return OpenAIOptions(**{**usual, **changes})
 
@@ -74,9 +71,8 @@ def test_dimensions_are_named_to_models_that_take_them(changes: dict[str, Any], 
         ({"dimensions": 4000}, "3072 or fewer"),
         ({"dimensions": 0}, "0 dimensions"),
         ({"model": "text-embedding-ada-002", "dimensions": 512}, "1536"),
-        ({"max_concurrency": 0}, "max_concurrency"),
-        ({"max_attempts": 0}, "max_attempts"),
-        ({"timeout_seconds": -1.0}, "timeout_seconds"),
+        ({"max_texts": 0}, "max_texts"),
+        ({"max_input_tokens": 0}, "max_input_tokens"),
     ],
 )
 def test_unusable_settings_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -111,6 +111,7 @@ async def test_a_wish_beyond_the_bound_ends_it() -> None:
         ("inf", None),
         ("nan", None),
         ("soon", None),
+        ("Tue, 01 Jan 99999999999999999999 00:00:20 GMT", None),
         ("", None),
     ],
 )

@@ -171,10 +171,12 @@ def test_an_unreadable_document_is_refused_with_a_reason(form: str, data: bytes,
         read(data, form)
 
 
-def test_docx_that_is_large_unpacked_is_refused() -> None:
+def test_docx_that_is_large_unpacked_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """However small it is packed."""
-    with pytest.raises(InvalidItemError, match="bytes unpacked; at most"):
-        read(docx([("", "text")], extra=200_000_000), "docx")
+    monkeypatch.setattr(documents, "MAX_UNPACKED_BYTES", 1_000_000)
+
+    with pytest.raises(InvalidItemError, match="bytes unpacked; at most 1,000,000 are read"):
+        read(docx([("", "text")], extra=1_000_000), "docx")
 
 
 def test_docx_opens_no_other_file() -> None:
@@ -205,7 +207,7 @@ def test_more_pages_than_are_read_are_refused(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("form", ["html", "pdf", "docx"])
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     """With the command that installs it; the other formats need none."""
-    monkeypatch.setattr(documents, "find_spec", lambda _name: None)
+    monkeypatch.setattr("retrieval.adapters.extras.find_spec", lambda _name: None)
 
     with pytest.raises(MissingExtraError, match=r"pip install 'retrieval-platform\[documents\]'"):
         read(b"x", form)

@@ -143,9 +143,9 @@ def test_standard_input_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_closed_standard_input_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The message asks for a file."""
+    """The message says what ``-`` stands for."""
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(InvalidRequestError, match="name a file"):
+    with pytest.raises(InvalidRequestError, match=r"^'-' is standard input, which is closed"):
         list(read_lines("-"))
 
 

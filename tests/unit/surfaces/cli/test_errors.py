@@ -140,6 +140,19 @@ def test_a_reader_that_is_gone_is_not_complained_about() -> None:
     assert (process.returncode, process.stderr) == (1, b"")
 
 
+def test_closed_standard_input_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The line says what ``-`` stands for."""
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InvalidRequestError, match="'-' is standard input, which is closed"):
+        app(["items", "put", "notes", "-"], standalone_mode=False)
+
+
+def test_a_login_that_no_database_has_is_refused_before_a_statement_is_made() -> None:
+    """Bytes of the terminal that are not UTF-8 cannot stand in SQL."""
+    with pytest.raises(InvalidRequestError, match="LOGIN holds half of a surrogate pair"):
+        app(["analysts", "add", "\udcff", "--sql"], standalone_mode=False)
+
+
 def test_lines_are_joined() -> None:
     """Blank ones leave nothing behind."""
     assert one_line(" a\n\n b \r\nc") == "a b c"

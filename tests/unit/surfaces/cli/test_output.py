@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from retrieval.domain.checks import text_fault
-from retrieval.surfaces.cli.output import cell_text, console, count, facts_line, plain, print_json, short_space, table
+from retrieval.surfaces.cli.output import cell_text, console, facts_line, plain, print_json, short_space, table
 
 
 def test_control_characters_do_not_reach_the_terminal() -> None:
@@ -116,12 +116,6 @@ def test_json_is_ascii_where_the_output_cannot_take_more(monkeypatch: pytest.Mon
     print_json({"text": "日本"})
     latin.seek(0)
     assert json.loads(latin.read()) == {"text": "日本"}
-
-
-def test_counts_agree_with_their_noun() -> None:
-    """One item, several items."""
-    assert [count(n, "item") for n in (0, 1, 1200)] == ["0 items", "1 item", "1,200 items"]
-    assert (count(2, "query"), count(2, "search")) == ("2 queries", "2 searches")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 
 import pytest
 
@@ -21,7 +20,7 @@ def test_every_name_is_there() -> None:
 
 def test_without_the_extra_the_import_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """One line with the command."""
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "langgraph" else object())
+    monkeypatch.setattr("retrieval.adapters.extras.find_spec", lambda name: None if name == "langgraph" else object())
 
     with pytest.raises(MissingExtraError, match=r"needs langgraph; .*pip install 'retrieval-platform\[langchain\]'"):
         importlib.reload(langchain)

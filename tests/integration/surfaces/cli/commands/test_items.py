@@ -20,7 +20,7 @@ from retrieval.surfaces.cli.app import app
 from retrieval.sync import connect
 
 
-def call(*words: str, given: str | None = None) -> Result:
+def call(*words: str, given: str | bytes | None = None) -> Result:
     """The result of the program with these arguments and that standard input."""
     return CliRunner().invoke(app, words, input=given)
 
@@ -63,6 +63,9 @@ def test_items_are_listed() -> None:
     # Faults are reported: invalid JSON, contradictory options.
     assert isinstance(call("items", "put", "docs", "{").exception, InvalidItemError)
     assert isinstance(call("items", "put", "docs", "[]").exception, InvalidItemError)
+    assert str(call("items", "put", "docs", "-", given=b"\xff{}").exception).startswith(
+        "cannot read standard input: byte 1 (0xff) is not UTF-8"
+    )
     both = call("items", "put", "docs", '{"_id": "a"}', "--new", "--if-version", "x")
     assert isinstance(both.exception, InvalidRequestError)
     assert isinstance(call("items", "delete", "docs", "a", "b", "--if-version", "x").exception, InvalidRequestError)

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView
 from retrieval.surfaces.cli.commands.analytics import TABLE_ROWS, print_csv, row_limit, rows_of
-from retrieval.surfaces.cli.run import show
+from retrieval.surfaces.cli.output import show
 
 MARCH = datetime(2026, 3, 2, 10, 30, tzinfo=UTC)
 TABLE = AnalyticsTable(

@@ -16,7 +16,7 @@ from retrieval.learning.interleaving import preference
 from retrieval.learning.off_policy import by_preference, judge
 from retrieval.services.compare import InterleavedComparison, ProfileComparison
 from retrieval.surfaces.cli.commands.compare import comparison_lines, interleaved_lines
-from retrieval.surfaces.cli.run import show
+from retrieval.surfaces.cli.output import show
 
 SINCE, NAMES = datetime(2026, 3, 1, tzinfo=UTC), ("profile 3", "profile 2")
 WEIGHING = Weighing(

@@ -8,8 +8,10 @@ import pytest
 from typer.testing import CliRunner
 
 from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.app import app
 from retrieval.surfaces.cli.commands.doctor import finding_lines, repair_command, summary
+from retrieval.surfaces.cli.errors import INTERRUPTED
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PENDING = Finding(
@@ -32,6 +34,33 @@ def test_fix_names_what_it_leaves_to_people(monkeypatch: pytest.MonkeyPatch) -> 
     )
     result = CliRunner().invoke(app, ["doctor", "--fix", "--yes"])
     assert result.stderr == f"not run: {sql}\n"
+
+
+def test_fix_without_standard_input_says_that_nobody_can_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A supervisor may start it so."""
+    monkeypatch.setattr(
+        "retrieval.surfaces.cli.commands.doctor.diagnosis", lambda *_, **__: diagnosis_of([PENDING], NOW)
+    )
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(InvalidRequestError, match="no terminal to ask at"):
+        app(["doctor", "--fix"], standalone_mode=False)
+
+
+def test_a_repair_that_is_stopped_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user stopped the command, not one of its steps."""
+    ran: list[list[str]] = []
+
+    def run_program(words: list[str]) -> int:
+        ran.append(words)
+        return INTERRUPTED
+
+    reindex = Finding(check="words", severity=Severity.WARNING, found="a word is missing", mend="retrieval reindex a")
+    monkeypatch.setattr(
+        "retrieval.surfaces.cli.commands.doctor.diagnosis", lambda *_, **__: diagnosis_of([PENDING, reindex], NOW)
+    )
+    monkeypatch.setattr("retrieval.surfaces.cli.app.run_program", run_program)
+    result = CliRunner().invoke(app, ["doctor", "--fix", "--yes"])
+    assert (result.exit_code, ran) == (INTERRUPTED, [["jobs", "run", "embed"]])
 
 
 def test_signs_become_words_where_they_cannot_be_printed() -> None:

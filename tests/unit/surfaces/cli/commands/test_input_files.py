@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def test_files_are_read_one_after_the_other(files: list[str]) -> None:
     assert [line.item.item_id for line in lines if line.item] == ["1", "2", "3", "4"]
     assert offsets == sorted(offsets)
     assert offsets[-1] == source.total_bytes == sum(Path(file).stat().st_size for file in files)
+
+
+def test_the_price_of_packed_files_follows_from_their_texts(files: list[str], tmp_path: Path) -> None:
+    """A packed file tells how large its text is; the progress counts what is read from the disk."""
+    packed, text = tmp_path / "c.jsonl.gz", b'{"_id": "5"}\n' * 1000
+    packed.write_bytes(gzip.compress(text))
+    source = InputFiles([files[0], str(packed)], columns={}, file_format=None)
+    assert source.text_bytes == Path(files[0]).stat().st_size + len(text)
+    assert source.total_bytes == Path(files[0]).stat().st_size + packed.stat().st_size
 
 
 def test_headers_of_csv_files_are_known_once_they_are_read(files: list[str]) -> None:
@@ -69,7 +79,7 @@ def test_a_file_of_tickets_is_read_as_tickets(tmp_path: Path) -> None:
 def test_standard_input_has_no_size_and_is_read_once() -> None:
     """Without a size, the progress has no total."""
     source = InputFiles(["-"], columns={}, file_format=None)
-    assert source.total_bytes is None
+    assert (source.total_bytes, source.text_bytes) == (None, None)
     assert source.reads_standard_input
     with pytest.raises(InvalidRequestError, match="twice"):
         InputFiles(["-", "-"], columns={}, file_format=None)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from retrieval.adapters.readers import InputLine
 from retrieval.domain.errors import BadLineError, InvalidRequestError
@@ -19,25 +17,16 @@ def bad(raw: str, *, file: str = "items.jsonl", line: int = 1) -> InputLine:
 
 
 @pytest.fixture
-def messages() -> io.StringIO:
-    """The messages while lines are put aside."""
-    return io.StringIO()
-
-
-@pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, empty."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def put_aside(
-    *lines: InputLine, messages: io.StringIO, to: Path | None = None, headers: dict[str, str] | None = None
-) -> list[Path]:
+def put_aside(*lines: InputLine, to: Path | None = None, headers: dict[str, str] | None = None) -> list[Path]:
     """One run; gives the files written."""
     names = list(dict.fromkeys(line.file for line in lines))
-    say = Console(file=messages, width=200)
-    with RejectedLines(to, inputs=names, headers=headers or {}, say=say) as rejected:
+    with RejectedLines(to, inputs=names, headers=headers or {}) as rejected:
         for line in lines:
             rejected.add(line)
     return rejected.paths
@@ -52,6 +41,7 @@ def put_aside(
         ("-", False, "stdin.rejects.jsonl"),
         ("-", True, "stdin.rejects.csv"),
         (".jsonl", False, ".jsonl.rejects.jsonl"),
+        ("tickets.tsv.gz", True, "tickets.rejects.csv"),
     ],
 )
 def test_the_file_is_named_after_the_input(file: str, is_csv: bool, name: str) -> None:  # noqa: FBT001
@@ -59,89 +49,96 @@ def test_the_file_is_named_after_the_input(file: str, is_csv: bool, name: str) -
     assert default_path(file, is_csv=is_csv) == Path(name)
 
 
-def test_lines_are_kept_as_they_stood(place: Path, messages: io.StringIO) -> None:
+def test_lines_are_kept_as_they_stood(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """They keep their order, and each reason has file and line."""
-    paths = put_aside(bad("{x"), bad("é", line=7), messages=messages)
+    paths = put_aside(bad("{x"), bad("é", line=7))
     assert [path.name for path in paths] == ["items.rejects.jsonl"]
     assert (place / "items.rejects.jsonl").read_text() == "{x\né\n"
-    assert messages.getvalue() == "rejected: items.jsonl:1: not JSON\nrejected: items.jsonl:7: not JSON\n"
+    assert capsys.readouterr().err == "rejected: items.jsonl:1: not JSON\nrejected: items.jsonl:7: not JSON\n"
 
 
-def test_only_the_first_reasons_are_shown(place: Path, messages: io.StringIO) -> None:
+def test_only_the_first_reasons_are_shown(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """All lines are kept."""
-    put_aside(*(bad(f"{{{number}") for number in range(MAX_REASONS + 5)), messages=messages)
-    assert messages.getvalue().count("items.jsonl:1") == MAX_REASONS
+    put_aside(*(bad(f"{{{number}") for number in range(MAX_REASONS + 5)))
+    assert capsys.readouterr().err.count("items.jsonl:1") == MAX_REASONS
     assert len((place / "items.rejects.jsonl").read_text().splitlines()) == MAX_REASONS + 5
 
 
-def test_without_a_bad_line_there_is_no_file(place: Path, messages: io.StringIO) -> None:
+def test_without_a_bad_line_there_is_no_file(place: Path) -> None:
     """Nothing is left behind."""
-    assert put_aside(messages=messages, to=place / "aside.jsonl") == []
+    assert put_aside(to=place / "aside.jsonl") == []
     assert list(place.iterdir()) == []
 
 
-def test_csv_lines_follow_their_header(place: Path, messages: io.StringIO) -> None:
+def test_csv_lines_follow_their_header(place: Path) -> None:
     """The file can then be corrected and ingested."""
-    put_aside(
-        bad("1,2,3", file="a.csv"), bad('2,"x', file="a.csv"), messages=messages, headers={"a.csv": 'id,"my text"'}
-    )
+    put_aside(bad("1,2,3", file="a.csv"), bad('2,"x', file="a.csv"), headers={"a.csv": 'id,"my text"'})
     assert (place / "a.rejects.csv").read_text() == 'id,"my text"\n1,2,3\n2,"x\n'
 
 
-def test_the_same_run_again_adds_nothing(place: Path, messages: io.StringIO) -> None:
+def test_the_same_run_again_adds_nothing(place: Path) -> None:
     """A run that was interrupted is run again; lines that are new are added."""
     for _ in range(2):
-        put_aside(bad("1,2,3", file="a.csv"), messages=messages, headers={"a.csv": "id,text"})
-    put_aside(bad("4,5,6", file="a.csv"), messages=messages, headers={"a.csv": "id,text"})
+        put_aside(bad("1,2,3", file="a.csv"), headers={"a.csv": "id,text"})
+    put_aside(bad("4,5,6", file="a.csv"), headers={"a.csv": "id,text"})
     assert (place / "a.rejects.csv").read_text() == "id,text\n1,2,3\n4,5,6\n"
 
 
-def test_a_file_without_a_last_line_end_is_continued_on_a_new_line(place: Path, messages: io.StringIO) -> None:
+def test_a_file_without_a_last_line_end_is_continued_on_a_new_line(place: Path) -> None:
     """As some editors leave it."""
     (place / "items.rejects.jsonl").write_text("{old")
-    put_aside(bad("{new"), messages=messages)
+    put_aside(bad("{new"))
     assert (place / "items.rejects.jsonl").read_text() == "{old\n{new\n"
 
 
-def test_an_input_is_never_written_to(place: Path, messages: io.StringIO) -> None:
+def test_an_input_is_never_written_to(place: Path) -> None:
     """Not even under another name."""
     (place / "items.jsonl").write_text("{bad\n")
     (place / "link.jsonl").symlink_to("items.jsonl")
     with pytest.raises(InvalidRequestError, match="one of the files to ingest"):
-        RejectedLines(place / "link.jsonl", inputs=["items.jsonl"], headers={}, say=Console(file=messages))
+        RejectedLines(place / "link.jsonl", inputs=["items.jsonl"], headers={})
     assert (place / "items.jsonl").read_text() == "{bad\n"
 
 
-def test_a_folder_that_is_missing_is_reported_before_the_run(place: Path, messages: io.StringIO) -> None:
+def test_a_folder_that_is_missing_is_reported_before_the_run(place: Path) -> None:
     """Hours of work must not end in it."""
     with pytest.raises(InvalidRequestError, match="no such folder"):
-        RejectedLines(place / "no" / "file", inputs=[], headers={}, say=Console(file=messages))
+        RejectedLines(place / "no" / "file", inputs=[], headers={})
     with pytest.raises(InvalidRequestError, match="too long for a path"):
-        RejectedLines(place / ("x" * 300), inputs=[], headers={}, say=Console(file=messages))
+        RejectedLines(place / ("x" * 300), inputs=[], headers={})
 
 
-def test_inputs_with_different_headers_have_files_of_their_own(place: Path, messages: io.StringIO) -> None:
+def test_inputs_with_different_headers_have_files_of_their_own(place: Path) -> None:
     """Lines under a wrong header would be other items."""
     lines = bad("1,2,3", file="a.csv"), bad("1,2,3", file="b.csv"), bad("{x")
     headers = {"a.csv": "id,text", "b.csv": "id,title"}
-    assert put_aside(*lines, messages=messages, headers=headers) == [
+    assert put_aside(*lines, headers=headers) == [
         Path("a.rejects.csv"),
         Path("b.rejects.csv"),
         Path("items.rejects.jsonl"),
     ]
     with pytest.raises(InvalidRequestError, match="different columns"):
-        put_aside(*lines, messages=messages, to=place / "all.csv", headers=headers)
+        put_aside(*lines, to=place / "all.csv", headers=headers)
 
 
-def test_a_file_of_other_columns_is_not_added_to(place: Path, messages: io.StringIO) -> None:
+def test_a_file_of_other_columns_is_not_added_to(place: Path) -> None:
     """The message says what to do."""
     (place / "a.rejects.csv").write_text("other,columns\n1,2\n")
     with pytest.raises(InvalidRequestError, match="other columns"):
-        put_aside(bad("1,2,3", file="a.csv"), messages=messages, headers={"a.csv": "id,text"})
+        put_aside(bad("1,2,3", file="a.csv"), headers={"a.csv": "id,text"})
 
 
-def test_a_file_that_cannot_be_written_is_reported(place: Path, messages: io.StringIO) -> None:
+def test_a_file_that_cannot_be_written_is_reported(place: Path) -> None:
     """A folder has that name."""
     (place / "items.rejects.jsonl").mkdir()
     with pytest.raises(InvalidRequestError, match="cannot put bad lines aside"):
-        put_aside(bad("{x"), messages=messages)
+        put_aside(bad("{x"))
+
+
+def test_a_line_that_was_put_aside_for_another_input_is_kept(place: Path) -> None:
+    """Only the file that it belongs to counts."""
+    (place / "a.rejects.csv").write_text("id,text\n1,2,3\n")
+    lines = bad("1,2,3", file="a.csv"), bad("1,2,3", file="b.csv")
+    put_aside(*lines, headers={"a.csv": "id,text", "b.csv": "id,title"})
+    assert (place / "a.rejects.csv").read_text() == "id,text\n1,2,3\n"
+    assert (place / "b.rejects.csv").read_text() == "id,title\n1,2,3\n"
