@@ -21,7 +21,7 @@ from retrieval.domain.items.collection import COUNTED_FIELDS
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.preview import PreviewedHit, ProfilePreview
-from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.profile import MAX_WEIGHT, Profile
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, table, view
 from retrieval.surfaces.console.plots import legend, sql_of_hits, sql_to_copy, stacked_bar, timings
 
@@ -327,7 +327,7 @@ def _address(visit: Visit, **more: object) -> str:
 def weights_of(visit: Visit, profile: Profile) -> dict[str, float]:
     """The weights of the sliders; without sliders, the profile's weights."""
     return {
-        name: visit.number(f"w.{name}", weight, 0.0, 1000.0) for name, weight in _slider_weights(profile).items()
+        name: visit.number(f"w.{name}", weight, 0.0, MAX_WEIGHT) for name, weight in _slider_weights(profile).items()
     }  # fmt: skip
 
 

@@ -253,7 +253,7 @@ def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:
     async def answer(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
         if has_console and "text/html" in request.headers.get("accept", ""):
-            return RedirectResponse(f"{request.scope.get('root_path', '')}{CONSOLE}", 303)
+            return RedirectResponse(CONSOLE, 303)
         console = {"console": f"{address}{CONSOLE}"} if has_console else {}
         return JSONResponse(
             {
@@ -273,11 +273,11 @@ def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:
 
 
 def _docs(app: FastAPI) -> _Answer:
-    async def answer(request: Request) -> Response:
-        root = request.scope.get("root_path", "")
-        script, style, icon = (f"{root}{path}" for path in _ASSETS)
+    script, style, icon = _ASSETS
+
+    async def answer(_request: Request) -> Response:
         return get_swagger_ui_html(
-            openapi_url=f"{root}{app.openapi_url}",
+            openapi_url=str(app.openapi_url),
             title=app.title,
             swagger_js_url=script,
             swagger_css_url=style,
