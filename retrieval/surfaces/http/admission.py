@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
@@ -20,7 +21,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, late, set_deadline
+from retrieval.adapters.store.deadline import Deadline, deadline, in_background, late, seconds_left
 from retrieval.adapters.store.installation.idempotency import (
     Attempt,
     Earlier,
@@ -142,14 +143,11 @@ async def _write(app: ASGIApp, scope: Scope, body: bytes, database: Database, at
     async def send(message: Message) -> None:
         answer.append(message)
 
-    deadline, seconds = current_deadline(), None
-    if deadline is not None:
-        longer = Deadline(deadline.until + FINISH_SECONDS, deadline.clock)
-        set_deadline(longer)
-        seconds = longer.until - longer.clock()
+    seconds = seconds_left() + FINISH_SECONDS
     try:
-        async with asyncio.timeout(seconds):
-            await app(scope, receive, send)
+        with deadline(Deadline(time.monotonic() + seconds)):
+            async with asyncio.timeout(seconds):
+                await app(scope, receive, send)
     except TimeoutError:
         raise late() from None  # its outcome is unknown: the key stays held until it expires
     except Exception:
