@@ -747,6 +747,7 @@ class Platform:
         return Collection(CollectionHandle(self._open_parts, stored), self.workplace)
 
     async def _job_target(self, name: str) -> JobTarget:
+        check_collection_name(name)
         return JobTarget(self._tenant_id, await find(self.database, self._tenant_id, name))
 
     async def _space_for(self, to: EmbeddingSpace | str | None) -> StoredSpace:

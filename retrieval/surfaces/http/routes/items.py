@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Body, Query, Request
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from pydantic import Field, JsonValue
 
 from retrieval.adapters.aside import aside
@@ -49,6 +49,7 @@ from retrieval.surfaces.http.json_bodies import (
     IfMatch,
     IfNoneMatch,
     ItemId,
+    JSONAnswer,
     JSONBodies,
     WhereParameter,
     at,
@@ -463,19 +464,19 @@ async def collections(
     platform: CurrentPlatform,
     after: After = "",
     limit: Annotated[int, Query(ge=1, le=1000, description="The greatest number of collections.")] = 100,
-) -> JSONResponse:
+) -> JSONAnswer:
     """The tenant's collections, in the order of their names."""
     if after:
         check_collection_name(after)
     infos = await infos_after(platform.database, platform.tenant_id, after=after, limit=limit + 1)
     page = [entry.as_dict() for entry in infos[:limit]]
-    return JSONResponse({"collections": page, "next": page[-1]["name"] if len(infos) > limit else None})
+    return JSONAnswer({"collections": page, "next": page[-1]["name"] if len(infos) > limit else None})
 
 
 @named.get("", dependencies=_READ, response_model=CollectionTold, summary="Describe a collection")
-async def info(collection: NamedCollection) -> JSONResponse:
+async def info(collection: NamedCollection) -> JSONAnswer:
     """Its size and settings."""
-    return JSONResponse((await collection.info()).as_dict())
+    return JSONAnswer((await collection.info()).as_dict())
 
 
 @named.put(
@@ -487,7 +488,7 @@ async def info(collection: NamedCollection) -> JSONResponse:
 )
 async def collection(
     name: CollectionName, platform: CurrentPlatform, body: CollectionSettings = _DEFAULTS
-) -> JSONResponse:
+) -> JSONAnswer:
     """Create a collection, or apply the settings to an existing one.
 
     For an existing collection it adds filterable attributes and sets neighbours and the kind of index. Another
@@ -513,7 +514,7 @@ async def collection(
     await _check_same(created, body)
     if neighbours is not None:
         await created.set_neighbours(neighbours)
-    return JSONResponse((await created.info()).as_dict(), 201 if is_new else 200)
+    return JSONAnswer((await created.info()).as_dict(), 201 if is_new else 200)
 
 
 @named.delete("", dependencies=_ADMIN, status_code=204, summary="Remove a collection")
@@ -583,17 +584,15 @@ async def page(
     where: WhereParameter = None,
     after: After = "",
     limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="The greatest number of items.")] = 100,
-) -> JSONResponse:
+) -> JSONAnswer:
     """A page of the items that match a filter, ordered by id; archived items only if the filter names them."""
     items = await collection.page(where_of(where), after=after, limit=limit)
     last = items[-1].item.item_id if len(items) == limit else None
-    return await aside(
-        lambda: JSONResponse({"items": [entry.as_dict() for entry in items], "next": last}), is_long=True
-    )
+    return await aside(lambda: JSONAnswer({"items": [entry.as_dict() for entry in items], "next": last}), is_long=True)
 
 
 @router.post("", dependencies=_WRITE, response_model=AddReportTold, summary="Store items")
-async def add(collection: NamedCollection, body: AddRequest) -> JSONResponse:
+async def add(collection: NamedCollection, body: AddRequest) -> JSONAnswer:
     """Store new items and new versions, all or none; unchanged items cost nothing."""
     items = await aside(lambda: _items_of(body), is_long=True)
     try:
@@ -605,7 +604,7 @@ async def add(collection: NamedCollection, body: AddRequest) -> JSONResponse:
         elif body.embeddings is not None:
             error.place = ("embeddings", *error.place)
         raise
-    return JSONResponse(report.as_dict())
+    return JSONAnswer(report.as_dict())
 
 
 @router.post(
@@ -641,9 +640,9 @@ async def add_each(
 
 
 @router.post("/delete", dependencies=_WRITE, response_model=DeletedTold, summary="Remove items")
-async def delete(collection: NamedCollection, body: DeleteRequest) -> JSONResponse:
+async def delete(collection: NamedCollection, body: DeleteRequest) -> JSONAnswer:
     """Remove items with their terms and vectors; missing items do not count."""
-    return JSONResponse({"deleted": await collection.delete(body.item_ids)})
+    return JSONAnswer({"deleted": await collection.delete(body.item_ids)})
 
 
 @router.get(
@@ -736,16 +735,16 @@ async def documents(
     collection: NamedCollection,
     after: After = "",
     limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="The greatest number of documents.")] = 100,
-) -> JSONResponse:
+) -> JSONAnswer:
     """A page of the documents, approximately in the order of their ids."""
     if after:
         checked_item_ids([after])
     entries, next_id = await documents_after(handle_of(collection), after=after, limit=limit)
-    return JSONResponse({"documents": [entry.as_dict() for entry in entries], "next": next_id})
+    return JSONAnswer({"documents": [entry.as_dict() for entry in entries], "next": next_id})
 
 
 @documents_router.post("", dependencies=_WRITE, response_model=DocumentsReportTold, summary="Store documents")
-async def add_documents(collection: NamedCollection, body: DocumentsRequest) -> JSONResponse:
+async def add_documents(collection: NamedCollection, body: DocumentsRequest) -> JSONAnswer:
     """Store new texts and new versions as chunks; unchanged texts cost nothing.
 
     A document that cannot be read is listed in `failed` with the reason; the others are stored.
@@ -755,7 +754,7 @@ async def add_documents(collection: NamedCollection, body: DocumentsRequest) -> 
         chunking = Chunking(max_tokens=body.max_tokens, overlap=body.overlap)
     with at("documents"):
         report = await collection.add_documents(records, chunking=chunking)
-    return JSONResponse(_report_fields(report))
+    return JSONAnswer(_report_fields(report))
 
 
 @documents_router.put(
@@ -784,7 +783,7 @@ async def put_document(
     overlap: Annotated[
         Overlap, Query(description="Tokens repeated if a paragraph is split; up to a quarter of `max_tokens`.")
     ] = DEFAULT_OVERLAP,
-) -> JSONResponse:
+) -> JSONAnswer:
     """Store a file of Markdown, HTML, PDF, DOCX, source code or plain text as chunks; it replaces its former version.
 
     An unchanged file costs nothing; of a changed file only the new chunks are embedded.
@@ -799,16 +798,16 @@ async def put_document(
     report = await collection.add_documents([document], chunking=Chunking(max_tokens=max_tokens, overlap=overlap))
     if report.failed:
         raise InvalidItemError(f"document {document_id!r:.80}: {report.failed[0][1]}", item_id=document_id)
-    return JSONResponse(_report_fields(report), 201 if report.added else 200)
+    return JSONAnswer(_report_fields(report), 201 if report.added else 200)
 
 
 @documents_router.get("/{document_id:path}", dependencies=_READ, response_model=DocumentTold, summary="Get a document")
-async def document(collection: NamedCollection, document_id: DocumentId) -> JSONResponse:
+async def document(collection: NamedCollection, document_id: DocumentId) -> JSONAnswer:
     """A document with the text of all its chunks; the file itself is not stored."""
     stored_document = await document_of(handle_of(collection), document_id)
     if stored_document is None:
         raise _no_document(document_id)
-    return JSONResponse(stored_document.as_dict())
+    return JSONAnswer(stored_document.as_dict())
 
 
 @documents_router.delete("/{document_id:path}", dependencies=_WRITE, status_code=204, summary="Remove a document")
@@ -849,7 +848,7 @@ memories_router = APIRouter(prefix="/v1/collections/{name}/memories", tags=["mem
 @memories_router.post(
     "", dependencies=_WRITE, response_model=RememberReportTold, summary="Remember the facts of messages"
 )
-async def remember(name: CollectionName, platform: CurrentPlatform, body: RememberRequest) -> JSONResponse:
+async def remember(name: CollectionName, platform: CurrentPlatform, body: RememberRequest) -> JSONAnswer:
     """Store the facts that a language model finds in the messages of a conversation, with their source turns.
 
     A fact that is already remembered gains a source, and a fact that contradicts a memory replaces it. Stores all or
@@ -866,16 +865,16 @@ async def remember(name: CollectionName, platform: CurrentPlatform, body: Rememb
         occurred_at=body.occurred_at,
         again=body.again,
     )
-    return JSONResponse(report.as_dict())
+    return JSONAnswer(report.as_dict())
 
 
 @memories_router.get(
     "/{item_id:path}/history", dependencies=_READ, response_model=HistoryTold, summary="Read the versions"
 )
-async def history(name: CollectionName, platform: CurrentPlatform, item_id: ItemId) -> JSONResponse:
+async def history(name: CollectionName, platform: CurrentPlatform, item_id: ItemId) -> JSONAnswer:
     """The versions of a memory, newest first: the current one, then the superseded ones."""
     versions = await (await existing_store(platform, name)).history(item_id)
-    return JSONResponse({"versions": [version.as_dict() for version in versions]})
+    return JSONAnswer({"versions": [version.as_dict() for version in versions]})
 
 
 def _items_of(body: AddRequest) -> list[Item]:
@@ -886,8 +885,8 @@ def _items_of(body: AddRequest) -> list[Item]:
     return items
 
 
-def _answer(item: StoredItem, status: int = 200) -> JSONResponse:
-    return JSONResponse(item.as_dict(), status, {"ETag": etag(item.version)})
+def _answer(item: StoredItem, status: int = 200) -> JSONAnswer:
+    return JSONAnswer(item.as_dict(), status, {"ETag": etag(item.version)})
 
 
 def _unknown(item_id: str) -> UnknownItemError:
