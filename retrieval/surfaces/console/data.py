@@ -38,7 +38,7 @@ from retrieval.services.ingest import IngestReport
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, shown_value, table, view
 from retrieval.surfaces.http.answers import report
 from retrieval.surfaces.http.bulk import MAX_LINE_BYTES
-from retrieval.surfaces.http.problems import problem_type
+from retrieval.surfaces.http.problems import INTERNAL, problem_type
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.tenants import begin_holding, give_back
 
@@ -334,7 +334,7 @@ async def _store_upload(service: Service, batch: Upload, columns: Mapping[str, s
         batch.error = problem_type(type(error)).detail or _message(batch, error)
     except Exception as error:  # noqa: BLE001 - the page shows that it failed
         report(error)
-        batch.error = "an unexpected error; the service's log has the reason"
+        batch.error = INTERNAL
     finally:
         give_back(holder)
         batch.folder.cleanup()

@@ -28,6 +28,7 @@ from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
 from retrieval.services.ingest import SeenIds, WithoutText
 from retrieval.services.items import add_each, finished
+from retrieval.surfaces.http.answers import report
 from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.json_bodies import sent_item, with_ticket_hours
 from retrieval.surfaces.http.problems import (
@@ -39,6 +40,7 @@ from retrieval.surfaces.http.problems import (
     detail_of,
     problem_of,
 )
+from retrieval.surfaces.http.telemetry import current_request_id
 
 T = TypeVar("T")
 
@@ -427,6 +429,7 @@ class BulkAnswer(Response):
                 raise StoppingError if self._stopping.is_set() else BrokenStreamError
             done += await finished(handle_of(self._collection), done)
         except RetrievalError as broken:
+            report(broken)
             error = broken
         except asyncio.CancelledError:
             if not _is_late():
@@ -483,7 +486,7 @@ def _summary(done: AddReport, counts: Mapping[str, int], error: RetrievalError |
     others = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
     token = {} if done.token is None else {"token": done.token}
     summary = {"summary": {**results, **others, "notes": list(done.notes), **token}}
-    return summary if error is None else {**summary, "error": problem_of(error)}
+    return summary if error is None else {**summary, "error": problem_of(error, request_id=current_request_id())}
 
 
 def _lines(values: Any) -> bytes:

@@ -230,8 +230,8 @@ class OverloadedError(RefusalError):
         super().__init__(message, headers={"Retry-After": str(self.retry_after)})
 
 
-_LOG = "the service's log has the reason, under this request_id"
-INTERNAL = f"an unexpected error; {_LOG}"
+IN_LOG = "; the service's log has the reason"
+INTERNAL = f"an unexpected error{IN_LOG}"
 
 
 class _Answer(NamedTuple):
@@ -260,14 +260,14 @@ class ProblemType(NamedTuple):
 
 
 _AWAY = "the database cannot be reached; try again in a moment: the service reconnects by itself"
-_NOT_SET_UP = f"the database is not set up for this service; {_LOG}"
+_NOT_SET_UP = f"the database is not set up for this service{IN_LOG}"
 _SERVICE = "the {} service did not answer; try again in a moment"
-_REJECTED = f"the {{}} service refused the request; {_LOG}"
+_REJECTED = f"the {{}} service refused the request{IN_LOG}"
 _ANSWERS: dict[type[RetrievalError], _Answer] = {
     RetrievalError: _Answer(500, INTERNAL),
-    errors.ConfigurationError: _Answer(500, f"the service's settings do not allow this; {_LOG}"),
+    errors.ConfigurationError: _Answer(500, f"the service's settings do not allow this{IN_LOG}"),
     errors.NoLanguageModelError: _Answer(503),
-    errors.DatabaseError: _Answer(503, f"the database refused the request; {_LOG}", 10),
+    errors.DatabaseError: _Answer(503, f"the database refused the request{IN_LOG}", 10),
     errors.DatabaseUnreachableError: _Answer(503, _AWAY, 2),
     errors.EmbeddedServerError: _Answer(503, _AWAY, 2),
     errors.UnsupportedDatabaseError: _Answer(503, _NOT_SET_UP, 10),

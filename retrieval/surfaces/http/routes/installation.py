@@ -28,7 +28,7 @@ from retrieval.surfaces.http.caller import CurrentPlatform, needs
 from retrieval.surfaces.http.json_bodies import CollectionName, JSONAnswer, JSONBodies
 from retrieval.surfaces.http.models import AnswerPart, Sent
 from retrieval.surfaces.http.problems import RefusalError
-from retrieval.surfaces.http.readiness import HOLDS_SECONDS, ReadinessCheck
+from retrieval.surfaces.http.readiness import HOLDS_SECONDS, Readiness, ReadinessCheck
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.since import age_or_time, time_of
 
@@ -39,16 +39,8 @@ class Live(AnswerPart, examples=[{"status": "alive"}]):
     status: Literal["alive"]
 
 
-class Checks(BaseModel):
-    """The state of each part: ``ok``, or its fault."""
-
-    database: str
-    schema_: str = Field(alias="schema")
-    pool: str
-    embedder: str
-    language_model: str
-    reranker: str
-    replicas: str = "none"
+class Checks(AnswerPart, of=Readiness):
+    """The state of each part: `ok`, or its fault."""
 
 
 class Ready(

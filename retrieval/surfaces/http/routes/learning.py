@@ -11,7 +11,7 @@ from pydantic import Field
 from pydantic.config import JsonDict
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.learning.models import is_model_chosen
+from retrieval.adapters.store.learning.models import StoredModel, is_model_chosen
 from retrieval.adapters.store.records.forgetting import Pseudonymised
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import Scope
@@ -102,19 +102,8 @@ _MODEL: dict[str, Any] = {
 }
 
 
-class ModelTold(AnswerPart):
+class ModelTold(AnswerPart, of=StoredModel):
     """A model of the learned reward."""
-
-    version: int
-    kind: str
-    published: bool
-    """Whether it was better than the previous model."""
-    reason: str
-    events: int
-    """The number of verdicts that it was fitted on."""
-    metrics: dict[str, Any]
-    statistics_at: str
-    created_at: str
 
 
 class ModelsTold(AnswerPart, examples=[{"used": 3, "chosen": False, "models": [_MODEL]}]):
