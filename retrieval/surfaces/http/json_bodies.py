@@ -73,6 +73,8 @@ def _models(kind: Any) -> Iterator[type[BaseModel]]:
         yield from _models(part)
 
 
+After = Annotated[str, Query(description="`next` of the previous page.")]
+
 WhereParameter = Annotated[
     str | None, Query(description="A filter as a JSON object.", examples=['{"priority": "High"}'])
 ]
