@@ -98,13 +98,15 @@ async def data(visit: Visit) -> h.Node:
     if not visit.text("collection"):
         return await page(visit, "Data", [upload_form, h.p(".hint")["Choose a collection to browse its items."]])
     collection = await visit.collection()
-    stored = await collection.page(after=visit.text("after"), limit=_PAGE)
+    stored = await collection.page(after=visit.text("after"), limit=_PAGE + 1)
     return await page(visit, "Data", [upload_form, _items(visit, collection, stored)])
 
 
 def _items(visit: Visit, collection: Collection, stored: Sequence[StoredItem]) -> h.Node:
+    """A page of the stored items; one more item than a page has means that there is another page."""
     if not stored:
         return empty("There are no items here.")
+    shown = stored[:_PAGE]
     rows = [
         (
             h.a(href=visit.url("/data/item", collection=collection.name, id=entry.item.item_id))[entry.item.item_id],
@@ -113,14 +115,14 @@ def _items(visit: Visit, collection: Collection, stored: Sequence[StoredItem]) -
             entry.item.status,
             shown_value(entry.updated_at),
         )
-        for entry in stored
+        for entry in shown
     ]
-    more = visit.url("/data", collection=collection.name, after=stored[-1].item.item_id)
+    more = visit.url("/data", collection=collection.name, after=shown[-1].item.item_id)
     return h.section(".card")[
         table(("id", "title", "tags", "status", "changed"), rows, caption=f"Items of {collection.name}, by id"),
         h.nav(".pages", aria_label="Pages")[
             h.a(href=visit.url("/data", collection=collection.name))["First page"] if visit.text("after") else None,
-            h.a(href=more, rel="next")["Next page"] if len(stored) == _PAGE else None,
+            h.a(href=more, rel="next")["Next page"] if len(stored) > _PAGE else None,
         ],
     ]
 

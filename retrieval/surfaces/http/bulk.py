@@ -407,9 +407,8 @@ class BulkAnswer(Response):
         done, counts, seen, without_text = AddReport(), Counter[str](), SeenIds(), WithoutText()
         error: RetrievalError | None = None
         try:
-            lines = lines or await self._read(
-                await intake.batch()
-            )  # the first batch may have been only the header of a CSV
+            # The first batch may have been only the header of a CSV.
+            lines = lines or await self._read(await intake.batch())
             while lines:
                 await still_allowed()
                 items = [item for _, item in lines if isinstance(item, Item)]

@@ -120,3 +120,13 @@ async def test_files_beside_a_folder_are_stored_too(app: FastAPI, client: AsyncC
     collection = await host.collection("docs", create=False)
     ids = {stored.item.item_id.partition("#")[0] for stored in await collection.page()}
     assert ids == {"uploads/handbook/leave.md", "uploads/pay.md"}
+
+
+async def test_only_a_page_before_another_one_links_to_it(app: FastAPI, client: AsyncClient) -> None:
+    """A full page may be the last one."""
+    host = await app.state.service.host()
+    docs = await host.collection("docs")
+    for number, is_linked in ((50, False), (51, True)):
+        await docs.add([{"_id": f"i{place:02}", "text": "disk"} for place in range(number)])
+        answer = await client.get("/console/data", params={"collection": "docs"})
+        assert ("i49" in answer.text, "i50" in answer.text, "Next page" in answer.text) == (True, False, is_linked)
