@@ -89,7 +89,11 @@ class Connection(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
-            return self._head_without_offer() + data[offer.args[0] :]
+            head = self._head_without_offer()
+            # After an offer on a connection that ends with this request, the former parser would read nothing more.
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as in uvicorn
+            return head + data[offer.args[0] :]
         return b""
 
     def _head_without_offer(self) -> bytes:

@@ -116,6 +116,16 @@ async def test_an_offer_to_switch_the_protocol_is_ignored(service: Served, *, to
 
 
 @pytest.mark.parametrize(
+    "head", [GET + b"Connection: close, Upgrade\r\n", GET.replace(b"1.1", b"1.0") + b"Connection: Upgrade\r\n"]
+)
+async def test_an_offer_on_a_connection_that_ends_is_answered(service: Served, head: bytes) -> None:
+    """The parser reads nothing more after such a request."""
+    async with asyncio.timeout(60):
+        answer = await answers(service, head + b"Upgrade: h2c\r\n\r\n", ends=False)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize(
     "lengths",
     [
         b"Content-Length: 2\r\nContent-Length: 5",
