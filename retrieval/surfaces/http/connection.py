@@ -66,15 +66,16 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read received bytes in pieces, because they may hold a body and the headers of the next request."""
-        for start in range(0, len(data), _PIECE_BYTES):
-            if self._is_refused:
-                return
-            piece = data[start : start + _PIECE_BYTES]
+        start = 0
+        while start < len(data) and not self._is_refused:
+            room = min(_PIECE_BYTES, HEAD_BYTES - self._unsettled)
+            piece = data[start : start + room]
+            start += room
             self._unsettled += len(piece)
-            if self._unsettled > HEAD_BYTES:
-                self._refuse(431, f"the request's line and headers have more than {HEAD_BYTES:,} bytes")
-            else:
+            if room:
                 self._parse(piece)
+            else:
+                self._refuse(431, f"the request's line and headers have more than {HEAD_BYTES:,} bytes")
 
     def _parse(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -128,6 +129,7 @@ class Connection(HttpToolsProtocol):
             super().on_message_complete()
 
     def _refuse(self, status: int, detail: str) -> None:
+        self._is_refused = True
         if self.transport.is_closing():
             return
         if self.cycle is not None and not self.cycle.response_complete:
@@ -141,7 +143,6 @@ class Connection(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         # Closing the connection before the whole request is read could discard the response at the client.
-        self._is_refused = True
         self.transport.write_eof()
         self.loop.call_later(self.timeout_keep_alive, self.transport.close)
 
