@@ -208,7 +208,12 @@ def test_a_key_that_may_not_read_sees_nothing_and_can_be_changed(open_page: Open
 
 def test_no_other_site_can_send_a_form(address: str) -> None:
     """A form of another origin is refused before anything is done, and so is one that does not say whose it is."""
-    foreign = ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.example"}, {"origin": "http://["}, {})
+    foreign: tuple[dict[str, str], ...] = (
+        {"sec-fetch-site": "cross-site"},
+        {"origin": "https://evil.example"},
+        {"origin": "http://["},
+        {},
+    )
     for headers in foreign:
         answer = httpx2.post(f"{address}/console/profiles/use", data={"collection": "tickets"}, headers=headers)
         assert answer.status_code == 421
