@@ -6,9 +6,8 @@ A client may send its whole body before it reads any of the response, so storing
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from tempfile import SpooledTemporaryFile
@@ -38,6 +37,7 @@ from retrieval.surfaces.http.problems import (
     StoppingError,
     UnreadAnswerError,
     detail_of,
+    encoded,
     problem_of,
 )
 from retrieval.surfaces.http.telemetry import current_request_id
@@ -488,6 +488,5 @@ def _summary(done: AddReport, counts: Mapping[str, int], error: RetrievalError |
     return summary if error is None else {**summary, "error": problem_of(error, request_id=current_request_id())}
 
 
-def _lines(values: Any) -> bytes:
-    texts = (json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")) for value in values)
-    return "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")
+def _lines(values: Iterable[_Line]) -> bytes:
+    return b"".join(encoded(value) + b"\n" for value in values)

@@ -393,9 +393,9 @@ def headers_of(error: BaseException) -> dict[str, str]:
     return {} if retry_after is None else {"Retry-After": str(retry_after)}
 
 
-def encoded(problem: Problem) -> bytes:
-    """The document as bytes."""
-    return json.dumps(problem, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+def encoded(values: Mapping[str, Any]) -> bytes:
+    """The values as JSON; a half of a surrogate pair, which a message may quote, becomes a question mark."""
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def pointer(parts: Iterable[str | int]) -> str:
