@@ -18,9 +18,9 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-Json = dict[str, Any]
+from retrieval.surfaces.http.problems import MEDIA_TYPE
 
-PROBLEM = "application/problem+json"
+Json = dict[str, Any]
 
 _METHODS = ("get", "put", "post", "delete", "patch")
 
@@ -194,7 +194,7 @@ def _complete(responses: Json, statuses: list[str]) -> None:
         own = responses.get(status, {}).get("content", {}).get("application/json")
         is_own = own is not None and not own.get("schema", {}).get("$ref", "").endswith("/HTTPValidationError")
         if is_own:
-            responses[status]["content"][PROBLEM] = _content()
+            responses[status]["content"][MEDIA_TYPE] = _content()
         else:
             responses[status] = {"$ref": f"#/components/responses/{_name(status)}"}
 
@@ -203,7 +203,7 @@ def _response(status: str) -> Json:
     headers = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
     return {
         "description": _PROBLEMS[status],
-        "content": {PROBLEM: _content()},
+        "content": {MEDIA_TYPE: _content()},
         **({"headers": headers} if status in _RETRIED else {}),
     }
 

@@ -80,7 +80,8 @@ class RefusalError(RetrievalError):
 
     def __init__(self, message: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.headers: dict[str, str] = dict(headers or {})
+        waiting = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        self.headers: dict[str, str] = {**waiting, **(headers or {})}
 
 
 class AuthenticationError(RefusalError):
@@ -175,10 +176,7 @@ class StoppingError(RefusalError):
     retry_after = 1
 
     def __init__(self) -> None:
-        super().__init__(
-            "the service is shutting down; send the lines without a result again in a moment",
-            headers={"Retry-After": str(self.retry_after)},
-        )
+        super().__init__("the service is shutting down; send the lines without a result again in a moment")
 
 
 class BodyTooLargeError(RefusalError):
@@ -227,7 +225,7 @@ class OverloadedError(RefusalError):
     retry_after = 1
 
     def __init__(self, message: str = "too many requests are in progress; try again in a moment") -> None:
-        super().__init__(message, headers={"Retry-After": str(self.retry_after)})
+        super().__init__(message)
 
 
 IN_LOG = "; the service's log has the reason"
@@ -314,8 +312,6 @@ def _title(kind: type[BaseException]) -> str:
 
 
 MEDIA_TYPE = "application/problem+json"
-
-INVALID = "/problems/invalid-request"
 
 Problem = dict[str, Any]
 """``type``, ``title``, ``status``, ``detail``, ``instance``, ``request_id``, and further members of the type."""
