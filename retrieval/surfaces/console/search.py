@@ -78,18 +78,14 @@ async def _without_collection(visit: Visit) -> h.Node:
 
 
 async def _start(visit: Visit, collection: Collection) -> h.Node:
-    latest = dict.fromkeys(retrieval.query for retrieval in await collection.retrievals(limit=30) if retrieval.query)
-    if not collection_size(await collection.info()):
+    info = await collection.info()
+    if not info.items + info.pending:
         return empty("This collection has no items yet.")
+    latest = dict.fromkeys(retrieval.query for retrieval in await collection.retrievals(limit=30) if retrieval.query)
     name = collection.name
     links = [h.li[h.a(href=visit.url("/search", collection=name, q=query))[query]] for query in list(latest)[:8]]
     recent = h.div[h.p["Recent questions:"], h.ul(".choices")[links]] if links else None
     return empty("Type a question: the answer shows why each item has its rank.", recent)
-
-
-def collection_size(info: Any) -> int:
-    """The number of searchable items, and of those that wait for a vector."""
-    return int(info.items) + int(info.pending)
 
 
 async def facets_of(collection: Collection) -> list[str]:

@@ -7,13 +7,15 @@ import re
 from pathlib import Path
 from typing import cast
 
+import htpy as h
 import pytest
 from starlette.requests import Request
 
 from retrieval import Platform
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.search.profile import MAX_WEIGHT, Profile
-from retrieval.surfaces.console import VIEWS, frame, plots
+from retrieval.services.collections import CollectionStatus
+from retrieval.surfaces.console import VIEWS, frame, operations, plots
 from retrieval.surfaces.console.search import weighted, weights_of
 from retrieval.surfaces.http.openapi import CONSOLE_FILES, FRONT_PATHS, SIGN_IN
 
@@ -104,3 +106,13 @@ def test_every_weight_of_a_profile_has_a_slider() -> None:
     visit = frame.Visit(request, Caller("tenant", EVERY_SCOPE), cast(Platform, None))
 
     assert weights_of(visit, Profile(legs={"dense": MAX_WEIGHT})) == {"dense": MAX_WEIGHT, "lexical": 2.0}
+
+
+def test_items_that_wait_for_a_vector_are_among_the_items() -> None:
+    """The bar shows the share of those that have one."""
+    status = CollectionStatus(
+        name="docs", items=3, space="hashing", pending=2, weights_pending=False, indexes=(), runs=(), recall=(),
+        unrecorded={},
+    )  # fmt: skip
+
+    assert 'progress value="1" max="3"' in str(h.fragment[operations._pending(status)])  # noqa: SLF001 - the bar alone
