@@ -257,9 +257,8 @@ class Documents:
             raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
         raw_documents = list(map(raw_document, documents))
         raw = list({document.document_id: document for document in raw_documents}.values())
-        report = await self._store(
-            raw, await self._known_fingerprints([document.document_id for document in raw]), chunking, None
-        )
+        ids = checked_item_ids([document.document_id for document in raw])
+        report = await self._store(raw, await self._known_fingerprints(ids), chunking, None)
         repeated = repeated_among(document.document_id for document in raw_documents)
         return report + DocumentsReport(chunks=AddReport(notes=repeated.notes))
 
@@ -283,7 +282,7 @@ class Documents:
 
     async def one(self, document_id: str) -> StoredDocument | None:
         """The document of that id; None: there is no such document."""
-        at, condition = self.writer, _chunks_where(OneOf(_DOCUMENT, (document_id,)))
+        at, condition = self.writer, _chunks_where(OneOf(_DOCUMENT, tuple(checked_item_ids([document_id]))))
         chunks: list[Item] = []
         page: list[Item] | None = None
         while page is None or len(page) == _BATCH_CHUNKS:

@@ -52,7 +52,7 @@ def node() -> str:
     """The program ``node``, where the client is compiled."""
     program = shutil.which("node")
     if program is None or not (CLIENT / "dist" / "test").is_dir():
-        pytest.skip("THE TYPESCRIPT CLIENT IS NOT TESTED: it takes Node 20 or newer, and then: make client")
+        pytest.skip("THE TYPESCRIPT CLIENT IS NOT TESTED: it takes Node 20.3 or newer, and then: make client")
     return program
 
 

@@ -1,4 +1,4 @@
-/** Store three tickets, find one, and say that it helped. usage: node dist/examples/tickets.js URL [KEY] */
+/** Store three tickets, find one, and mark it as helpful. Usage: node dist/examples/tickets.js URL [KEY] */
 
 import { connect, ok, ProblemError } from "../src/index.js";
 

@@ -1,40 +1,40 @@
-/** A typed client of the HTTP service: every path, body and answer has the types of the service's own description. */
+/** A typed client of the HTTP service: every path, body and response has the types of the service's own description. */
 
 import createClient, { type Client } from "openapi-fetch";
 import type { components, paths } from "./schema.js";
 
 export type { components, operations, paths } from "./schema.js";
 
-/** What the service says of an error (RFC 9457). */
+/** The service's description of an error (RFC 9457). */
 export type Problem = components["schemas"]["Problem"];
 
 /** `GET`, `POST`, `PUT`, `PATCH` and `DELETE` with the paths of the service. */
 export type RetrievalClient = Client<paths>;
 
 export interface Options {
-  /** Where the service is, such as `https://search.example`. */
+  /** The address of the service, such as `https://search.example`. */
   baseUrl: string;
   /** An API key; a service that was started with `--insecure-local` needs none. */
   key?: string | undefined;
-  /** How often a request is sent again where the service is away, overloaded or asks to wait. Default: 2. */
+  /** The number of times that a request is repeated if the service does not answer, or asks to wait. Default: 2. */
   retries?: number;
-  /** The longest time that one attempt may take, in seconds. Default: 30. */
+  /** The time limit of one attempt, in seconds. Default: 30. */
   timeoutSeconds?: number;
-  /** The longest time to wait before the next attempt, in seconds. Default: 10. */
+  /** The longest wait before the next attempt, in seconds. Default: 10. */
   maxWaitSeconds?: number;
   /** Sends one request; default: the global `fetch`. */
   fetch?: (request: Request) => Promise<Response>;
 }
 
-/** What became of one line of a stream, or, in the last line, of all. */
+/** The result of one line of a stream; the last one is the summary of all lines. */
 export interface Line {
-  /** The number of the line, from 1; the last one, the summary, has none. */
+  /** The number of the line, from 1; the summary has none. */
   line?: number;
   item_id?: string;
   result?: "added" | "changed" | "unchanged";
-  /** Why the line was refused; beside the summary: why the stream ended early. */
+  /** The reason why the line was refused; with the summary, the reason why the stream ended early. */
   error?: Problem;
-  /** How many lines had each result, how many items wait for their vector, and notes. */
+  /** The number of lines with each result, further figures, and notes. */
   summary?: Summary;
 }
 
@@ -48,20 +48,20 @@ export interface Summary {
   repeated: number;
   cut: number;
   notes: string[];
-  /** For the header `Retrieval-After-Write` of a search, where read replicas are used. */
+  /** The value of the header `Retrieval-After-Write` of a search, if the service uses read replicas. */
   token?: string;
 }
 
-/** An answer that is an error. */
+/** A response that is an error. */
 export class ProblemError extends Error {
-  /** What programs tell errors apart by, such as `/problems/unknown-collection`. */
+  /** The type of the error, such as `/problems/unknown-collection`. */
   readonly type: string;
 
   constructor(
-    /** The status of HTTP. */
+    /** The HTTP status. */
     readonly status: number,
     readonly problem: Problem,
-    /** Seconds after which the request may be sent again; undefined: waiting does not help. */
+    /** The seconds after which the request may be repeated; undefined: waiting does not help. */
     readonly retryAfter: number | undefined,
   ) {
     super(problem.detail);
@@ -70,7 +70,7 @@ export class ProblemError extends Error {
   }
 }
 
-/** No answer came: the service is not there, or took too long; `cause` tells which. */
+/** There was no response: the service cannot be reached, or took too long; `cause` is the error of `fetch`. */
 export class NoAnswerError extends Error {
   constructor(request: Request, cause: unknown) {
     super(`no answer from ${request.method} ${request.url}: ${String(cause)}`, { cause });
@@ -95,7 +95,7 @@ export function connect(options: Options): RetrievalClient {
   return createClient<paths>({ baseUrl: options.baseUrl, headers, fetch: send });
 }
 
-/** The data of an answer. Throws `ProblemError` where the answer is an error. */
+/** The data of a response. Throws `ProblemError` if the response is an error. */
 export async function ok<Data>(answer: Promise<Answer<Data>>): Promise<Exclude<Data, undefined>> {
   const { data, error, response } = await answer;
   if (response.ok) return data as Exclude<Data, undefined>; // without exactOptionalPropertyTypes `data?` adds undefined
@@ -103,10 +103,10 @@ export async function ok<Data>(answer: Promise<Answer<Data>>): Promise<Exclude<D
 }
 
 /**
- * Store any number of items, one a line; yields what became of each line, and last of all the summary.
+ * Store any number of items, one per line; yields the result of each line, and at the end the summary.
  *
- * Throws `ProblemError` where the stream is refused. Nothing is sent again: items that are stored already are
- * `unchanged` when they come a second time.
+ * Throws `ProblemError` if the stream is refused. The stream is not repeated; a caller may repeat it, because items that
+ * are stored already are `unchanged`.
  */
 export async function* addEach(
   client: RetrievalClient,
@@ -129,10 +129,10 @@ export async function* addEach(
 
 const STREAM = "application/x-ndjson";
 
-/** With `Retry-After`; 409 where the same write, which was sent before, is still in progress. */
+/** The statuses that ask to wait, by `Retry-After`; 409: an earlier attempt of the same write is in progress. */
 const WAITING = new Set([409, 429, 503]);
 
-/** A write bears an idempotency key, so that it is done once however often it is sent. */
+/** Send the request, and repeat it if necessary; a write has an idempotency key, so that it is done once. */
 async function sendRepeated(request: Request, options: Options): Promise<Response> {
   const { retries = 2, timeoutSeconds = 30, maxWaitSeconds = 10, fetch: send = fetch } = options;
   const isStream = request.headers.get("Content-Type") === STREAM;
@@ -153,8 +153,18 @@ async function sendRepeated(request: Request, options: Options): Promise<Respons
     } catch (error) {
       if (isLast || request.signal.aborted) throw error;
     }
-    await new Promise((resolve) => setTimeout(resolve, wait * 1000));
+    await waited(wait, request.signal);
   }
+}
+
+/** Wait for the seconds. Throws the signal's reason as soon as it is aborted. */
+async function waited(seconds: number, signal: AbortSignal): Promise<void> {
+  await new Promise<void>((resolve) => {
+    // Not AbortSignal.timeout, whose timer does not keep a program of Node running.
+    const timer = setTimeout(resolve, seconds * 1000);
+    signal.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+  });
+  signal.throwIfAborted();
 }
 
 function retryAfter(response: Response): number | undefined {
@@ -162,7 +172,7 @@ function retryAfter(response: Response): number | undefined {
   return Number.isFinite(value) ? value : undefined;
 }
 
-/** A proxy in between answers errors in a form of its own. */
+/** The problem in the response; a proxy's own errors have other forms. */
 function problemOf(error: unknown, response: Response): Problem {
   if (typeof error === "object" && error !== null && "type" in error && "detail" in error) return error as Problem;
   const detail = typeof error === "string" && error ? error : `${response.status} ${response.statusText}`;

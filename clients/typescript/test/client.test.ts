@@ -1,4 +1,4 @@
-/** The client on a running service: RETRIEVAL_URL and RETRIEVAL_KEY say which. tests/acceptance starts one. */
+/** Tests on the running service that RETRIEVAL_URL and RETRIEVAL_KEY name; tests/acceptance starts one. */
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -41,7 +41,7 @@ test("a name is percent-encoded", async () => {
   assert.equal(stored.id, "x/y ü?");
 });
 
-test("a stream of items tells what became of each", async () => {
+test("a stream of items has a result for each", async () => {
   const lines = [];
   const items = [{ id: "c", title: "Mail is late" }, { title: "no id" }];
   for await (const line of addEach(client, params.path.name, items)) lines.push(line);
@@ -51,11 +51,11 @@ test("a stream of items tells what became of each", async () => {
   assert.deepEqual([lines[2]?.summary?.added, lines[2]?.summary?.rejected], [1, 1]);
   for await (const line of addEach(client, params.path.name, items)) {
     assert.equal(line.result, "unchanged");
-    break; // the rest of the answer is given up
+    break; // the rest of the response is not read
   }
 });
 
-test("an error is told with its type", async () => {
+test("an error has its type", async () => {
   const asked = client.GET("/v1/collections/{name}", { params: { path: { name: "no-such-collection" } } });
   await assert.rejects(ok(asked), (error: unknown) => {
     assert.ok(error instanceof ProblemError);
@@ -90,7 +90,7 @@ test("a write whose answer was lost is sent again, and done once", async () => {
   assert.equal(lost, 2);
 });
 
-test("who is asked to wait comes again", async () => {
+test("a request that is asked to wait is repeated", async () => {
   for (const status of [409, 429, 503]) {
     let asked = 0;
     const busy = async (request: Request): Promise<Response> =>
@@ -99,6 +99,18 @@ test("who is asked to wait comes again", async () => {
     assert.ok(Array.isArray(collections.collections));
     assert.equal(asked, 2);
   }
+});
+
+test("an aborted request does not wait for its next attempt", async () => {
+  const aborting = new AbortController();
+  const busy = async (): Promise<Response> => {
+    setTimeout(() => aborting.abort(), 10);
+    return new Response("busy", { status: 503, headers: { "Retry-After": "10" } });
+  };
+  const began = Date.now();
+  const asked = connect({ ...access, fetch: busy }).GET("/v1/collections", { signal: aborting.signal });
+  await assert.rejects(asked, { name: "AbortError" });
+  assert.ok(Date.now() - began < 9_000);
 });
 
 test("an answer of a proxy is an error too", async () => {

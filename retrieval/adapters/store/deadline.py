@@ -58,9 +58,6 @@ class Deadline:
 
 _DEADLINE: ContextVar[Deadline | None] = ContextVar("retrieval_deadline", default=None)
 
-set_deadline, reset_deadline = _DEADLINE.set, _DEADLINE.reset
-"""The two halves of ``deadline``, for a caller that sets one with every request."""
-
 
 @contextmanager
 def deadline(until: Deadline) -> Iterator[Deadline]:

@@ -37,7 +37,8 @@ from retrieval.services.documents import DocumentsReport
 from retrieval.services.ingest import IngestReport
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, shown_value, table, view
 from retrieval.surfaces.http.answers import report
-from retrieval.surfaces.http.problems import problem_type
+from retrieval.surfaces.http.bulk import MAX_LINE_BYTES
+from retrieval.surfaces.http.problems import INTERNAL, problem_type
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.tenants import begin_holding, give_back
 
@@ -47,6 +48,8 @@ _SHOWN, _MOST_REFUSED, _MOST_UPLOADS = 5, 50, 50
 _TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 _CELL = 160
 _ALONE = "not imported: import a CSV or JSON file by itself"
+_FILES = "uploads"
+"""The folder with the files of an upload, and its name in the collection if they are not all in one folder."""
 
 
 @dataclass(slots=True, eq=False)
@@ -56,9 +59,9 @@ class Upload:
     tenant: str
     collection: str
     folder: tempfile.TemporaryDirectory[str]
-    table: Path | None
-    """The CSV or JSON Lines file; None: the folder contains documents."""
-    name: str
+    source: Path
+    """The CSV or JSON Lines file, or the folder of the documents."""
+    is_table: bool
     done: int = 0
     total: int = 0
     report: IngestReport | DocumentsReport | None = None
@@ -95,13 +98,15 @@ async def data(visit: Visit) -> h.Node:
     if not visit.text("collection"):
         return await page(visit, "Data", [upload_form, h.p(".hint")["Choose a collection to browse its items."]])
     collection = await visit.collection()
-    stored = await collection.page(after=visit.text("after"), limit=_PAGE)
+    stored = await collection.page(after=visit.text("after"), limit=_PAGE + 1)
     return await page(visit, "Data", [upload_form, _items(visit, collection, stored)])
 
 
 def _items(visit: Visit, collection: Collection, stored: Sequence[StoredItem]) -> h.Node:
+    """A page of the stored items; one more item than a page has means that there is another page."""
     if not stored:
         return empty("There are no items here.")
+    shown = stored[:_PAGE]
     rows = [
         (
             h.a(href=visit.url("/data/item", collection=collection.name, id=entry.item.item_id))[entry.item.item_id],
@@ -110,14 +115,14 @@ def _items(visit: Visit, collection: Collection, stored: Sequence[StoredItem]) -
             entry.item.status,
             shown_value(entry.updated_at),
         )
-        for entry in stored
+        for entry in shown
     ]
-    more = visit.url("/data", collection=collection.name, after=stored[-1].item.item_id)
+    more = visit.url("/data", collection=collection.name, after=shown[-1].item.item_id)
     return h.section(".card")[
         table(("id", "title", "tags", "status", "changed"), rows, caption=f"Items of {collection.name}, by id"),
         h.nav(".pages", aria_label="Pages")[
             h.a(href=visit.url("/data", collection=collection.name))["First page"] if visit.text("after") else None,
-            h.a(href=more, rel="next")["Next page"] if len(stored) == _PAGE else None,
+            h.a(href=more, rel="next")["Next page"] if len(stored) > _PAGE else None,
         ],
     ]
 
@@ -166,46 +171,46 @@ async def upload(visit: Visit) -> h.Node:
         if not files:
             raise InvalidRequestError("send one CSV or JSON file at a time")
     is_table = files == tables
+    paths = [_path_of(file) for file in files]
     folder = tempfile.TemporaryDirectory(prefix="retrieval-console-")
+    root = Path(folder.name) / _FILES
     try:
-        paths = [await asyncio.to_thread(_save_file, Path(folder.name), file) for file in files]
+        for path, file in zip(paths, files, strict=True):
+            await asyncio.to_thread(_save_file, root / path, file)
     except BaseException:
         folder.cleanup()
         raise
-    top = {
-        PurePosixPath(file.filename or "").parts[0]
-        for file in files
-        if len(PurePosixPath(file.filename or "").parts) > 1
-    }
-    batch = Upload(
-        visit.caller.tenant, name, folder, paths[0] if is_table else None,
-        next(iter(top)) if len(top) == 1 else "uploads",
-        refused=[] if is_table else [(file.filename or "", _ALONE) for file in tables],
-    )  # fmt: skip
+    shared = {path.parts[0] if len(path.parts) > 1 else "" for path in paths}
+    source = root / paths[0] if is_table else root / shared.pop() if len(shared) == 1 else root
+    left_out = [] if is_table else [(file.filename or "", _ALONE) for file in tables]
+    batch = Upload(visit.caller.tenant, name, folder, source, is_table, refused=left_out)
     uploads, token = _uploads(visit), secrets.token_urlsafe(16)
     uploads[token] = batch
     while len(uploads) > _MOST_UPLOADS and (
         oldest := next((key for key, former in uploads.items() if not former.is_running), None)
     ):
         uploads.pop(oldest).folder.cleanup()
-    content = _mapping(visit, batch, token) if batch.table is not None else _documents(visit, batch, token, len(paths))
+    content = await _mapping(visit, batch, token) if is_table else _documents(visit, batch, token, len(paths))
     return content if visit.is_part else await page(visit, "Data", h.div("#upload")[content])
 
 
-def _save_file(folder: Path, file: UploadFile) -> Path:
-    """Save the file under its own path in the folder, never outside of it.
+def _path_of(file: UploadFile) -> PurePosixPath:
+    """The path of the file in the folder of its upload, never outside of it; a client may send any name."""
+    parts = (file.filename or "").replace("\0", "").replace("\\", "/").split("/")
+    return PurePosixPath(*[part for part in parts if part not in ("", ".", "..")] or ["file"])
+
+
+def _save_file(path: Path, file: UploadFile) -> None:
+    """Save the file at the path.
 
     Raises ``InvalidRequestError`` for a name that this machine's file system cannot have.
     """
-    parts = [part for part in PurePosixPath((file.filename or "").replace("\\", "/")).parts if part not in ("/", "..")]
-    path = folder.joinpath("files", *([part.replace("\0", "") for part in parts] or ["file"]))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as target:
             shutil.copyfileobj(file.file, target)
     except OSError as error:
         raise InvalidRequestError(f"file {file.filename!r:.80} cannot be saved: {error.strerror}; rename it") from error
-    return path
 
 
 def _documents(visit: Visit, batch: Upload, token: str, number: int) -> h.Node:
@@ -217,14 +222,14 @@ def _documents(visit: Visit, batch: Upload, token: str, number: int) -> h.Node:
     ]
 
 
-def _names(path: Path) -> list[str]:
+def _names(batch: Upload) -> list[str]:
     """The columns of a CSV file, or the entries in the first lines of a JSON file."""
-    names = column_names(path)
+    names = column_names(batch.source)
     if names is not None:
         return [name for name in names if name]
-    lines = list(islice(read_items(path), 20))
+    lines = list(islice(_lines(batch, {}), 20))
     if not lines:
-        raise InvalidRequestError(f"{path}: is empty; a JSON Lines file has an item in each line")
+        raise InvalidRequestError(f"{batch.source}: is empty; a JSON Lines file has an item in each line")
     entries: dict[str, None] = {}
     for line in lines:
         try:
@@ -234,11 +239,9 @@ def _names(path: Path) -> list[str]:
     return list(entries)
 
 
-def _mapping(visit: Visit, batch: Upload, token: str) -> h.Node:
-    path = batch.table
-    assert path is not None  # noqa: S101 - for the type checker
+async def _mapping(visit: Visit, batch: Upload, token: str) -> h.Node:
     try:
-        names = _names(path)
+        names = await asyncio.to_thread(_names, batch)
     except RetrievalError as error:
         return problem_box("This file cannot be read", _message(batch, error))
     return h.form("#mapping", hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync="this:drop")[
@@ -248,7 +251,7 @@ def _mapping(visit: Visit, batch: Upload, token: str) -> h.Node:
               hx_target="#preview", hx_sync="this:replace")[
             (_field(names_of_field[0], names_of_field, names) for names_of_field in FIELD_NAMES.values())
         ],
-        h.div("#preview")[_preview(batch, {})],
+        h.div("#preview")[await _preview(batch, {})],
         h.p[h.button(type="submit")["Store the items"]],
     ]  # fmt: skip
 
@@ -273,12 +276,12 @@ def _columns(visit: Visit) -> dict[str, str]:
 
 async def preview(visit: Visit) -> h.Node:
     """A preview of the first items as they would be stored."""
-    return _preview(_upload(visit), _columns(visit))
+    return await _preview(_upload(visit), _columns(visit))
 
 
-def _preview(batch: Upload, columns: Mapping[str, str]) -> h.Node:
+async def _preview(batch: Upload, columns: Mapping[str, str]) -> h.Node:
     try:
-        lines = list(islice(_lines(batch, columns), _SHOWN))
+        lines = await asyncio.to_thread(lambda: list(islice(_lines(batch, columns), _SHOWN)))
     except RetrievalError as error:
         return problem_box("The file cannot be stored with these columns", _message(batch, error))
     rows = [_row(batch, line) for line in lines]
@@ -300,8 +303,7 @@ def _row(batch: Upload, line: InputLine) -> tuple[h.Node, ...]:
 
 
 def _lines(batch: Upload, columns: Mapping[str, str]) -> Iterator[InputLine]:
-    assert batch.table is not None  # noqa: S101 - for the type checker
-    return read_items(batch.table, columns=columns or None)
+    return read_items(batch.source, columns=columns or None, max_line_bytes=MAX_LINE_BYTES)
 
 
 def _message(batch: Upload, error: Exception | str) -> str:
@@ -309,7 +311,7 @@ def _message(batch: Upload, error: Exception | str) -> str:
     message = str(error)
     if isinstance(error, RetrievalError) and error.advice is Advice.MAP_ID:
         message = f"{error.fact}; choose it above"
-    return message.replace(f"{batch.folder.name}/files/", "").replace(batch.folder.name, "")
+    return message.replace(f"{batch.folder.name}/{_FILES}/", "").replace(batch.folder.name, "")
 
 
 async def store(visit: Visit) -> h.Node:
@@ -328,21 +330,20 @@ async def _store_upload(service: Service, batch: Upload, columns: Mapping[str, s
     try:
         platform = await service.of_tenant(batch.tenant, holder)
         collection = await platform.collection(batch.collection, create=False)
-        await (_store_documents if batch.table is None else _store_table)(collection, batch, columns)
+        await (_store_table(collection, batch, columns) if batch.is_table else _store_documents(collection, batch))
     except RetrievalError as error:
         report(error)
         batch.error = problem_type(type(error)).detail or _message(batch, error)
     except Exception as error:  # noqa: BLE001 - the page shows that it failed
         report(error)
-        batch.error = "an unexpected error; the service's log has the reason"
+        batch.error = INTERNAL
     finally:
         give_back(holder)
         batch.folder.cleanup()
 
 
 async def _store_table(collection: Collection, batch: Upload, columns: Mapping[str, str]) -> None:
-    assert batch.table is not None  # noqa: S101 - for the type checker
-    batch.total = batch.table.stat().st_size
+    batch.total = batch.source.stat().st_size
 
     def rejected(line: InputLine) -> None:
         if len(batch.refused) < _MOST_REFUSED:
@@ -355,13 +356,11 @@ async def _store_table(collection: Collection, batch: Upload, columns: Mapping[s
     batch.done = batch.total
 
 
-async def _store_documents(collection: Collection, batch: Upload, _columns: Mapping[str, str]) -> None:
+async def _store_documents(collection: Collection, batch: Upload) -> None:
     def progress(report: DocumentsReport, done: float, total: int) -> None:
         batch.report, batch.done, batch.total = report, int(done), total
 
-    files = Path(batch.folder.name) / "files"
-    folder = files / batch.name if (files / batch.name).is_dir() else files
-    report = await collection.ingest_documents([folder], name=batch.name, progress=progress)
+    report = await collection.ingest_documents([batch.source], name=batch.source.name, progress=progress)
     batch.report = report
     batch.refused += [(name, _message(batch, why)) for name, why in report.failed]
     batch.refused += [(name, "it has no text") for name in report.empty]

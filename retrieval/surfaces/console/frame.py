@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
 import htpy as h
 from starlette.applications import Starlette
@@ -33,6 +33,7 @@ from retrieval.surfaces.http.openapi import CONSOLE, CONSOLE_FILES, SIGN_IN, Pag
 from retrieval.surfaces.http.problems import MEDIA_TYPE, AuthenticationError, ForbiddenError, MisdirectedError
 
 COOKIE = "retrieval_key"
+_FIRST_PAGE, _SIGN_OUT = f"{CONSOLE}/search", f"{CONSOLE}/sign-out"
 
 _NAME = b"x-api-key"
 _SAFE = frozenset({"GET", "HEAD"})
@@ -97,7 +98,7 @@ class Visit:
         """The address of a page of the console."""
         present = {name: value for name, value in parameters.items() if value not in ("", None)}
         query = f"?{urlencode(present, doseq=True)}" if present else ""
-        return f"{self.request.scope.get('root_path', '')}{CONSOLE}{path}{query}"
+        return f"{CONSOLE}{path}{query}"
 
     async def collection(self) -> Collection:
         """The chosen collection. Raises ``UnknownCollectionError``."""
@@ -156,7 +157,7 @@ async def page(visit: Visit, title: str, content: h.Node, *, chooses: bool = Tru
     chooser = (
         _chooser(visit, [collection.name for collection in await visit.platform.collections()]) if chooses else None
     )
-    return _document(visit.request, title, content, places=_navigation(visit), chooser=chooser)
+    return _document(title, content, places=_navigation(visit), chooser=chooser)
 
 
 def _navigation(visit: Visit) -> h.Node:
@@ -177,18 +178,17 @@ def _navigation(visit: Visit) -> h.Node:
                 )
             ]
         ],
-        _sign_out(visit.request, "Sign out") if visit.caller.key is not None else None,
+        _sign_out("Sign out") if visit.caller.key is not None else None,
     ]
 
 
-def _sign_out(request: Request, label: str) -> h.Element:
-    action = f"{request.scope.get('root_path', '')}{CONSOLE}/sign-out"
-    return h.form(method="post", action=action)[h.button(".quiet", type="submit")[label]]
+def _sign_out(label: str) -> h.Element:
+    return h.form(method="post", action=_SIGN_OUT)[h.button(".quiet", type="submit")[label]]
 
 
 def _chooser(visit: Visit, names: Sequence[str]) -> h.Node:
     chosen = visit.text("collection")
-    return h.form(".chooser", method="get", action=str(visit.request.url.path))[
+    return h.form(".chooser", method="get", action=visit.request.url.path)[
         h.label(for_="collection-chosen")["Collection"],
         h.select("#collection-chosen", name="collection")[
             h.option(value="", disabled=True, selected=not chosen)["choose …"] if chosen not in names else None,
@@ -213,10 +213,7 @@ _CONFIG = json.dumps(
 )
 
 
-def _document(
-    request: Request, title: str, content: h.Node, *, places: h.Node = None, chooser: h.Node = None
-) -> h.Element:
-    root = request.scope.get("root_path", "")
+def _document(title: str, content: h.Node, *, places: h.Node = None, chooser: h.Node = None) -> h.Element:
     return h.html(lang="en")[
         h.head[
             h.meta(charset="utf-8"),
@@ -224,14 +221,14 @@ def _document(
             h.meta(name="htmx-config", content=_CONFIG),
             h.title[f"{title} · Retrieval"],
             h.link(rel="icon", href="data:,"),
-            h.link(rel="stylesheet", href=f"{root}{CONSOLE}/static/console.css"),
-            h.script(src=f"{root}{CONSOLE}/static/console.js"),
-            h.script(src=f"{root}{CONSOLE}/static/htmx.min.js", defer=True),
+            h.link(rel="stylesheet", href=f"{CONSOLE}/static/console.css"),
+            h.script(src=f"{CONSOLE}/static/console.js"),
+            h.script(src=f"{CONSOLE}/static/htmx.min.js", defer=True),
         ],
         h.body[
             h.a(".skip", href="#main")["Skip to the content"],
             h.header(".top")[
-                h.a(".brand", href=f"{root}{CONSOLE}")["Retrieval"],
+                h.a(".brand", href=CONSOLE)["Retrieval"],
                 places,
                 chooser,
                 h.button("#theme.quiet", type="button", data_theme="")["Dark"],
@@ -333,7 +330,7 @@ def _is_own(headers: Headers) -> bool:
     if site is not None:
         return site == "same-origin"
     origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc == headers.get("host")
+    return origin is not None and origin.partition("://")[2] == headers.get("host")
 
 
 class _ConsoleResponse:
@@ -370,27 +367,24 @@ class _ConsoleResponse:
         request = Request(self._scope)
         status: int = problem["status"]
         other_headers = {k.decode(): v.decode() for k, v in headers if k not in (b"content-type", b"content-length")}
-        sign_in = f"{self._scope.get('root_path', '')}{SIGN_IN}"
         answer: Response
         if status == HTTPStatus.UNAUTHORIZED:
-            answer = RedirectResponse(f"{sign_in}?{urlencode({'then': _then(request)})}", 303)
+            answer = RedirectResponse(f"{SIGN_IN}?{urlencode({'then': _then(request)})}", 303)
             if "hx-request" in request.headers:
-                answer = Response(status_code=200, headers={"HX-Redirect": sign_in})
+                answer = Response(status_code=200, headers={"HX-Redirect": SIGN_IN})
         else:
             box = problem_box(problem.get("title", ""), _FOR_PEOPLE.get(status, problem.get("detail", "")))
             if "hx-request" in request.headers:
                 retargeting = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": ".problem"}
                 answer = HTMLResponse(str(box), status, {**other_headers, **retargeting})
             else:
-                home = h.p[h.a(href=f"{self._scope.get('root_path', '')}{CONSOLE}")["To the console's first page"]]
+                first_page = h.p[h.a(href=CONSOLE)["To the console's first page"]]
                 request_id = problem.get("request_id")
                 number = h.p(".hint")["request_id: ", h.code[request_id]] if request_id else None
                 sign_in_form = (
-                    [h.p[_SCOPES], _sign_out(request, "Sign in with another key")]
-                    if status == HTTPStatus.FORBIDDEN
-                    else None
+                    [h.p[_SCOPES], _sign_out("Sign in with another key")] if status == HTTPStatus.FORBIDDEN else None
                 )
-                document = _document(request, "That did not work", [box, number, _way_on(request), home, sign_in_form])
+                document = _document("That did not work", [box, number, _way_on(request), first_page, sign_in_form])
                 answer = HTMLResponse(str(document), status, other_headers)
         for name, value in SECURITY.items():
             answer.headers[name] = value
@@ -411,9 +405,8 @@ def _way_on(request: Request) -> h.Node:
     """A link to the same page; after a refused form, to the page with the form."""
     if request.method in _SAFE:
         return h.p[h.a(href=request.url.path + _query(request))["Try again"]]
-    came_from = urlsplit(request.headers.get("referer", ""))
-    back = _target(request, came_from.path + (f"?{came_from.query}" if came_from.query else ""))
-    return h.p[h.a(href=back)["Back to the form"]]
+    came_from = request.headers.get("referer", "").partition(f"//{request.headers.get('host', '')}")[2]
+    return h.p[h.a(href=_target(came_from))["Back to the form"]]
 
 
 async def _nothing() -> Message:
@@ -438,61 +431,50 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
 
     async def sign_in(request: Request) -> Response:
         if access.is_open:
-            return RedirectResponse(_target(request, ""), 303)
+            return RedirectResponse(_FIRST_PAGE, 303)
         if request.method in _SAFE:
-            return HTMLResponse(str(_sign_in_page(request, request.query_params.get("then", ""))))
+            return HTMLResponse(str(_sign_in_page(request.query_params.get("then", ""))))
         async with request.form() as form:
             key, then = str(form.get("key", "")).strip(), str(form.get("then", ""))
         try:
             await access.check(Headers({"x-api-key": key} if key.isascii() and key.isprintable() else {}))
         except AuthenticationError:
             refusal = "The key is not valid: it is mistyped, expired or revoked."
-            return HTMLResponse(str(_sign_in_page(request, then, refusal)), HTTPStatus.UNAUTHORIZED)
-        answer = RedirectResponse(_target(request, then), 303)
-        _set_cookie(answer, request, key)
+            return HTMLResponse(str(_sign_in_page(then, refusal)), HTTPStatus.UNAUTHORIZED)
+        answer = RedirectResponse(_target(then), 303)
+        is_secure = request.url.scheme == "https"
+        # A session cookie: a key on disk would outlive the session.
+        answer.set_cookie(COOKIE, key, path=CONSOLE, httponly=True, samesite="lax", secure=is_secure)
         return answer
 
-    async def sign_out(request: Request) -> Response:
-        answer = RedirectResponse(f"{request.scope.get('root_path', '')}{SIGN_IN}", 303)
-        answer.delete_cookie(COOKIE, path=_cookie_path(request))
+    async def sign_out(_request: Request) -> Response:
+        answer = RedirectResponse(SIGN_IN, 303)
+        answer.delete_cookie(COOKIE, path=CONSOLE)
         return answer
 
-    async def first_page(request: Request) -> Response:
-        return RedirectResponse(f"{request.scope.get('root_path', '')}{CONSOLE}/search", 303)
+    async def first_page(_request: Request) -> Response:
+        return RedirectResponse(_FIRST_PAGE, 303)
 
     app.router.routes.extend(
         [
             *(Page(path, first_page) for path in (CONSOLE, f"{CONSOLE}/")),
             Page(SIGN_IN, sign_in, methods=["GET", "POST"]),
-            Page(f"{CONSOLE}/sign-out", sign_out, methods=["POST"]),
+            Page(_SIGN_OUT, sign_out, methods=["POST"]),
             *(Page(path, _file(_ROOT / path.rpartition("/")[2])) for path in sorted(CONSOLE_FILES)),
             *routes,
         ]
     )
 
 
-def _cookie_path(request: Request) -> str:
-    return f"{request.scope.get('root_path', '')}{CONSOLE}"
-
-
-def _set_cookie(answer: Response, request: Request, key: str) -> None:
-    is_secure = request.url.scheme == "https"
-    # A session cookie: a key on disk would outlive the session.
-    answer.set_cookie(COOKIE, key, path=_cookie_path(request), httponly=True, samesite="lax", secure=is_secure)
-
-
-def _target(request: Request, then: str) -> str:
+def _target(then: str) -> str:
     """The page to open, always a page of the console."""
-    home = _cookie_path(request)
-    inside = then.startswith(f"{home}/") and not urlsplit(then).netloc and "\\" not in then
-    return then if inside else f"{home}/search"
+    return then if then.startswith(f"{CONSOLE}/") else _FIRST_PAGE
 
 
-def _sign_in_page(request: Request, then: str, refusal: str = "") -> h.Element:
+def _sign_in_page(then: str, refusal: str = "") -> h.Element:
     return _document(
-        request,
         "Sign in",
-        h.form(".card.narrow", method="post", action=f"{request.scope.get('root_path', '')}{SIGN_IN}")[
+        h.form(".card.narrow", method="post", action=SIGN_IN)[
             problem_box("Not signed in", refusal) if refusal else None,
             h.input(type="hidden", name="then", value=then),
             h.label(for_="key")["API key"],

@@ -203,7 +203,8 @@ async def learn(visit: Visit) -> h.Node:
 
 
 async def _searches(visit: Visit, collection: Collection) -> h.Node:
-    searches = await collection.retrievals(limit=_SEARCHES, before=visit.text("before") or None)
+    found = await collection.retrievals(limit=_SEARCHES + 1, before=visit.text("before") or None)
+    searches = found[:_SEARCHES]
     rows = [
         (
             shown_value(retrieval.retrieved_at),
@@ -223,7 +224,7 @@ async def _searches(visit: Visit, collection: Collection) -> h.Node:
     return h.section(".card")[
         table(("when", "question", "hits", "ms", "path", "profile"), rows, caption="Recorded searches"),
         h.nav(".pages", aria_label="Pages")[
-            h.a(href=more, rel="next")["Earlier searches"] if len(searches) == _SEARCHES else None
+            h.a(href=more, rel="next")["Earlier searches"] if len(found) > _SEARCHES else None
         ],
     ]  # fmt: skip
 

@@ -126,12 +126,15 @@ def _going_on(visit: Visit, chosen: CollectionStatus) -> h.Node:
 
 
 def _pending(chosen: CollectionStatus) -> h.Node:
-    total = chosen.items + chosen.pending
     if not chosen.pending and not chosen.weights_pending:
         return h.section(".card", aria_label="Waiting")[h.p["Nothing waits: every item can be found."]]
     return h.section(".card", aria_label="Waiting")[
         h.p[f"{chosen.pending:,} items wait for their vector; a worker computes it (retrieval worker)."],
-        h.progress(value=str(chosen.items), max=str(max(total, 1)), aria_label="Items with a vector"),
+        h.progress(
+            value=str(max(chosen.items - chosen.pending, 0)),
+            max=str(max(chosen.items, 1)),
+            aria_label="Items with a vector",
+        ),
         h.p(".hint")["The weights of words wait to be computed again."] if chosen.weights_pending else None,
     ]
 

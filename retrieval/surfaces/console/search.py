@@ -21,7 +21,7 @@ from retrieval.domain.items.collection import COUNTED_FIELDS
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.preview import PreviewedHit, ProfilePreview
-from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.profile import MAX_WEIGHT, Profile
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, table, view
 from retrieval.surfaces.console.plots import legend, sql_of_hits, sql_to_copy, stacked_bar, timings
 
@@ -78,18 +78,14 @@ async def _without_collection(visit: Visit) -> h.Node:
 
 
 async def _start(visit: Visit, collection: Collection) -> h.Node:
-    latest = dict.fromkeys(retrieval.query for retrieval in await collection.retrievals(limit=30) if retrieval.query)
-    if not collection_size(await collection.info()):
+    info = await collection.info()
+    if not info.items + info.pending:
         return empty("This collection has no items yet.")
+    latest = dict.fromkeys(retrieval.query for retrieval in await collection.retrievals(limit=30) if retrieval.query)
     name = collection.name
     links = [h.li[h.a(href=visit.url("/search", collection=name, q=query))[query]] for query in list(latest)[:8]]
     recent = h.div[h.p["Recent questions:"], h.ul(".choices")[links]] if links else None
     return empty("Type a question: the answer shows why each item has its rank.", recent)
-
-
-def collection_size(info: Any) -> int:
-    """The number of searchable items, and of those that wait for a vector."""
-    return int(info.items) + int(info.pending)
 
 
 async def facets_of(collection: Collection) -> list[str]:
@@ -327,7 +323,7 @@ def _address(visit: Visit, **more: object) -> str:
 def weights_of(visit: Visit, profile: Profile) -> dict[str, float]:
     """The weights of the sliders; without sliders, the profile's weights."""
     return {
-        name: visit.number(f"w.{name}", weight, 0.0, 1000.0) for name, weight in _slider_weights(profile).items()
+        name: visit.number(f"w.{name}", weight, 0.0, MAX_WEIGHT) for name, weight in _slider_weights(profile).items()
     }  # fmt: skip
 
 

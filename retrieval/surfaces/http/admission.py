@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
@@ -20,7 +21,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.deadline import Deadline, current_deadline, in_background, late, set_deadline
+from retrieval.adapters.store.deadline import Deadline, deadline, in_background, late, seconds_left
 from retrieval.adapters.store.installation.idempotency import (
     Attempt,
     Earlier,
@@ -115,11 +116,7 @@ class OnceOnly:
             attempt=uuid.uuid4(),
             request_hash=_hash(scope, body),
         )
-        earlier = await begin_write(database, attempt, hold_seconds=self._hold_seconds)
-        if earlier is not None:
-            await _answer_again(_stored_answer(earlier, attempt), send)
-            return
-        writing = asyncio.create_task(_write(app, scope, body, database, attempt))
+        writing = asyncio.create_task(self._write(app, scope, body, database, attempt))
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
         while not writing.done():
@@ -128,38 +125,42 @@ class OnceOnly:
         for message in writing.result():
             await send(message)
 
+    async def _write(
+        self, app: ASGIApp, scope: Scope, body: bytes, database: Database, attempt: Attempt
+    ) -> list[Message]:
+        """Let the application do the write, and store the outcome; returns the response, maybe an earlier one."""
+        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        answer: list[Message] = []
+        failure: Exception | None = None
 
-async def _write(app: ASGIApp, scope: Scope, body: bytes, database: Database, attempt: Attempt) -> list[Message]:
-    """Let the application do the write, store the outcome, and return the response."""
-    unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-    answer: list[Message] = []
+        async def receive() -> Message:
+            if not unread:
+                await asyncio.Event().wait()  # the application sees no disconnect during the write
+            return unread.pop()
 
-    async def receive() -> Message:
-        if not unread:
-            await asyncio.Event().wait()  # the application sees no disconnect during the write
-        return unread.pop()
+        async def send(message: Message) -> None:
+            answer.append(message)
 
-    async def send(message: Message) -> None:
-        answer.append(message)
-
-    deadline, seconds = current_deadline(), None
-    if deadline is not None:
-        longer = Deadline(deadline.until + FINISH_SECONDS, deadline.clock)
-        set_deadline(longer)
-        seconds = longer.until - longer.clock()
-    try:
-        async with asyncio.timeout(seconds):
-            await app(scope, receive, send)
-    except TimeoutError:
-        raise late() from None  # its outcome is unknown: the key stays held until it expires
-    except Exception:
-        await _store_outcome(free_key(database, attempt))
-        raise
-    has_failed = answer[0]["status"] >= 400
-    await _store_outcome(
-        free_key(database, attempt) if has_failed else keep_answer(database, attempt, _answer_of(answer))
-    )
-    return answer
+        seconds = seconds_left() + FINISH_SECONDS
+        try:
+            with deadline(Deadline(time.monotonic() + seconds)):
+                async with asyncio.timeout(seconds):
+                    earlier = await begin_write(database, attempt, hold_seconds=self._hold_seconds)
+                    if earlier is not None:
+                        return _repeated(_stored_answer(earlier, attempt))
+                    try:
+                        await app(scope, receive, send)
+                    except Exception as error:  # noqa: BLE001 - raised again when the key is free
+                        failure = error
+        except TimeoutError:
+            raise late() from None  # its outcome is unknown: the key stays held until it expires
+        has_failed = failure is not None or answer[0]["status"] >= 400
+        await _store_outcome(
+            free_key(database, attempt) if has_failed else keep_answer(database, attempt, _answer_of(answer))
+        )
+        if failure is not None:
+            raise failure
+        return answer
 
 
 async def _store_outcome(work: Coroutine[Any, Any, None]) -> None:
@@ -191,7 +192,8 @@ def _stored_answer(earlier: Earlier, attempt: Attempt) -> KeptAnswer:
     return earlier.answer
 
 
-async def _answer_again(answer: KeptAnswer, send: Send) -> None:
+def _repeated(answer: KeptAnswer) -> list[Message]:
+    """The response again. Raises ``IdempotencyConflictError`` if it was too long to be stored."""
     if answer.body is None:
         raise IdempotencyConflictError(
             f"this was done, with status {answer.status}; the response had more than {LONGEST_ANSWER:,} bytes and is "
@@ -201,8 +203,10 @@ async def _answer_again(answer: KeptAnswer, send: Send) -> None:
     headers["idempotency-replayed"] = "true"
     if answer.status != 204:
         headers["content-length"] = str(len(answer.body))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers.raw})
-    await send({"type": "http.response.body", "body": answer.body})
+    return [
+        {"type": "http.response.start", "status": answer.status, "headers": headers.raw},
+        {"type": "http.response.body", "body": answer.body},
+    ]
 
 
 def _hash(scope: Scope, body: bytes) -> bytes:

@@ -6,9 +6,8 @@ A client may send its whole body before it reads any of the response, so storing
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from tempfile import SpooledTemporaryFile
@@ -28,6 +27,7 @@ from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
 from retrieval.services.ingest import SeenIds, WithoutText
 from retrieval.services.items import add_each, finished
+from retrieval.surfaces.http.answers import report
 from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.json_bodies import sent_item, with_ticket_hours
 from retrieval.surfaces.http.problems import (
@@ -37,8 +37,10 @@ from retrieval.surfaces.http.problems import (
     StoppingError,
     UnreadAnswerError,
     detail_of,
+    encoded,
     problem_of,
 )
+from retrieval.surfaces.http.telemetry import current_request_id
 
 T = TypeVar("T")
 
@@ -405,9 +407,8 @@ class BulkAnswer(Response):
         done, counts, seen, without_text = AddReport(), Counter[str](), SeenIds(), WithoutText()
         error: RetrievalError | None = None
         try:
-            lines = lines or await self._read(
-                await intake.batch()
-            )  # the first batch may have been only the header of a CSV
+            # The first batch may have been only the header of a CSV.
+            lines = lines or await self._read(await intake.batch())
             while lines:
                 await still_allowed()
                 items = [item for _, item in lines if isinstance(item, Item)]
@@ -427,6 +428,7 @@ class BulkAnswer(Response):
                 raise StoppingError if self._stopping.is_set() else BrokenStreamError
             done += await finished(handle_of(self._collection), done)
         except RetrievalError as broken:
+            report(broken)
             error = broken
         except asyncio.CancelledError:
             if not _is_late():
@@ -483,9 +485,8 @@ def _summary(done: AddReport, counts: Mapping[str, int], error: RetrievalError |
     others = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
     token = {} if done.token is None else {"token": done.token}
     summary = {"summary": {**results, **others, "notes": list(done.notes), **token}}
-    return summary if error is None else {**summary, "error": problem_of(error)}
+    return summary if error is None else {**summary, "error": problem_of(error, request_id=current_request_id())}
 
 
-def _lines(values: Any) -> bytes:
-    texts = (json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")) for value in values)
-    return "".join(f"{text}\n" for text in texts).encode("utf-8", "replace")
+def _lines(values: Iterable[_Line]) -> bytes:
+    return b"".join(encoded(value) + b"\n" for value in values)

@@ -8,17 +8,15 @@ which httptools drops the body. The reverse proxy limits clients that send slowl
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-from types import TracebackType
-from typing import Any, Protocol, Self
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
 
 import httptools
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from retrieval.adapters.store.deadline import Deadline, late, reset_deadline, set_deadline
+from retrieval.adapters.store.deadline import Deadline, deadline, late
 from retrieval.surfaces.http.answers import answer_to, report
 from retrieval.surfaces.http.problems import MEDIA_TYPE, BodyTimeoutError, BodyTooLargeError, encoded, problem_of_status
 
@@ -27,9 +25,6 @@ HEAD_BYTES = 64 * 1024
 
 _PIECE_BYTES = HEAD_BYTES // 4
 _EXTENSION = "retrieval.connection"
-
-_TOO_LARGE = encoded(problem_of_status(431, f"the request's line and headers have more than {HEAD_BYTES:,} bytes"))
-_UNREADABLE = encoded(problem_of_status(400, "this is not an HTTP request"))
 
 
 class Wire(Protocol):
@@ -71,15 +66,16 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Read received bytes in pieces, because they may hold a body and the headers of the next request."""
-        for start in range(0, len(data), _PIECE_BYTES):
-            if self._is_refused:
-                return
-            piece = data[start : start + _PIECE_BYTES]
+        start = 0
+        while start < len(data) and not self._is_refused:
+            room = min(_PIECE_BYTES, HEAD_BYTES - self._unsettled)
+            piece = data[start : start + room]
+            start += room
             self._unsettled += len(piece)
-            if self._unsettled > HEAD_BYTES:
-                self._refuse(431, _TOO_LARGE)
-            else:
+            if room:
                 self._parse(piece)
+            else:
+                self._refuse(431, f"the request's line and headers have more than {HEAD_BYTES:,} bytes")
 
     def _parse(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -87,14 +83,18 @@ class Connection(HttpToolsProtocol):
             while data:
                 data = self._feed(data)
         except httptools.HttpParserError:
-            self._refuse(400, _UNREADABLE)
+            self._refuse(400, "this is not an HTTP request")
 
     def _feed(self, data: bytes) -> bytes:
         """Parse the data; returns the bytes that have to be parsed next, none at the end."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as offer:
-            return self._head_without_offer() + data[offer.args[0] :]
+            head = self._head_without_offer()
+            # After an offer on a connection that ends with this request, the former parser would read nothing more.
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as in uvicorn
+            return head + data[offer.args[0] :]
         return b""
 
     def _head_without_offer(self) -> bytes:
@@ -128,19 +128,21 @@ class Connection(HttpToolsProtocol):
         if not self.parser.should_upgrade():
             super().on_message_complete()
 
-    def _refuse(self, status: int, body: bytes) -> None:
+    def _refuse(self, status: int, detail: str) -> None:
+        self._is_refused = True
         if self.transport.is_closing():
             return
         if self.cycle is not None and not self.cycle.response_complete:
             self.abort()  # a refusal would be in the middle of another response
             return
+        problem = problem_of_status(status, detail)
+        body = encoded(problem)
         head = (
-            f"HTTP/1.1 {status} {json.loads(body)['title']}\r\ncontent-type: {MEDIA_TYPE}\r\n"
+            f"HTTP/1.1 {status} {problem['title']}\r\ncontent-type: {MEDIA_TYPE}\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
         self.transport.write(head.encode() + body)
         # Closing the connection before the whole request is read could discard the response at the client.
-        self._is_refused = True
         self.transport.write_eof()
         self.loop.call_later(self.timeout_keep_alive, self.transport.close)
 
@@ -149,11 +151,8 @@ GRACE_SECONDS = 0.2
 """The seconds between a request's deadline, at which the database ends its statements, and its cancellation."""
 
 
-class Exchange(AbstractAsyncContextManager["Exchange"]):
-    """One request and its response; ``async with`` limits its time, which for streams restarts with each part.
-
-    The block raises ``TimeoutError`` at its end if the request is late or its client disconnected.
-    """
+class Exchange:
+    """One request and its response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope, self._receive, self._send = scope, receive, send
@@ -169,32 +168,29 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
         self._wire: Wire | None = scope.get("extensions", {}).get(_EXTENSION, {}).get("wire")
         self._read = 0
 
-    def limit(self, *, seconds: float, body_bytes: int, has_body: bool, flows: bool) -> Self:
-        """Limit the time of the request and the size of its body."""
+    @asynccontextmanager
+    async def limit(self, *, seconds: float, body_bytes: int, has_body: bool, flows: bool) -> AsyncIterator[None]:
+        """Limit the time of the request in the block, and the size of its body.
+
+        With ``flows``, for a stream, the time restarts with each part. The block raises ``TimeoutError`` at its end if
+        the request is late or its client disconnected.
+        """
         self._seconds, self._body_bytes, self._is_body_read, self._flows = seconds, body_bytes, not has_body, flows
-        return self
-
-    async def __aenter__(self) -> Self:
-        loop = asyncio.get_running_loop()
-        self.deadline = Deadline(loop.time() + self._seconds, loop.time)
-        self._token = set_deadline(self.deadline)
-        self._timeout = asyncio.timeout_at(self.deadline.until + GRACE_SECONDS)
-        await self._timeout.__aenter__()
-        if self._wire is not None:
-            self._wire.on_lost = self._hang_up
-            if self._wire.is_lost:
-                self._hang_up()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        # The next request on the connection may have begun, and have set its own callback.
-        if self._wire is not None and self._wire.on_lost == self._hang_up:
-            self._wire.on_lost = None
-        reset_deadline(self._token)
-        self._flows = False  # a refusal that follows has no time limit to restart
-        await self._timeout.__aexit__(kind, error, trace)
+        loop, wire = asyncio.get_running_loop(), self._wire
+        self._deadline = Deadline(loop.time() + seconds, loop.time)
+        async with asyncio.timeout_at(self._deadline.until + GRACE_SECONDS) as self._timeout:
+            if wire is not None:
+                wire.on_lost = self._hang_up
+                if wire.is_lost:
+                    self._hang_up()
+            try:
+                with deadline(self._deadline):
+                    yield
+            finally:
+                # The next request on the connection may have begun, and have set its own callback.
+                if wire is not None and wire.on_lost == self._hang_up:
+                    wire.on_lost = None
+                self._flows = False  # a refusal that follows has no time limit to restart
 
     async def receive(self) -> Message:
         """The next part of the request for the application; a disconnect if the body is too large."""
@@ -247,8 +243,8 @@ class Exchange(AbstractAsyncContextManager["Exchange"]):
     def _restart_limit(self) -> None:
         """Restart the time limit of a stream, which may take as long as it makes progress."""
         if self._flows and not self._timeout.expired():
-            self.deadline.until = self.deadline.clock() + self._seconds
-            self._timeout.reschedule(self.deadline.until + GRACE_SECONDS)
+            self._deadline.until = self._deadline.clock() + self._seconds
+            self._timeout.reschedule(self._deadline.until + GRACE_SECONDS)
 
     def _hang_up(self) -> None:
         """End the request, because its client has disconnected."""

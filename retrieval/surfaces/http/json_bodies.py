@@ -73,6 +73,8 @@ def _models(kind: Any) -> Iterator[type[BaseModel]]:
         yield from _models(part)
 
 
+After = Annotated[str, Query(description="`next` of the previous page.")]
+
 WhereParameter = Annotated[
     str | None, Query(description="A filter as a JSON object.", examples=['{"priority": "High"}'])
 ]
@@ -327,9 +329,9 @@ def with_stand_ins(raw_path: bytes) -> str:
     return "".join(piece + stand_in for piece, stand_in in zip(pieces, [*stand_ins, ""], strict=True))
 
 
-def restore(name: Any) -> Any:
+def restore(name: str) -> str:
     """The name in a path, with the original characters for the stand-ins."""
-    return name.translate(_RESTORED) if isinstance(name, str) else name
+    return name.translate(_RESTORED)
 
 
 CollectionName = Annotated[

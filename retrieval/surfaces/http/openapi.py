@@ -18,9 +18,9 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
-Json = dict[str, Any]
+from retrieval.surfaces.http.problems import MEDIA_TYPE
 
-PROBLEM = "application/problem+json"
+Json = dict[str, Any]
 
 _METHODS = ("get", "put", "post", "delete", "patch")
 
@@ -194,7 +194,7 @@ def _complete(responses: Json, statuses: list[str]) -> None:
         own = responses.get(status, {}).get("content", {}).get("application/json")
         is_own = own is not None and not own.get("schema", {}).get("$ref", "").endswith("/HTTPValidationError")
         if is_own:
-            responses[status]["content"][PROBLEM] = _content()
+            responses[status]["content"][MEDIA_TYPE] = _content()
         else:
             responses[status] = {"$ref": f"#/components/responses/{_name(status)}"}
 
@@ -203,7 +203,7 @@ def _response(status: str) -> Json:
     headers = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
     return {
         "description": _PROBLEMS[status],
-        "content": {PROBLEM: _content()},
+        "content": {MEDIA_TYPE: _content()},
         **({"headers": headers} if status in _RETRIED else {}),
     }
 
@@ -253,7 +253,7 @@ def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:
     async def answer(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
         if has_console and "text/html" in request.headers.get("accept", ""):
-            return RedirectResponse(f"{request.scope.get('root_path', '')}{CONSOLE}", 303)
+            return RedirectResponse(CONSOLE, 303)
         console = {"console": f"{address}{CONSOLE}"} if has_console else {}
         return JSONResponse(
             {
@@ -273,11 +273,11 @@ def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:
 
 
 def _docs(app: FastAPI) -> _Answer:
-    async def answer(request: Request) -> Response:
-        root = request.scope.get("root_path", "")
-        script, style, icon = (f"{root}{path}" for path in _ASSETS)
+    script, style, icon = _ASSETS
+
+    async def answer(_request: Request) -> Response:
         return get_swagger_ui_html(
-            openapi_url=f"{root}{app.openapi_url}",
+            openapi_url=str(app.openapi_url),
             title=app.title,
             swagger_js_url=script,
             swagger_css_url=style,

@@ -80,7 +80,8 @@ class RefusalError(RetrievalError):
 
     def __init__(self, message: str, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
-        self.headers: dict[str, str] = dict(headers or {})
+        waiting = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
+        self.headers: dict[str, str] = {**waiting, **(headers or {})}
 
 
 class AuthenticationError(RefusalError):
@@ -175,10 +176,7 @@ class StoppingError(RefusalError):
     retry_after = 1
 
     def __init__(self) -> None:
-        super().__init__(
-            "the service is shutting down; send the lines without a result again in a moment",
-            headers={"Retry-After": str(self.retry_after)},
-        )
+        super().__init__("the service is shutting down; send the lines without a result again in a moment")
 
 
 class BodyTooLargeError(RefusalError):
@@ -227,11 +225,11 @@ class OverloadedError(RefusalError):
     retry_after = 1
 
     def __init__(self, message: str = "too many requests are in progress; try again in a moment") -> None:
-        super().__init__(message, headers={"Retry-After": str(self.retry_after)})
+        super().__init__(message)
 
 
-_LOG = "the service's log has the reason, under this request_id"
-INTERNAL = f"an unexpected error; {_LOG}"
+IN_LOG = "; the service's log has the reason"
+INTERNAL = f"an unexpected error{IN_LOG}"
 
 
 class _Answer(NamedTuple):
@@ -260,14 +258,14 @@ class ProblemType(NamedTuple):
 
 
 _AWAY = "the database cannot be reached; try again in a moment: the service reconnects by itself"
-_NOT_SET_UP = f"the database is not set up for this service; {_LOG}"
+_NOT_SET_UP = f"the database is not set up for this service{IN_LOG}"
 _SERVICE = "the {} service did not answer; try again in a moment"
-_REJECTED = f"the {{}} service refused the request; {_LOG}"
+_REJECTED = f"the {{}} service refused the request{IN_LOG}"
 _ANSWERS: dict[type[RetrievalError], _Answer] = {
     RetrievalError: _Answer(500, INTERNAL),
-    errors.ConfigurationError: _Answer(500, f"the service's settings do not allow this; {_LOG}"),
+    errors.ConfigurationError: _Answer(500, f"the service's settings do not allow this{IN_LOG}"),
     errors.NoLanguageModelError: _Answer(503),
-    errors.DatabaseError: _Answer(503, f"the database refused the request; {_LOG}", 10),
+    errors.DatabaseError: _Answer(503, f"the database refused the request{IN_LOG}", 10),
     errors.DatabaseUnreachableError: _Answer(503, _AWAY, 2),
     errors.EmbeddedServerError: _Answer(503, _AWAY, 2),
     errors.UnsupportedDatabaseError: _Answer(503, _NOT_SET_UP, 10),
@@ -314,8 +312,6 @@ def _title(kind: type[BaseException]) -> str:
 
 
 MEDIA_TYPE = "application/problem+json"
-
-INVALID = "/problems/invalid-request"
 
 Problem = dict[str, Any]
 """``type``, ``title``, ``status``, ``detail``, ``instance``, ``request_id``, and further members of the type."""
@@ -393,9 +389,9 @@ def headers_of(error: BaseException) -> dict[str, str]:
     return {} if retry_after is None else {"Retry-After": str(retry_after)}
 
 
-def encoded(problem: Problem) -> bytes:
-    """The document as bytes."""
-    return json.dumps(problem, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+def encoded(values: Mapping[str, Any]) -> bytes:
+    """The values as JSON; a half of a surrogate pair, which a message may quote, becomes a question mark."""
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def pointer(parts: Iterable[str | int]) -> str:

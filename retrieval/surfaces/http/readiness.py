@@ -27,7 +27,7 @@ from retrieval.domain.errors import (
     SchemaRevisionError,
 )
 from retrieval.platform import Platform
-from retrieval.surfaces.http.problems import problem_type
+from retrieval.surfaces.http.problems import IN_LOG, problem_type
 from retrieval.surfaces.http.service import Service
 
 OK, UNKNOWN = "ok", "not checked: see the others"
@@ -52,7 +52,7 @@ class Readiness:
     language_model: str
     reranker: str
     replicas: str = NO_MODEL
-    """The number of replicas that searches skip; those searches read from the primary."""
+    """``ok``, ``none``, or the number of replicas that searches pass over, to read from the primary."""
 
     @property
     def is_ready(self) -> bool:
@@ -178,4 +178,5 @@ def _model_state(host: Platform, role: Role, model: Callable[[], object]) -> str
 
 
 def _fault(error: RetrievalError) -> str:
-    return problem_type(type(error)).detail or "faulty"
+    """The text about the error, which no check logs."""
+    return (problem_type(type(error)).detail or "faulty").removesuffix(IN_LOG)

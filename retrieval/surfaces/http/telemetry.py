@@ -80,13 +80,11 @@ class Figures:
             if not platforms:
                 self.is_up = False
                 return
-            self._read_at = now
             try:
                 await within(self._read(platforms), WITHIN_SECONDS)
-                self.is_up = True
+                self.is_up, self._read_at = True, now
             except (RetrievalError, LateError) as error:
-                self.is_up = False
-                self._read_at = None  # the database may be back at the next refresh
+                self.is_up = False  # the database may be back at the next refresh
                 reason = "it took too long" if isinstance(error, LateError) else error
                 _log.info("the figures of the metrics were not read: %s", reason)
 

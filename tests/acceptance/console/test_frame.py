@@ -208,9 +208,17 @@ def test_a_key_that_may_not_read_sees_nothing_and_can_be_changed(open_page: Open
 
 def test_no_other_site_can_send_a_form(address: str) -> None:
     """A form of another origin is refused before anything is done, and so is one that does not say whose it is."""
-    for headers in ({"sec-fetch-site": "cross-site"}, {"origin": "https://evil.example"}, {}):
+    foreign: tuple[dict[str, str], ...] = (
+        {"sec-fetch-site": "cross-site"},
+        {"origin": "https://evil.example"},
+        {"origin": "http://["},
+        {},
+    )
+    for headers in foreign:
         answer = httpx2.post(f"{address}/console/profiles/use", data={"collection": "tickets"}, headers=headers)
         assert answer.status_code == 421
+    own = {"sec-fetch-site": "same-origin", "referer": "http://["}
+    assert httpx2.post(f"{address}/console/profiles/use", data={"collection": "nosuch"}, headers=own).status_code == 404
     page = httpx2.get(f"{address}/console/search")
 
     assert "default-src 'none'" in page.headers["content-security-policy"]

@@ -115,6 +115,7 @@ class StoredModel(Serializable):
     version: int
     kind: str
     is_published: bool
+    """Whether it passed its trial, so that searches may use it."""
     reason: str
     """The reason why it was published, or was not."""
     events: int

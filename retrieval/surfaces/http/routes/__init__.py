@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from retrieval.surfaces.http.routes import installation, items, learning, profiles, search, tickets
+from retrieval.surfaces.http.routes import (
+    collections,
+    documents,
+    installation,
+    items,
+    learning,
+    memories,
+    profiles,
+    search,
+    tickets,
+)
 
 ROUTERS: tuple[APIRouter, ...] = (
     search.router,
-    items.collections_router,
-    items.named,
+    collections.router,
+    collections.named,
     items.router,
-    items.documents_router,
-    items.memories_router,
+    documents.router,
+    memories.router,
     learning.feedback_router,
     learning.router,
     learning.actors_router,

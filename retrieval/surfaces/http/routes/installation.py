@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.responses import PlainTextResponse, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from pydantic import BaseModel, Field
 from pydantic.config import JsonDict
@@ -25,10 +25,10 @@ from retrieval.services.doctor.diagnose import diagnose
 from retrieval.services.reembed import Reembedding, ReembeddingCost
 from retrieval.settings import Settings
 from retrieval.surfaces.http.caller import CurrentPlatform, needs
-from retrieval.surfaces.http.json_bodies import CollectionName, JSONBodies
+from retrieval.surfaces.http.json_bodies import CollectionName, JSONAnswer, JSONBodies
 from retrieval.surfaces.http.models import AnswerPart, Sent
 from retrieval.surfaces.http.problems import RefusalError
-from retrieval.surfaces.http.readiness import HOLDS_SECONDS, ReadinessCheck
+from retrieval.surfaces.http.readiness import HOLDS_SECONDS, Readiness, ReadinessCheck
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.since import age_or_time, time_of
 
@@ -39,16 +39,8 @@ class Live(AnswerPart, examples=[{"status": "alive"}]):
     status: Literal["alive"]
 
 
-class Checks(BaseModel):
-    """The state of each part: ``ok``, or its fault."""
-
-    database: str
-    schema_: str = Field(alias="schema")
-    pool: str
-    embedder: str
-    language_model: str
-    reranker: str
-    replicas: str = "none"
+class Checks(AnswerPart, of=Readiness):
+    """The state of each part: `ok`, or its fault."""
 
 
 class Ready(
@@ -277,7 +269,7 @@ async def livez() -> Live:
 @health_router.get(
     "/readyz", summary="Whether requests can be served", response_model=Ready, responses={503: {"model": Ready}}
 )
-async def readyz(request: Request) -> JSONResponse:
+async def readyz(request: Request) -> JSONAnswer:
     """The state of database, schema, pool, embedder and language model; 503 if requests would fail.
 
     It is `degraded` while the embedder (searches are then by words only) or the language model is unavailable. No key
@@ -287,8 +279,8 @@ async def readyz(request: Request) -> JSONResponse:
     readiness = await check()
     answer = {"status": readiness.status, "checks": asdict(readiness)}
     if readiness.is_ready:
-        return JSONResponse(answer)
-    return JSONResponse(answer, 503, {"Retry-After": str(math.ceil(HOLDS_SECONDS))})
+        return JSONAnswer(answer)
+    return JSONAnswer(answer, 503, {"Retry-After": str(math.ceil(HOLDS_SECONDS))})
 
 
 doctor_router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.ADMIN)])
@@ -301,13 +293,13 @@ async def doctor(
     collection: Annotated[
         str | None, Query(description="Only this collection; by default all of the tenant's.")
     ] = None,
-) -> JSONResponse:
+) -> JSONAnswer:
     """The findings about faults, the worst first, each with its remedy. Nothing is changed.
 
     With a key it covers the tenant's collections; if the service needs no keys, also the server and the whole
     installation.
     """
-    return JSONResponse((await examined(request, platform, collection)).as_dict())
+    return JSONAnswer((await examined(request, platform, collection)).as_dict())
 
 
 async def examined(request: Request, platform: Platform, collection: str | None) -> Diagnosis:
@@ -331,13 +323,13 @@ reembedding_router = APIRouter(
 
 
 @reembedding_router.get("", response_model=ReembeddingTold, summary="See the state of a re-embedding")
-async def reembedding(name: CollectionName, platform: CurrentPlatform) -> JSONResponse:
+async def reembedding(name: CollectionName, platform: CurrentPlatform) -> JSONAnswer:
     """The progress of the collection's move to another embedding space, and the comparison of the two spaces."""
-    return JSONResponse((await platform.reembedding(name)).as_dict())
+    return JSONAnswer((await platform.reembedding(name)).as_dict())
 
 
 @reembedding_router.post("", response_model=ReembeddingBegun, summary="Re-embed a collection")
-async def reembed(name: CollectionName, platform: CurrentPlatform, body: ReembedRequest) -> JSONResponse:
+async def reembed(name: CollectionName, platform: CurrentPlatform, body: ReembedRequest) -> JSONAnswer:
     """Begin to move the collection to another embedding space; a worker does the rest. Searches and writes continue.
 
     With `dry_run` it begins nothing and reports the cost: it counts every text without a vector in that space.
@@ -345,11 +337,11 @@ async def reembed(name: CollectionName, platform: CurrentPlatform, body: Reembed
     pace = {"tokens_a_minute": body.tokens_a_minute, "tokens_a_day": body.tokens_a_day}
     if body.dry_run:
         cost = await platform.reembed_cost(name, to=body.to, price=body.price, **pace)
-        return JSONResponse({"cost": cost.as_dict()})
+        return JSONAnswer({"cost": cost.as_dict()})
     started = await platform.reembed(
         name, to=body.to, switch=body.switch, batch_texts=body.batch_texts, keep_days=body.keep_days, **pace
     )
-    return JSONResponse({"reembedding": started.as_dict()})
+    return JSONAnswer({"reembedding": started.as_dict()})
 
 
 @reembedding_router.post("/{action}", response_model=ReembeddingTold, summary="Steer a re-embedding")
@@ -359,9 +351,9 @@ async def steer_reembedding(
     action: Annotated[
         Literal["pause", "resume", "switch", "rollback", "finish", "abort"], Path(description="The action.")
     ],
-) -> JSONResponse:
+) -> JSONAnswer:
     """Pause, resume or abort it; switch (a worker does it), return to the former space, or remove that space."""
-    return JSONResponse((await platform.reembedding(name, action, wait=False)).as_dict())
+    return JSONAnswer((await platform.reembedding(name, action, wait=False)).as_dict())
 
 
 figures_router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.READ)])
@@ -370,15 +362,15 @@ _SINCE = "The start of the period: an ISO 8601 date or time, or an age such as `
 
 
 @figures_router.get("/statistics", response_model=StatisticsTold, summary="Read the state of the collections")
-async def statistics(platform: CurrentPlatform) -> JSONResponse:
+async def statistics(platform: CurrentPlatform) -> JSONAnswer:
     """The stored items, the pending work, the indexes, the last runs of jobs, and the measurements."""
-    return JSONResponse({"collections": [statistic.as_dict() for statistic in await platform.statistics()]})
+    return JSONAnswer({"collections": [statistic.as_dict() for statistic in await platform.statistics()]})
 
 
 @figures_router.get("/analytics", response_model=ViewsTold, summary="List the views of figures")
-async def analytics_views(platform: CurrentPlatform) -> JSONResponse:
+async def analytics_views(platform: CurrentPlatform) -> JSONAnswer:
     """The views of searches, items, exploration and feedback, each with its columns."""
-    return JSONResponse({"views": [analytics_view.as_dict() for analytics_view in await platform.analytics_views()]})
+    return JSONAnswer({"views": [analytics_view.as_dict() for analytics_view in await platform.analytics_views()]})
 
 
 @figures_router.get("/analytics/{view}", response_model=FiguresTold, summary="Read a view of figures")
@@ -392,12 +384,12 @@ async def analytics(
         str | None, Query(description="The end of the period (exclusive): an ISO 8601 date or time.")
     ] = None,
     limit: Annotated[int, Query(ge=1, le=10_000, description="The greatest number of rows.")] = 1000,
-) -> JSONResponse:
+) -> JSONAnswer:
     """The rows, most significant first, of one or all collections, for a period or all time."""
     begin = None if since is None else age_or_time(since, option="since")
     end = None if until is None else time_of("until", until)
     figures = await platform.analytics(view, collection=collection, since=begin, until=end, limit=limit)
-    return JSONResponse({"view": figures.view, "columns": list(figures.columns), "rows": figures.as_dicts()})
+    return JSONAnswer({"view": figures.view, "columns": list(figures.columns), "rows": figures.as_dicts()})
 
 
 metrics_router = APIRouter(tags=["health"])

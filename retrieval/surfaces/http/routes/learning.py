@@ -6,19 +6,19 @@ import math
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from pydantic import Field
 from pydantic.config import JsonDict
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.learning.models import is_model_chosen
+from retrieval.adapters.store.learning.models import StoredModel, is_model_chosen
 from retrieval.adapters.store.records.forgetting import Pseudonymised
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import Scope
 from retrieval.domain.learning.context import MAX_NAME_LENGTH
 from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport, outcome_events
 from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, NamedCollection, needs
-from retrieval.surfaces.http.json_bodies import JSONBodies, at
+from retrieval.surfaces.http.json_bodies import JSONAnswer, JSONBodies, at
 from retrieval.surfaces.http.models import A_RETRIEVAL, AnswerPart, Moment, RetrievalId, Sent, SentSituation
 
 MAX_EVENTS = 10_000
@@ -102,19 +102,8 @@ _MODEL: dict[str, Any] = {
 }
 
 
-class ModelTold(AnswerPart):
+class ModelTold(AnswerPart, of=StoredModel):
     """A model of the learned reward."""
-
-    version: int
-    kind: str
-    published: bool
-    """Whether it was better than the previous model."""
-    reason: str
-    events: int
-    """The number of verdicts that it was fitted on."""
-    metrics: dict[str, Any]
-    statistics_at: str
-    created_at: str
 
 
 class ModelsTold(AnswerPart, examples=[{"used": 3, "chosen": False, "models": [_MODEL]}]):
@@ -179,30 +168,30 @@ feedback_router = APIRouter(
 
 
 @feedback_router.post("/feedback", response_model=FeedbackTold, summary="Give feedback on an item")
-async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackEvent) -> JSONResponse:
+async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackEvent) -> JSONAnswer:
     """Record feedback on a hit of a search, or on an item in a context. The same event counts once."""
     report = await platform.feedback_each([body.event()], api_key=caller.key)
-    return JSONResponse(report.as_dict())
+    return JSONAnswer(report.as_dict())
 
 
 @feedback_router.post("/feedback/batch", response_model=FeedbackTold, summary="Give feedback on many items")
-async def feedback_each(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackBatch) -> JSONResponse:
+async def feedback_each(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackBatch) -> JSONAnswer:
     """Store at most 10,000 events in one transaction: all or none; an error names the first invalid event."""
     events = await aside(
         lambda: [_event(place, event) for place, event in enumerate(body.events)], is_long=len(body.events) >= LONG
     )
     report = await platform.feedback_each(events, api_key=caller.key)
-    return JSONResponse(report.as_dict())
+    return JSONAnswer(report.as_dict())
 
 
 @feedback_router.post("/outcome", response_model=FeedbackTold, summary="Report the outcome of a task")
-async def outcome(caller: CurrentCaller, platform: CurrentPlatform, body: TaskOutcome) -> JSONResponse:
+async def outcome(caller: CurrentCaller, platform: CurrentPlatform, body: TaskOutcome) -> JSONAnswer:
     """Record the outcome of a task; the items that it used share the weight of one event."""
     events = outcome_events(
         body.retrieval_id, body.used, reward=body.reward, actor=body.actor, note=body.note, at=body.at
     )
     report = await platform.feedback_each(events, api_key=caller.key)
-    return JSONResponse(report.as_dict())
+    return JSONAnswer(report.as_dict())
 
 
 def _event(place: int, event: FeedbackEvent) -> Feedback:
@@ -216,16 +205,16 @@ _READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
 
 
 @router.get("/models", dependencies=_READ, response_model=ModelsTold, summary="List the learned models")
-async def list_models(collection: NamedCollection) -> JSONResponse:
+async def list_models(collection: NamedCollection) -> JSONAnswer:
     """The models of the learned reward, the newest first, and which of them searches use."""
-    return JSONResponse(await _models(collection))
+    return JSONAnswer(await _models(collection))
 
 
 @router.put("/model", dependencies=_ADMIN, response_model=ModelsTold, summary="Choose the model to use")
-async def use_model(collection: NamedCollection, body: ModelChoice) -> JSONResponse:
+async def use_model(collection: NamedCollection, body: ModelChoice) -> JSONAnswer:
     """Use this version in searches, or none, or always the newest that passes its trial."""
     await collection.use_model(body.version)
-    return JSONResponse(await _models(collection))
+    return JSONAnswer(await _models(collection))
 
 
 @router.put("/learning", dependencies=_ADMIN, status_code=204, summary="Set how feedback counts")
@@ -249,18 +238,18 @@ actors_router = APIRouter(
 
 
 @actors_router.post("/pseudonymise", response_model=PseudonymTold, summary="Pseudonymise an actor")
-async def pseudonymise(platform: CurrentPlatform, body: ActorNamed) -> JSONResponse:
+async def pseudonymise(platform: CurrentPlatform, body: ActorNamed) -> JSONAnswer:
     """Replace a name in recorded searches and feedback by a random pseudonym, which cannot be reversed."""
-    return JSONResponse((await platform.pseudonymise(body.actor)).as_dict())
+    return JSONAnswer((await platform.pseudonymise(body.actor)).as_dict())
 
 
 @actors_router.post("/quarantine", response_model=EventsTold, summary="Stop counting an actor's feedback")
-async def quarantine(platform: CurrentPlatform, body: Quarantine) -> JSONResponse:
+async def quarantine(platform: CurrentPlatform, body: Quarantine) -> JSONAnswer:
     """Exclude an actor's past and future events. The events are kept."""
-    return JSONResponse({"events": await platform.quarantine(body.actor, reason=body.reason)})
+    return JSONAnswer({"events": await platform.quarantine(body.actor, reason=body.reason)})
 
 
 @actors_router.post("/release", response_model=EventsTold, summary="Count an actor's feedback again")
-async def release(platform: CurrentPlatform, body: ActorNamed) -> JSONResponse:
+async def release(platform: CurrentPlatform, body: ActorNamed) -> JSONAnswer:
     """End an actor's quarantine."""
-    return JSONResponse({"events": await platform.release(body.actor)})
+    return JSONAnswer({"events": await platform.release(body.actor)})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import JSONResponse
 from pydantic import Field, model_validator
 from pydantic.config import JsonDict
 
@@ -15,7 +14,15 @@ from retrieval.domain.api_key import Scope
 from retrieval.domain.search.preview import MAX_PROFILES, Preview, PreviewedHit, ProfilePreview
 from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.surfaces.http.caller import NamedCollection, needs
-from retrieval.surfaces.http.json_bodies import LARGE_PAGE, JSONBodies, at, fields_of, filter_at, place_of_large
+from retrieval.surfaces.http.json_bodies import (
+    LARGE_PAGE,
+    JSONAnswer,
+    JSONBodies,
+    at,
+    fields_of,
+    filter_at,
+    place_of_large,
+)
 from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, SentSituation, Where
 from retrieval.surfaces.http.routes.search import LeastRelevance, Limit
 
@@ -120,34 +127,34 @@ _READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
 async def stored_profile(
     collection: NamedCollection,
     version: Annotated[Version | None, Query(description="A version; by default the active one.")] = None,
-) -> JSONResponse:
+) -> JSONAnswer:
     """The active profile, or another version."""
-    return JSONResponse((await collection.stored_profile(version)).as_dict())
+    return JSONAnswer((await collection.stored_profile(version)).as_dict())
 
 
 @router.put("/profile", dependencies=_ADMIN, response_model=StoredProfileTold, summary="Change a collection's profile")
-async def set_profile(collection: NamedCollection, body: ProfileChange) -> JSONResponse:
+async def set_profile(collection: NamedCollection, body: ProfileChange) -> JSONAnswer:
     """Store a new version and, unless ``use`` is false, use it in searches; or use a stored version again."""
     if body.version is not None:
         await collection.use_profile(body.version)
-        return JSONResponse((await collection.stored_profile(body.version)).as_dict())
+        return JSONAnswer((await collection.stored_profile(body.version)).as_dict())
     with at("profile"):
         profile = Profile.from_dict(body.profile or {})
     version = await collection.set_profile(profile, note=body.note, use=body.use)
-    return JSONResponse((await collection.stored_profile(version)).as_dict())
+    return JSONAnswer((await collection.stored_profile(version)).as_dict())
 
 
 @router.get("/profiles", dependencies=_READ, response_model=ProfilesTold, summary="List the versions of the profile")
 async def profiles(
     collection: NamedCollection,
     limit: Annotated[int, Query(ge=1, le=1000, description="The greatest number of versions.")] = 100,
-) -> JSONResponse:
+) -> JSONAnswer:
     """The versions, the newest first; the active one is marked."""
-    return JSONResponse({"profiles": [profile.as_dict() for profile in await collection.profiles(limit=limit)]})
+    return JSONAnswer({"profiles": [profile.as_dict() for profile in await collection.profiles(limit=limit)]})
 
 
 @router.post("/preview", dependencies=_READ, response_model=PreviewTold, summary="Compare profiles on a query")
-async def preview(request: Request, collection: NamedCollection, body: PreviewRequest) -> JSONResponse:
+async def preview(request: Request, collection: NamedCollection, body: PreviewRequest) -> JSONAnswer:
     """The same query ranked under several profiles: hits that entered, left and moved, and why. Nothing is recorded."""
     is_large = len(body.profiles) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
@@ -158,7 +165,7 @@ async def preview(request: Request, collection: NamedCollection, body: PreviewRe
                 body.query, profiles=compared, where=where, limit=body.limit, syntax=body.syntax, typos=body.typos,
                 min_score=body.min_score, min_relevance=body.min_relevance, context=body.context.context(),
             )  # fmt: skip
-        return await aside(lambda: JSONResponse(result.as_dict()), is_long=is_large)
+        return await aside(lambda: JSONAnswer(result.as_dict()), is_long=is_large)
 
 
 async def _profile(collection: Collection, name: str, profile: dict[str, Any] | int | str) -> Profile:

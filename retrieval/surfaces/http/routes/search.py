@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request
-from fastapi.responses import JSONResponse
 from pydantic import Field
 from pydantic.config import JsonDict
 
@@ -463,20 +462,20 @@ async def retrievals(
     limit: Annotated[int, Query(ge=1, le=1000, description="Searches per page.")] = 20,
     before: Annotated[UUID | None, Query(description="`next` of the previous page.")] = None,
     session: Annotated[str, Query(max_length=MAX_NAME_LENGTH, description="Only this session.")] = "",
-) -> JSONResponse:
+) -> JSONAnswer:
     """The recorded searches, the newest first, in pages."""
     summaries = await collection.retrievals(limit=limit, before=before, session=session)
     last = str(summaries[-1].retrieval_id) if len(summaries) == limit else None
-    return JSONResponse({"retrievals": [summary.as_dict() for summary in summaries], "next": last})
+    return JSONAnswer({"retrievals": [summary.as_dict() for summary in summaries], "next": last})
 
 
 @retrievals_router.get("", response_model=RetrievalTold, summary="Read a recorded search")
-async def retrieval(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
+async def retrieval(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
     """The query, its context, how it was searched, and the returned hits with their propensities."""
-    return JSONResponse((await platform.retrieval(retrieval_id)).as_dict())
+    return JSONAnswer((await platform.retrieval(retrieval_id)).as_dict())
 
 
 @retrievals_router.post("/replay", response_model=ReplayTold, summary="Replay a recorded search")
-async def replay(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONResponse:
+async def replay(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
     """Whether a recorded ranking follows from its record, and how today's result differs. Nothing is recorded."""
-    return JSONResponse((await platform.replay(retrieval_id)).as_dict())
+    return JSONAnswer((await platform.replay(retrieval_id)).as_dict())

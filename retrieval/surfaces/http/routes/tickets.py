@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Body
-from fastapi.responses import JSONResponse, Response
+from fastapi.responses import Response
 from pydantic import field_validator
 
 from retrieval.apps.tickets import ConfigurationError, PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview
 from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
 from retrieval.surfaces.http.caller import CurrentTickets, needs
-from retrieval.surfaces.http.json_bodies import JSONBodies
+from retrieval.surfaces.http.json_bodies import JSONAnswer, JSONBodies
 from retrieval.surfaces.http.models import AnswerPart, Sent
 
 SEARCH_EXAMPLE = {
@@ -179,19 +179,19 @@ async def search_tickets(
 
 
 @router.get("/health", response_model=HealthTold, responses=_UNHEALTHY, summary="Whether tickets can be found")
-async def tickets_health(tickets: CurrentTickets) -> JSONResponse:
+async def tickets_health(tickets: CurrentTickets) -> JSONAnswer:
     """200 if the collection exists and has vectors, otherwise 503 with the reason."""
     health = await tickets.health_check()
     if health.get("error_type") not in (None, ConfigurationError.__name__):
         # A message of the database may reveal internals.
         health["error"] = "the collection cannot be read at the moment; try again later"
-    return JSONResponse(health, status_code=200 if health["status"] == "healthy" else 503)
+    return JSONAnswer(health, status_code=200 if health["status"] == "healthy" else 503)
 
 
 @router.get("/stats", response_model=StatsTold, summary="Describe the index of tickets")
-async def tickets_stats(tickets: CurrentTickets) -> JSONResponse:
+async def tickets_stats(tickets: CurrentTickets) -> JSONAnswer:
     """The number of vectors, their dimension, and the number of tickets of each domain."""
-    return JSONResponse(await _or_unknown(tickets.get_index_stats()))
+    return JSONAnswer(await _or_unknown(tickets.get_index_stats()))
 
 
 @router.post(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -35,13 +37,20 @@ async def client(app: FastAPI) -> AsyncIterator[AsyncClient]:
         yield opened
 
 
-async def preview(client: AsyncClient) -> str:
-    """Send a table; returns the name of the upload."""
-    files = {"files": ("items.csv", b"id,text\n1,disk full\n")}
+async def preview(client: AsyncClient, *names: str, content: bytes = b"id,text\n1,disk full\n") -> str:
+    """Send files of these names, or a table; returns the name of the upload."""
+    files = [("files", (name, content)) for name in names or ("items.csv",)]
     answer = await client.post("/console/data/upload", data={"collection": "docs"}, files=files)
     found = re.search(r'name="upload" value="([^"]+)"', answer.text)
     assert found is not None, answer.text
     return found[1]
+
+
+async def stored(app: FastAPI, client: AsyncClient, upload: str) -> str:
+    """Store the upload; returns the page's answer at the end."""
+    await client.post("/console/data/store", data={"upload": upload})
+    await app.state.console_uploads[upload].task
+    return (await client.get("/console/data/progress", params={"upload": upload})).text
 
 
 async def test_uploads_that_are_never_stored_do_not_pile_up(
@@ -78,9 +87,46 @@ async def test_an_upload_that_fails_says_so(
         raise error
 
     monkeypatch.setattr(Collection, "ingest", fail)
-    upload = await preview(client)
-    await client.post("/console/data/store", data={"upload": upload})
-    await app.state.console_uploads[upload].task
-    answer = await client.get("/console/data/progress", params={"upload": upload})
-    assert shown in answer.text
-    assert "secret" not in answer.text
+    answer = await stored(app, client, await preview(client))
+    assert shown in answer
+    assert "secret" not in answer
+
+
+@pytest.mark.parametrize("name", ["{out}/a.md", "/{out}/a.md", "../../{out}/a.md", "..\\..\\a.md", ".\0./.\0./a.md"])
+async def test_an_upload_stays_in_its_folder(
+    app: FastAPI, client: AsyncClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Whatever the name of its file: nothing beside the folder is written or read."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    file_name = name.format(out=tmp_path).encode()
+    # By hand, because the client encodes such names.
+    part = b'--B\r\nContent-Disposition: form-data; name="%s"%s\r\n\r\n%s\r\n'
+    body = part % (b"collection", b"", b"docs") + part % (b"files", b'; filename="%s"' % file_name, b"# Leave")
+    headers = {"Content-Type": "multipart/form-data; boundary=B"}
+    await client.post("/console/data/upload", content=body + b"--B--", headers=headers)
+
+    [(token, upload)] = app.state.console_uploads.items()
+    [written] = list(tmp_path.rglob("a.md"))  # noqa: ASYNC240 - a few files
+    assert written.is_relative_to(upload.source)
+    assert upload.source.is_relative_to(upload.folder.name)
+    assert "<dt>documents new</dt><dd>1</dd>" in await stored(app, client, token)
+
+
+async def test_files_beside_a_folder_are_stored_too(app: FastAPI, client: AsyncClient) -> None:
+    """They then have a common folder in the collection."""
+    answer = await stored(app, client, await preview(client, "handbook/leave.md", "pay.md", content=b"# Title"))
+    assert "<dt>documents new</dt><dd>2</dd>" in answer
+    host = await app.state.service.host()
+    collection = await host.collection("docs", create=False)
+    ids = {stored.item.item_id.partition("#")[0] for stored in await collection.page()}
+    assert ids == {"uploads/handbook/leave.md", "uploads/pay.md"}
+
+
+async def test_only_a_page_before_another_one_links_to_it(app: FastAPI, client: AsyncClient) -> None:
+    """A full page may be the last one."""
+    host = await app.state.service.host()
+    docs = await host.collection("docs")
+    for number, is_linked in ((50, False), (51, True)):
+        await docs.add([{"_id": f"i{place:02}", "text": "disk"} for place in range(number)])
+        answer = await client.get("/console/data", params={"collection": "docs"})
+        assert ("i49" in answer.text, "i50" in answer.text, "Next page" in answer.text) == (True, False, is_linked)

@@ -315,8 +315,10 @@ async def test_a_client_that_reads_nothing_until_it_has_sent_all_is_served(
     assert [line["item_id"] for line in answered] == ["late0", "late1", "late2"]
 
 
-async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answered lines are stored; the client has to send the others again."""
+async def test_a_stream_that_breaks_says_so(
+    client: AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The answered lines are stored; the client has to send the others again. The log has the reason."""
     store, calls = add_each, 0
 
     async def failing(handle: CollectionHandle, items: Any, *, more: bool = False) -> Any:
@@ -332,7 +334,9 @@ async def test_a_stream_that_breaks_says_so(client: AsyncClient, monkeypatch: py
     assert [line["item_id"] for line in answered] == [f"b{number}" for number in range(500)]
     assert last["summary"]["added"] == 500
     assert (last["error"]["type"], last["error"]["status"]) == ("/problems/database-unreachable", 503)
+    assert last["error"]["request_id"]
     assert "db.example" not in json.dumps(last)
+    assert "db.example" in caplog.text
 
 
 async def test_a_stream_that_is_late_is_summed_up(client: AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:

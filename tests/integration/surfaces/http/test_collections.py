@@ -141,6 +141,7 @@ async def test_names_may_hold_anything(client: AsyncClient, name: str) -> None:
     assert (await client.put(f"{path}/items/x%2Fy", json={"title": "t"})).json()["id"] == "x/y"
     assert (await client.delete(path)).status_code == 204
     assert (await client.put("/v1/collections/a%00b")).status_code == 422
+    assert (await client.get("/v1/collections/a%00b/reembedding")).status_code == 422
 
 
 async def test_of_those_who_make_it_at_once_with_other_settings_one_does(client: AsyncClient) -> None:

@@ -50,7 +50,10 @@ async def answers(service: Served, *parts: bytes, ends: bool = True) -> bytes:
 
 
 async def test_a_head_that_is_too_large_is_refused(service: Served) -> None:
-    """In one header, in many, or in a header behind a body; a header block of exactly the limit is accepted."""
+    """In one header, in many, or in a header behind a body; a header block of exactly the limit is accepted.
+
+    A body behind it does not count.
+    """
     for head in (
         GET + b"X-A: " + b"a" * HEAD_BYTES + b"\r\n\r\n",
         GET + b"X-A: a\r\n" * (HEAD_BYTES // 8) + b"\r\n",
@@ -59,8 +62,14 @@ async def test_a_head_that_is_too_large_is_refused(service: Served) -> None:
         answer = await answers(service, head, ends=False)
         assert answer.startswith(b"HTTP/1.1 431 ")
         assert b"application/problem+json" in answer
-    fits = GET + b"X-A: " + b"a" * (HEAD_BYTES - 200) + b"\r\n\r\n"
-    assert (await answers(service, fits)).startswith(b"HTTP/1.1 200 ")
+    begin, end = GET + b"Content-Length: 90000\r\nX-A: ", b"\r\n\r\n"
+    fits = begin + b"a" * (HEAD_BYTES - len(begin) - len(end)) + end
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    for part in (fits[:1000], fits[1000:] + b"b" * 90_000):
+        writer.write(part)
+        await asyncio.sleep(0.05)
+    assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
+    writer.close()
 
 
 async def test_trailers_have_the_same_limit(service: Served) -> None:
@@ -113,6 +122,16 @@ async def test_an_offer_to_switch_the_protocol_is_ignored(service: Served, *, to
     for _ in range(2):
         assert (await reader.readuntil(b"}")).startswith(b"HTTP/1.1 200 ")
     writer.close()
+
+
+@pytest.mark.parametrize(
+    "head", [GET + b"Connection: close, Upgrade\r\n", GET.replace(b"1.1", b"1.0") + b"Connection: Upgrade\r\n"]
+)
+async def test_an_offer_on_a_connection_that_ends_is_answered(service: Served, head: bytes) -> None:
+    """The parser reads nothing more after such a request."""
+    async with asyncio.timeout(60):
+        answer = await answers(service, head + b"Upgrade: h2c\r\n\r\n", ends=False)
+    assert answer.startswith(b"HTTP/1.1 200 ")
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,13 @@ async def test_a_file_that_cannot_be_stored_is_refused(
     assert (answer.status_code, message in answer.json()["detail"]) == (422, True), answer.text
 
 
+async def test_an_id_that_no_document_can_have_is_refused(client: AsyncClient) -> None:
+    """It is the client's fault, not the database's."""
+    path = await _handbook(client, "nul")
+    stored = await client.post(path, json={"documents": [{"id": "a\0b", "text": "a"}]})
+    assert [answer.status_code for answer in (stored, await client.get(f"{path}/a%00b"))] == [422, 422]
+
+
 async def test_documents_are_listed_page_by_page(client: AsyncClient) -> None:
     """Each once, with its title and metadata."""
     path = await _handbook(client, "listed")

@@ -20,6 +20,7 @@ from pydantic import SecretStr
 from retrieval import Context, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.installation.idempotency import begin_write
 from retrieval.domain.api_key import NewApiKey, Scope
 from retrieval.domain.errors import UnknownKeyError
 from retrieval.engine.collection_handle import CollectionHandle
@@ -392,6 +393,24 @@ async def test_a_write_that_is_late_goes_on_and_its_client_hears_what_became_of_
     answer = await world.post(key, b"stored", "late")
     assert (answer.status_code, "idempotency-replayed" in answer.headers) == (201, True)
     assert len(world.things.done) == writes_before + 1
+
+
+async def test_a_write_that_is_late_before_it_begins_is_done(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its key is held by then: if the request ended there, the key would stay taken for nothing."""
+
+    async def slow(*arguments: Any, **options: Any) -> Any:
+        earlier = await begin_write(*arguments, **options)
+        await asyncio.sleep(0.1 + 2 * GRACE_SECONDS)
+        return earlier
+
+    monkeypatch.setattr("retrieval.surfaces.http.admission.begin_write", slow)
+    key = await world.key("write")
+    headers = {**bearing(key), "Idempotency-Key": "slow", "X-Request-Timeout": "0.1"}
+    answers = [await world.client.post("/things", content=b"one", headers=headers) for _ in range(2)]
+    assert [(answer.status_code, "idempotency-replayed" in answer.headers) for answer in answers] == [
+        (201, False),
+        (201, True),
+    ]
 
 
 async def test_a_write_beyond_its_deadline_has_an_unknown_state(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

