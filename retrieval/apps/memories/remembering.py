@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from retrieval.adapters.embedders.batching import all_of
 from retrieval.apps.memories.messages import (
     DECISION_SCHEMA,
     DECISION_SYSTEM,
@@ -242,7 +243,7 @@ class _Model:
                 vector = vectors[place] if vectors else None
                 return await near_memories(self.collection, facts[place], vector, NEAR_FROM, joins=True, alike=topical)
 
-        lists = await asyncio.gather(*map(near, range(len(facts))))
+        lists = await all_of(map(near, range(len(facts))))
         stored = await self.records.read(sorted({memory.memory_id for memories in lists for memory in memories}))
         current = {key for key, memory in stored.items() if not has_expired(memory, now)}
         return [[memory for memory in memories if memory.memory_id in current] for memories in lists]

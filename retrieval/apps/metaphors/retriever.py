@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
-from typing import TypeVar
 
+from retrieval.adapters.embedders.batching import all_of
 from retrieval.apps.metaphors.answering import (
     NO_MODEL,
     Answers,
     Entry,
     RetrievalModel,
     Retrieved,
-    Rules,
     Searches,
     explored_entries,
     explored_items,
@@ -60,9 +58,6 @@ from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.llm import LLM
 from retrieval.engine.stages import Clock
 from retrieval.platform import Platform
-
-T = TypeVar("T")
-
 
 GENERATION_TIMEOUT_SECONDS = 20.0
 EXPLORATION_RATE, RATE_MAX = 0.1, 1e6
@@ -126,11 +121,9 @@ class MetaphorRetriever:
             corpus=corpus,
             searches=self._searches,
             generator=self._generator,
-            rules=Rules(
-                below=checked_number("generate_below", generate_below),
-                after_backtracks=checked_whole("generate_after_backtracks", generate_after_backtracks, 0),
-                seconds=seconds,
-            ),
+            below=checked_number("generate_below", generate_below),
+            after_backtracks=checked_whole("generate_after_backtracks", generate_after_backtracks, 0),
+            seconds=seconds,
             clock=clock,
         )
         self.model = RetrievalModel(corpus)
@@ -267,11 +260,17 @@ class MetaphorRetriever:
             MetaphorSearch(
                 problem=replace(problem, embedding=embeddings.get(problem.id, problem.embedding)),
                 limit=limit,
-                until=self._clock() + self._answers.rules.seconds,
+                until=self._clock() + self._answers.seconds,
             )
             for problem in checked
         ]
-        answers = await few_at_once([partial(self._answer, search) for search in searches], AT_ONCE)
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def answer(search: MetaphorSearch) -> Retrieved:
+            async with turns:
+                return await self._answer(search)
+
+        answers = await all_of(map(answer, searches))
         return {problem.id: answer for problem, answer in zip(checked, answers, strict=True)}
 
     async def record_outcome(
@@ -363,20 +362,3 @@ class MetaphorRetriever:
     def _with_collection(self, answer: Retrieved) -> Retrieved:
         answer.collection = self.corpus.collection.name
         return answer
-
-
-async def few_at_once(calls: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """The results in order. If one call raises, the others are cancelled and the error is raised."""
-    turns = asyncio.Semaphore(most)
-
-    async def in_turn(call: Callable[[], Awaitable[T]]) -> T:
-        async with turns:
-            return await call()
-
-    tasks = [asyncio.create_task(in_turn(call)) for call in calls]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
