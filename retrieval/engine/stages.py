@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Self
 
@@ -13,6 +14,11 @@ from retrieval.adapters.tracing import SpanContext, span
 
 Clock = Callable[[], float]
 """Returns seconds that never decrease."""
+
+
+def utc_now() -> datetime:
+    """The current time in UTC."""
+    return datetime.now(UTC)
 
 
 @dataclass(slots=True)

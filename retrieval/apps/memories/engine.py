@@ -27,7 +27,6 @@ from retrieval.apps.memories.requests import (
     TokenCounter,
     check_start,
     checked_match,
-    checked_moment,
     checked_project,
     checked_types,
     chosen_profile,
@@ -40,7 +39,15 @@ from retrieval.apps.memories.requests import (
 )
 from retrieval.apps.memories.store import COLLECTION, MemoryStore, memories_collection
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import STORED_NOTE, checked_whole, named, provenance, quoted_block, shown_line
+from retrieval.domain.checks import (
+    STORED_NOTE,
+    checked_time,
+    checked_whole,
+    named,
+    provenance,
+    quoted_block,
+    shown_line,
+)
 from retrieval.domain.errors import EmptyQueryError
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import Links
@@ -403,8 +410,10 @@ class RetrievalEngine:
         question = _question(query, entity_ids, as_of or self._db.now)
         if profile.needs_question and not question.words:
             raise EmptyQueryError("this strategy needs a query with words, and there is none; give one")
+        if as_of is not None:
+            checked_time("as_of", as_of)
         filters = entity_ids if checked_match(match_entities) else None
-        where = conditions(project_id, checked_types(interaction_types), filters, checked_moment(as_of))
+        where = conditions(project_id, checked_types(interaction_types), filters, as_of)
         check_start(profile, entity_ids)
         collection = await self._open()
         result = await collection.search(

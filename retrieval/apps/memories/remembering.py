@@ -129,7 +129,7 @@ class FactsOf(NamedTuple):
         return NewMemory(memory_id=memory_id, content=content, **{**self._asdict(), **others})
 
 
-def checked_llm(llm: LLM | None) -> LLM:
+def needed_llm(llm: LLM | None) -> LLM:
     """The language model that reads messages. Raises ``NoLanguageModelError`` if none is configured."""
     if llm is None:
         raise NoLanguageModelError(

@@ -37,7 +37,7 @@ from retrieval.domain.errors import InvalidItemError, InvalidRequestError, Inval
 from retrieval.domain.items.embedding import TextRole, Vector, checked_vectors
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.profile import Profile
-from retrieval.platform import Platform
+from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
 
 _FILE = "standard_corpus.json"
@@ -131,8 +131,7 @@ class MetaphorCorpus:
         of ``static`` does not change. Candidates with enough verdicts are settled. A corpus that was opened earlier
         with other static metaphors still returns those: pass the same list everywhere.
         """
-        if not isinstance(platform, Platform):
-            raise InvalidRequestError(f"platform is {platform!r:.80}; give an open one, as `async with connect()` does")
+        checked_platform("platform", platform)
         collection = await platform.collection(name, profile=METAPHORS_PROFILE, filterable=FILTERABLE)
         corpus = cls(collection, static)
         await corpus._store_static()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from retrieval.apps.metaphors.metaphor import (
     CONCRETENESS,
@@ -16,11 +16,10 @@ from retrieval.apps.metaphors.metaphor import (
     checked_texts,
 )
 from retrieval.apps.metaphors.ranking import DirectionPreference
-from retrieval.domain.checks import checked_whole, checks_argument_names, is_number
+from retrieval.domain.checks import checked_whole, checks_argument_names
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
-from retrieval.domain.llm import LLM, is_llm
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.signals import AttributeValue, Signal, VectorSimilarity
 
@@ -53,8 +52,6 @@ LIMIT_MAX = 1000
 BATCH_MAX = 1000
 """The most problems in one call."""
 
-SECONDS_MAX = 86_400.0
-
 
 def checked_problem(problem: object) -> Problem:
     """The problem. Raises ``InvalidRequestError`` for anything else."""
@@ -73,19 +70,6 @@ def checked_problems(problems: object) -> list[Problem]:
     if len({problem.id for problem in checked}) < len(checked):
         raise InvalidRequestError("two problems have the same id, by which the answers are returned; give each its own")
     return checked
-
-
-def checked_llm(llm: object) -> LLM:
-    """The language model. Raises ``InvalidRequestError`` for anything else."""
-    try:
-        is_valid = is_llm(llm)
-    except Exception as error:
-        raise InvalidRequestError(
-            "llm has a name that cannot be read; give a language model, such as platform.llm"
-        ) from error
-    if not is_valid:
-        raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
-    return cast("LLM", llm)
 
 
 def checked_metaphor(name: str, metaphor: object) -> Metaphor:
@@ -119,15 +103,6 @@ def checked_ids(exclude: object) -> tuple[str, ...]:
 def checked_context(context: object) -> str:
     """The text; an empty one for None. Raises ``InvalidRequestError`` for anything else."""
     return "" if context is None else checked_text("context", context)
-
-
-def checked_seconds(seconds: Any) -> float:
-    """The seconds to wait for suggestions, above 0. Raises ``InvalidRequestError`` for anything else."""
-    if not is_number(seconds, 0, SECONDS_MAX) or not seconds:
-        raise InvalidRequestError(
-            f"generation_timeout_seconds is {seconds!r:.80}; it must be a number above 0, at most {SECONDS_MAX:g}"
-        )
-    return float(seconds)
 
 
 LEAST_OPERATIONS = 2

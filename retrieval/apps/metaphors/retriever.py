@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from retrieval.adapters.embedders.batching import all_of
 from retrieval.apps.metaphors.answering import (
@@ -33,12 +33,10 @@ from retrieval.apps.metaphors.problem import (
     checked_context,
     checked_ids,
     checked_limit,
-    checked_llm,
     checked_metaphor,
     checked_metaphors,
     checked_problem,
     checked_problems,
-    checked_seconds,
     session_of,
     situation_of,
 )
@@ -51,12 +49,12 @@ from retrieval.apps.metaphors.ranking import (
     context_after,
     preference_after,
 )
-from retrieval.domain.checks import check_flags, checked_number, checked_whole
+from retrieval.domain.checks import check_flags, checked_number, checked_positive, checked_whole
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.learning.feedback import FeedbackReport
-from retrieval.domain.llm import LLM
-from retrieval.engine.stages import Clock
+from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
+from retrieval.engine.stages import Clock, utc_now
 from retrieval.platform import Platform
 
 GENERATION_TIMEOUT_SECONDS = 20.0
@@ -70,11 +68,6 @@ WAITING = (
 
 AT_ONCE = 4
 """The problems of a batch that are answered at the same time."""
-
-
-def utc_now() -> datetime:
-    """The current time in UTC."""
-    return datetime.now(UTC)
 
 
 class MetaphorRetriever:
@@ -114,8 +107,9 @@ class MetaphorRetriever:
         self.corpus = corpus
         self._away = checked_number("away", away)
         self._clock = clock
-        seconds = checked_seconds(generation_timeout_seconds)
-        self._generator = None if llm is None else Generator(corpus, checked_llm(llm), now, seconds)
+        seconds = checked_positive("generation_timeout_seconds", generation_timeout_seconds, "20", SECONDS_MAX)
+        model = checked_llm(llm)
+        self._generator = None if model is None else Generator(corpus, model, now, seconds)
         self._searches = Searches(collection=corpus.collection, actor=checked_text("actor", actor))
         self._answers = Answers(
             corpus=corpus,

@@ -13,7 +13,7 @@ from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST
 from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import FAILED_BELOW
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import checked_number, checked_whole, time_fault
+from retrieval.domain.checks import checked_number, checked_time, checked_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -155,7 +155,7 @@ def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
 
 
 def little_known(tags: Sequence[str], now: datetime) -> dict[str, Any]:
-    """The filter of principles that may be explored by ``exploration.is_eligible``, with any of the tags."""
+    """The filter of principles that may be explored by ``choosing.is_eligible``, with any of the tags."""
     is_young = {"occurred_at": {"gt": now - YOUNGER_THAN}, "verdict_rating": {"gte": FAILED_BELOW}}
     either = [{"verdict_count": {"lt": FEWER_USES_THAN}}, is_young]
     return {"kind": KIND, "status": list(IN_USE), "or": either} | _with_tags(tags)
@@ -173,8 +173,7 @@ def traces_filter(time_range: TimeRange | None, status: str | None) -> dict[str,
             raise InvalidRequestError(f"time_range is {time_range!r:.80}; give (start, end), each a time or None")
         bounds = dict(zip(("gte", "lte"), time_range, strict=True))
         for moment in filter(None, bounds.values()):
-            if fault := time_fault(moment):
-                raise InvalidRequestError(f"time_range has {moment!r:.80}; {fault}")
+            checked_time("a time of time_range", moment)
         where["occurred_at"] = {name: moment for name, moment in bounds.items() if moment is not None}
     if status is not None:
         if not isinstance(status, str):

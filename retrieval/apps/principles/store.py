@@ -43,7 +43,6 @@ from retrieval.apps.principles.traces import (
     LATEST_PROFILE,
     Outcome,
     Trace,
-    checked_platform,
     principles_collection,
     trace_of,
     traces_collection,
@@ -51,8 +50,8 @@ from retrieval.apps.principles.traces import (
 from retrieval.apps.probation import ProbationVerdict, probation
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
-from retrieval.domain.checks import check_flags, is_number
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownFieldError, UnknownItemError
+from retrieval.domain.checks import check_flags, checked_positive
+from retrieval.domain.errors import InvalidItemError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
@@ -60,7 +59,7 @@ from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.serialization import Serializable
-from retrieval.platform import Platform
+from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
 
 _STATUS_AFTER: Final = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: "archived"}
@@ -125,7 +124,7 @@ class PrincipleStore:
 
     def __init__(self, db: Platform, collection: str = COLLECTION, *, chance: random.Random | None = None) -> None:
         """``chance`` draws the explored principles."""
-        self._platform = checked_platform(db)
+        self._platform = checked_platform("db", db)
         self._name = collection
         self._chance = chance or random.Random()  # noqa: S311 - for exploration, not for secrets
         self._cached_collection: Collection | None = None
@@ -369,10 +368,9 @@ class PrincipleStore:
 
     async def recent_tags(self, days: float = 7, most: int = 10) -> list[str]:
         """The most frequent tags of the latest 20 successful traces of the last days, the most frequent first."""
-        if not is_number(days, 0, 36500) or not days:
-            raise InvalidRequestError(f"days is {days!r:.80}; it must be a number above 0, such as 7")
         now = self._platform.now
-        latest = await self.search_traces(LATEST, (now - timedelta(days=days), now))
+        since = now - timedelta(days=checked_positive("days", days, "7", 36500))
+        latest = await self.search_traces(LATEST, (since, now))
         return frequent_tags((trace.tags for trace in latest if trace.is_success), checked_count("most", most))
 
     async def _principle(self, principle_id: str) -> Principle:

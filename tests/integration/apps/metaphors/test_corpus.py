@@ -310,7 +310,7 @@ async def test_invalid_arguments_are_refused(house: Platform, corpus: MetaphorCo
         await corpus.add(BEEHIVE, status="archived")
     with pytest.raises(InvalidRequestError, match="'plumbing' twice"):
         await open_corpus(house, "twice", [PLUMBING, PLUMBING])
-    with pytest.raises(InvalidRequestError, match="give an open one"):
+    with pytest.raises(InvalidRequestError, match="give an open platform"):
         await MetaphorCorpus.open("metaphors")  # type: ignore[arg-type]
     with pytest.raises(InvalidRequestError, match="from 0 to 1"):
         await corpus.near_duplicates(BEEHIVE, above=2)
