@@ -8,7 +8,7 @@ from uuid import UUID
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, names_of
-from retrieval.apps.metaphors.metaphor import ACTIVE, CANDIDATE, IN_CORPUS, Metaphor, metaphor_of
+from retrieval.apps.metaphors.metaphor import IN_CORPUS, Metaphor, metaphor_of
 from retrieval.apps.metaphors.problem import MetaphorSearch, Problem, checked_metaphor, checked_problem, situation_of
 from retrieval.apps.metaphors.ranking import (
     LEARNED_SHARE,
@@ -18,6 +18,7 @@ from retrieval.apps.metaphors.ranking import (
     untried_score,
     why_generate,
 )
+from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.learning.arm import Expectation

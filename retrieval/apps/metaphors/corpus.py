@@ -10,14 +10,11 @@ from importlib.resources import files
 from typing import Any, Self
 
 from retrieval.apps.metaphors.metaphor import (
-    ACTIVE,
-    CANDIDATE,
     FILTERABLE,
     GENERATED,
     IN_CORPUS,
     KIND,
     NAME_KEY,
-    REJECTED,
     STATIC,
     Metaphor,
     Origin,
@@ -30,7 +27,7 @@ from retrieval.apps.metaphors.metaphor import (
 )
 from retrieval.apps.metaphors.problem import checked_metaphor, validate_metaphor
 from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE
-from retrieval.apps.probation import ProbationVerdict, probation
+from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_number
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, UnknownItemError
@@ -81,7 +78,7 @@ async def text_vector(collection: Collection, metaphor: Metaphor) -> Vector:
 
 
 async def _namesakes(collection: Collection, metaphor: Metaphor) -> AsyncIterator[Metaphor]:
-    where = {"kind": KIND, "status": [ACTIVE, CANDIDATE, REJECTED], NAME_KEY: name_key(metaphor.name)}
+    where = {"kind": KIND, "status": [ACTIVE, CANDIDATE, ARCHIVED], NAME_KEY: name_key(metaphor.name)}
     async for item in collection.scan(where):
         yield metaphor_of(item)
 
@@ -103,8 +100,6 @@ async def _nearest(collection: Collection, metaphor: Metaphor) -> list[tuple[Met
 
 COLLECTION = "metaphors"
 """The default collection of a corpus."""
-
-_STATUS_BY_VERDICT = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: REJECTED}
 
 _log = logging.getLogger(__name__)
 
@@ -180,7 +175,7 @@ class MetaphorCorpus:
 
     async def all_ids(self) -> set[str]:
         """Every id in use: of the corpus, of candidates, and of rejected metaphors."""
-        stored_ids = {item.item_id async for item in self._stored(ACTIVE, CANDIDATE, REJECTED)}
+        stored_ids = {item.item_id async for item in self._stored(ACTIVE, CANDIDATE, ARCHIVED)}
         return stored_ids | set(self._static)
 
     async def embeddings(self, ids: Sequence[str]) -> dict[str, tuple[float, ...]]:
@@ -265,7 +260,7 @@ class MetaphorCorpus:
         await self._item(metaphor_id)
         if metaphor_id in self._static:
             raise InvalidRequestError(f"metaphor {metaphor_id!r:.80} is static; open the corpus without it")
-        await set_status(handle_of(self._collection), metaphor_id, REJECTED)
+        await set_status(handle_of(self._collection), metaphor_id, ARCHIVED)
 
     async def settle(self, metaphor_id: str) -> str:
         """Accept or reject a candidate by its verdicts; returns its status: ``active``, ``candidate`` or ``archived``.
@@ -277,7 +272,7 @@ class MetaphorCorpus:
         standing = (await self._collection.standings([metaphor_id])).get(metaphor_id)
         if item.status != CANDIDATE or standing is None:
             return item.status
-        status = _STATUS_BY_VERDICT.get(probation(standing.uses, standing.successes))
+        status = status_after(standing.uses, standing.successes)
         if status is None:
             return item.status
         await set_status(handle_of(self._collection), metaphor_id, status, was=CANDIDATE)
@@ -290,11 +285,7 @@ class MetaphorCorpus:
         """
         ids = [candidate.id for candidate in await self.candidates()]
         standings = await self._collection.standings(ids) if ids else {}
-        due = [
-            key
-            for key, standing in standings.items()
-            if probation(standing.uses, standing.successes) in _STATUS_BY_VERDICT
-        ]
+        due = [key for key, standing in standings.items() if status_after(standing.uses, standing.successes)]
         return {key: await self.settle(key) for key in due}
 
     async def near_duplicates(self, metaphor: Metaphor, above: float = DUPLICATE_FROM) -> list[tuple[Metaphor, float]]:
@@ -325,7 +316,7 @@ class MetaphorCorpus:
             _log.warning("metaphor %r was added by an application, and does not change", key)
             del items[key], self._static[key]
         removed = [item async for item in self._stored(ACTIVE) if item.source == STATIC and item.item_id not in items]
-        report = await self._collection.add([*items.values(), *(item.changed(status=REJECTED) for item in removed)])
+        report = await self._collection.add([*items.values(), *(item.changed(status=ARCHIVED) for item in removed)])
         for note in report.notes:
             _log.warning("collection %r: %s", self._collection.name, note)
 

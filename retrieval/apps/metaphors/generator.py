@@ -16,8 +16,9 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
-from retrieval.apps.metaphors.metaphor import ACTIVE, CANDIDATE, KIND, REJECTED, SUGGESTED_FOR, Metaphor, Operation
+from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Operation
 from retrieval.apps.metaphors.problem import Problem, validate_metaphor
+from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
 from retrieval.collection import handle_of
 from retrieval.domain.checks import is_number
 from retrieval.domain.errors import LLMRejectedError, RetrievalError
@@ -299,7 +300,7 @@ class Generator:
         if not valid:
             return ", ".join(issues)
         if origin := (await self.corpus.origins([metaphor.id])).get(metaphor.id):
-            return "it was suggested for this problem before, and rejected" if origin.status == REJECTED else None
+            return "it was suggested for this problem before, and rejected" if origin.status == ARCHIVED else None
         if alike := await self.corpus.near_duplicates(metaphor):
             return f"much like {alike[0][0].name!r}"
         await self.corpus.add_candidate(metaphor, self._provenance(metaphor, request))

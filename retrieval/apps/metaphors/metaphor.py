@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
+from retrieval.apps.probation import ACTIVE
 from retrieval.domain.checks import checked_number, checks_argument_names
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
@@ -143,11 +144,10 @@ def metaphor_from_record(record: Mapping[str, Any]) -> Metaphor:
 
 KIND = "metaphor"
 
-ACTIVE, CANDIDATE, REJECTED = "active", "candidate", "archived"
-"""Statuses: in the corpus; suggested and not settled yet; stored so that it is not suggested again."""
-
 IN_CORPUS: Mapping[str, str] = MappingProxyType({"kind": KIND, "status": ACTIVE})
-"""The filter of the metaphors that may be returned for a problem."""
+"""The filter of the metaphors of the corpus. Candidates are not in it yet, archived metaphors not any more: they stay
+stored so that they are not suggested again.
+"""
 
 NAME_KEY, RICHNESS, CONCRETENESS = "name_key", "richness", "concreteness"
 SUGGESTED_FOR = "suggested_for"

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
-from retrieval.apps.probation import ProbationVerdict, probation
+from retrieval.apps.principles.principle import IN_USE, Principle
+from retrieval.apps.probation import ACTIVE, ARCHIVED, status_after
 from retrieval.domain.checks import checked_list
 from retrieval.domain.errors import InvalidRequestError
 
@@ -85,7 +85,7 @@ class Pick(NamedTuple):
 def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) -> bool:
     """Whether it has fewer than 5 uses or is younger than 7 days, and has not failed."""
     is_new = uses < FEWER_USES_THAN or now - created_at < YOUNGER_THAN
-    return is_new and probation(uses, successes) is not ProbationVerdict.FAILED
+    return is_new and status_after(uses, successes) != ARCHIVED
 
 
 def thompson(
@@ -217,5 +217,5 @@ def _explored(principle: Principle, pick: Pick, tags: Collection[str]) -> Choice
 
 
 def _may_be_explored(principle: Principle, now: datetime) -> bool:
-    is_there = principle.status in (ACTIVE, CANDIDATE)
+    is_there = principle.status in IN_USE
     return is_there and is_eligible(principle.use_count, principle.success_count, principle.created_at, now)

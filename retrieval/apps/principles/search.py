@@ -10,8 +10,8 @@ from typing import Any, overload
 from uuid import UUID
 
 from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST, YOUNGER_THAN, Pick, Trials, thompson
-from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
-from retrieval.apps.probation import FAILED_BELOW
+from retrieval.apps.principles.principle import IN_USE, KIND, Principle, principle_of
+from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_number, checked_time, checked_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 from uuid import UUID, uuid4
 
 from retrieval.apps.principles.choosing import (
@@ -18,14 +18,7 @@ from retrieval.apps.principles.choosing import (
     frequent_tags,
     normalised_tags,
 )
-from retrieval.apps.principles.principle import (
-    ACTIVE,
-    CANDIDATE,
-    IN_USE,
-    KIND,
-    Principle,
-    principle_item,
-)
+from retrieval.apps.principles.principle import IN_USE, KIND, Principle, principle_item
 from retrieval.apps.principles.search import (
     FoundPrinciple,
     FoundPrinciples,
@@ -47,7 +40,7 @@ from retrieval.apps.principles.traces import (
     trace_of,
     traces_collection,
 )
-from retrieval.apps.probation import ProbationVerdict, probation
+from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
 from retrieval.domain.checks import check_flags, checked_positive
@@ -61,8 +54,6 @@ from retrieval.domain.records.slate import Slot
 from retrieval.domain.serialization import Serializable
 from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
-
-_STATUS_AFTER: Final = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: "archived"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +85,7 @@ class PrincipleStats(Serializable):
 def stats_of(principles: Iterable[Principle]) -> PrincipleStats:
     """The counts."""
     every = list(principles)
-    in_use = [principle for principle in every if principle.status in (ACTIVE, CANDIDATE)]
+    in_use = [principle for principle in every if principle.status in IN_USE]
     return PrincipleStats(
         active=sum(principle.status == ACTIVE for principle in every),
         candidates=sum(principle.status == CANDIDATE for principle in every),
@@ -266,7 +257,7 @@ class PrincipleStore:
         ``record_usage`` calls it; call it after verdicts by ``platform.feedback``. Raises ``UnknownItemError``.
         """
         principle = await self._principle(principle_id)
-        status = _STATUS_AFTER.get(probation(principle.use_count, principle.success_count))
+        status = status_after(principle.use_count, principle.success_count)
         if principle.status != CANDIDATE or status is None:
             return principle
         # Only one of several simultaneous callers changes it.
@@ -297,7 +288,7 @@ class PrincipleStore:
 
     async def stats(self) -> PrincipleStats:
         """Figures about the principles, archived ones too."""
-        where = {"kind": KIND, "status": [*IN_USE, "archived"]}
+        where = {"kind": KIND, "status": [*IN_USE, ARCHIVED]}
         return stats_of(await (await self._search()).all(where))
 
     async def loaded(self, session_id: str) -> FoundPrinciples:

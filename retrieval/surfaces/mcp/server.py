@@ -25,7 +25,7 @@ from mcp_types import Tool as ToolListed
 from pydantic import AnyUrl, Field, ValidationError
 
 from retrieval.adapters.store.deadline import LateError, within
-from retrieval.apps.principles.principle import CANDIDATE
+from retrieval.apps.probation import CANDIDATE
 from retrieval.domain.api_key import EVERY_SCOPE, Caller, Scope
 from retrieval.domain.checks import choices_hint, shown_line
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError, NotFoundError, UnknownCollectionError

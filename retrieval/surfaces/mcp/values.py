@@ -16,7 +16,8 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
+from retrieval.apps.principles.principle import Principle
+from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.domain.api_key import Scope
 from retrieval.domain.checks import (
     STORED_NOTE,

@@ -33,7 +33,7 @@ from retrieval.apps.principles.choosing import (
     normalised_tags,
     rivals,
 )
-from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle
+from retrieval.apps.principles.principle import IN_USE, KIND, Principle
 from retrieval.apps.principles.startup.surroundings import (
     EndOptions,
     HookInput,
@@ -41,7 +41,7 @@ from retrieval.apps.principles.startup.surroundings import (
     Surroundings,
     look_around,
 )
-from retrieval.apps.probation import FAILED_BELOW, LEAST_TO_FAIL
+from retrieval.apps.probation import ACTIVE, FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.retrieval_id import uuid7

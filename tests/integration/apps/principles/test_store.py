@@ -14,8 +14,8 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
 from retrieval.apps.principles import PRINCIPLES_PROFILE, Outcome, Principle, PrincipleStore
-from retrieval.apps.principles.principle import ACTIVE, CANDIDATE
 from retrieval.apps.principles.search import WORDS_PROFILE
+from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import Item
