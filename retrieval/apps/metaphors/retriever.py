@@ -349,8 +349,8 @@ class MetaphorRetriever:
 
     async def _answer(self, search: MetaphorSearch) -> Retrieved:
         answer = self._with_collection(await self._answers.answer(search))
-        if len(answer) < search.limit and (pending := (await self.corpus.collection.info()).pending):
-            answer.notes += (f"{pending} of {await self.corpus.count()} {WAITING}",)
+        if len(answer) < search.limit and (info := await self.corpus.collection.info()).pending:
+            answer.notes += (f"{info.pending} of {info.items} {WAITING}",)
         return answer
 
     def _with_collection(self, answer: Retrieved) -> Retrieved:
