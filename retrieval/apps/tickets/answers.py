@@ -120,17 +120,22 @@ def response_of(hits: Sequence[Hit], search: TicketSearch, now: datetime, index_
     """The response to a search; ``now`` is the moment of its signals."""
     moment = Question(now=now)
     tickets = [similar_ticket(hit, hit.score, values_of(hit, search.profile, moment), search.as_of) for hit in hits]
-    scores = [ticket.similarity_score for ticket in tickets]
     return RetrievalResponse(
         similar_tickets=tickets,
-        search_metadata=SearchMetadata(
-            query_domain=search.where.get(DOMAIN),
-            total_found=len(tickets),
-            avg_similarity=sum(scores) / len(scores) if scores else 0.0,
-            top_similarity=max(scores, default=0.0),
-            index_total=index_total,
-        ),
+        search_metadata=metadata_of(tickets, search.where.get(DOMAIN), index_total),
         config_used=search.config_used,
+    )
+
+
+def metadata_of(tickets: Sequence[SimilarTicket], domain: str | None, index_total: int) -> SearchMetadata:
+    """The metadata of a search that found these tickets."""
+    scores = [ticket.similarity_score for ticket in tickets]
+    return SearchMetadata(
+        query_domain=domain,
+        total_found=len(tickets),
+        avg_similarity=fmean(scores) if scores else 0.0,
+        top_similarity=max(scores, default=0.0),
+        index_total=index_total,
     )
 
 
