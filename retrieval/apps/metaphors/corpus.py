@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Self
@@ -25,7 +25,7 @@ from retrieval.apps.metaphors.metaphor import (
     name_key,
     provenance_of,
 )
-from retrieval.apps.metaphors.problem import checked_metaphor, validate_metaphor
+from retrieval.apps.metaphors.problem import checked_metaphor, checked_metaphors, validate_metaphor
 from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
@@ -114,7 +114,11 @@ class MetaphorCorpus:
     def __init__(self, collection: Collection, static: Sequence[Metaphor] = STANDARD_CORPUS) -> None:
         """``collection`` must contain the static ones: use ``open``, which stores them. Ids must not repeat."""
         self._collection = collection
-        self._static = {metaphor.id: metaphor for metaphor in _checked_static(static)}
+        self._static: dict[str, Metaphor] = {}
+        for metaphor in checked_metaphors("static metaphors", static):
+            if metaphor.id in self._static:
+                raise InvalidRequestError(f"static holds metaphor {metaphor.id!r:.80} twice; give each id once")
+            self._static[metaphor.id] = metaphor
 
     @classmethod
     async def open(
@@ -333,18 +337,6 @@ class MetaphorCorpus:
         if metaphor_id not in items:
             raise UnknownItemError(f"there is no metaphor {metaphor_id!r:.80} in collection {self._collection.name!r}")
         return items[metaphor_id]
-
-
-def _checked_static(static: Sequence[Metaphor]) -> list[Metaphor]:
-    metaphors = list(static) if isinstance(static, Iterable) else [None]
-    if not all(isinstance(metaphor, Metaphor) for metaphor in metaphors):
-        raise InvalidRequestError("static is not a list of Metaphor(id=..., name=...)")
-    ids: set[str] = set()
-    for metaphor in metaphors:
-        if metaphor.id in ids:
-            raise InvalidRequestError(f"static holds metaphor {metaphor.id!r:.80} twice; give each id once")
-        ids.add(metaphor.id)
-    return metaphors
 
 
 def _already_exists(metaphor_id: str) -> InvalidRequestError:

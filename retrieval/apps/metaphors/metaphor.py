@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
 from retrieval.apps.probation import ACTIVE
-from retrieval.domain.checks import checked_number, checks_argument_names
+from retrieval.domain.checks import checked_list, checked_number, checks_argument_names
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
@@ -28,9 +28,7 @@ def checked_text(name: str, value: object, *, is_needed: bool = False) -> str:
 
 def checked_texts(name: str, values: object) -> tuple[str, ...]:
     """The texts. Raises ``InvalidRequestError`` for anything but a list of texts."""
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidRequestError(f"{name} are {values!r:.80}; give a list of texts")
-    return tuple(checked_text(f"one of {name}", value) for value in values)
+    return tuple(checked_text(f"one of {name}", value) for value in checked_list(name, values, "['a', 'b']"))
 
 
 def checked_numbers(name: str, values: object) -> tuple[float, ...] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from retrieval.apps.metaphors.metaphor import (
     checked_texts,
 )
 from retrieval.apps.metaphors.ranking import DirectionPreference
-from retrieval.domain.checks import checked_whole, checks_argument_names
+from retrieval.domain.checks import checked_list, checked_whole, checks_argument_names
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -62,9 +61,8 @@ def checked_problem(problem: object) -> Problem:
 
 def checked_problems(problems: object) -> list[Problem]:
     """The problems. Raises ``InvalidRequestError`` for more than 1000, and for a repeated id."""
-    if isinstance(problems, str | Problem) or not isinstance(problems, Iterable):
-        raise InvalidRequestError(f"problems is {problems!r:.80}; give a list of Problem(id=..., description=...)")
-    checked = [checked_problem(problem) for problem in problems]
+    each = checked_list("problems", problems, "[Problem(id=..., description=...)]")
+    checked = [checked_problem(problem) for problem in each]
     if len(checked) > BATCH_MAX:
         raise InvalidRequestError(f"there are {len(checked)} problems; at most {BATCH_MAX} in one call")
     if len({problem.id for problem in checked}) < len(checked):
@@ -79,11 +77,10 @@ def checked_metaphor(name: str, metaphor: object) -> Metaphor:
     return metaphor
 
 
-def checked_metaphors(name: str, metaphors: Sequence[object]) -> list[Metaphor]:
+def checked_metaphors(name: str, metaphors: object) -> list[Metaphor]:
     """The metaphors. Raises ``InvalidRequestError`` for anything but a list of metaphors."""
-    if isinstance(metaphors, str) or not isinstance(metaphors, Sequence):
-        raise InvalidRequestError(f"{name} is {metaphors!r:.80}; give a list of metaphors")
-    return [checked_metaphor(f"one of {name}", metaphor) for metaphor in metaphors]
+    each = checked_list(name, metaphors, "[Metaphor(id=..., name=...)]")
+    return [checked_metaphor(f"one of {name}", metaphor) for metaphor in each]
 
 
 def checked_limit(limit: object) -> int:
@@ -93,11 +90,7 @@ def checked_limit(limit: object) -> int:
 
 def checked_ids(exclude: object) -> tuple[str, ...]:
     """The distinct ids; empty for None. Raises ``InvalidRequestError`` for ids that are not texts."""
-    if exclude is None:
-        return ()
-    if isinstance(exclude, Iterable) and not isinstance(exclude, str | bytes | Sequence):
-        exclude = list(exclude)
-    return tuple(dict.fromkeys(checked_texts("the ids to exclude", exclude)))
+    return () if exclude is None else tuple(dict.fromkeys(checked_texts("the ids to exclude", exclude)))
 
 
 def checked_context(context: object) -> str:
