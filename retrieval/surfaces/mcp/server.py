@@ -69,7 +69,6 @@ class ReadableMessages(ContextReceiveStream[SessionMessage | Exception]):
     __slots__ = ()
 
     async def __aenter__(self) -> Self:
-        await super().__aenter__()
         return self
 
     async def receive(self) -> SessionMessage | Exception:
