@@ -69,11 +69,6 @@ _MARKS = re.compile(r"\\*(?:`{3,}|~{3,}|\*{2,}|_{2,}|#{2,}|<!--|-->)")
 """The characters that begin a fence, a label, a heading or a comment, and backslashes before them."""
 
 
-def tokenize(text: str) -> frozenset[str]:
-    """The distinct words for matching, in lower case, without stop words."""
-    return tokens(text)
-
-
 def shortened(text: str, most: int) -> str:
     """The text, or its beginning with three dots, in at most ``most`` characters."""
     if len(text) <= most:
@@ -205,38 +200,7 @@ def _record(memory: RelevantMemory, standing: Standing | None) -> str:
     return f"{provenance(memory.user_id, uses, successes)} · retrieved {times} before"
 
 
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-_UNTIMED = Question(now=_EPOCH)
-
-
-def compute_keyword_score(query: str, text: str) -> float:
-    """Words of the query that occur in the text / words of the query, without stop words; 0 to 1."""
-    return KeywordOverlap(weight=1.0).value(Facts(body=text), Question(now=_EPOCH, words=query))
-
-
-def compute_entity_score(query_entities: Links, memory_entities: Links) -> float:
-    """Entities of the query that the memory is linked to / entities of the query; 0 to 1."""
-    question = Question(now=_EPOCH, entities=entity_set(query_entities))
-    return EntityOverlap(weight=1.0).value(Facts(entities=entity_set(memory_entities)), question)
-
-
-def compute_recency_score(happened_at: datetime, now: datetime) -> float:
-    """e^(-days / 14); 1 for a time in the future. Both times have time zones."""
-    return Recency(weight=1.0, decay_days=DECAY_DAYS).value(Facts(happened_at=happened_at), Question(now=now))
-
-
-def compute_popularity_score(accesses: int) -> float:
-    """log10(accesses + 1) / log10(101), at most 1."""
-    return Popularity(weight=1.0).value(Facts(accesses=accesses), _UNTIMED)
-
-
-def compute_hybrid_score(facts: Facts, question: Question, profile: Profile = SEED_PROFILE) -> float:
-    """The weighted sum of the profile's signals, in the profile's order.
-
-    A signal for which the question has no input is left out: the others share its weight.
-    """
-    return sum(signal.weight * signal.value(facts, question) for signal in profile.taking_part(question).signals)
-
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 _log = logging.getLogger(__name__)
 
@@ -459,10 +423,7 @@ class RetrievalEngine:
             handle.count_accesses([memory.memory_id for memory in memories])
 
     _get_related_types = staticmethod(related_types)
-    _tokenize = staticmethod(tokenize)
-    _compute_keyword_score = staticmethod(compute_keyword_score)
-    _compute_entity_score = staticmethod(compute_entity_score)
-    _compute_popularity_score = staticmethod(compute_popularity_score)
+    _tokenize = staticmethod(tokens)
 
     def _extract_text(self, memory: RelevantMemory) -> str:
         """The searchable text of a memory: its summary and its text."""
@@ -472,9 +433,23 @@ class RetrievalEngine:
         """See ``format_content``."""
         return format_content(content, max_length)
 
+    def _compute_keyword_score(self, query: str, text: str) -> float:
+        """Words of the query that occur in the text / words of the query, without stop words; 0 to 1."""
+        return KeywordOverlap(weight=1.0).value(Facts(body=text), Question(now=_EPOCH, words=query))
+
+    def _compute_entity_score(self, query_entities: Links, memory_entities: Links) -> float:
+        """Entities of the query that the memory is linked to / entities of the query; 0 to 1."""
+        question = Question(now=_EPOCH, entities=entity_set(query_entities))
+        return EntityOverlap(weight=1.0).value(Facts(entities=entity_set(memory_entities)), question)
+
     def _compute_recency_score(self, happened_at: datetime, now: datetime | None = None) -> float:
-        """See ``compute_recency_score``; ``now`` defaults to the platform's time."""
-        return compute_recency_score(happened_at, now or self._db.now)
+        """e^(-days / 14); 1 for a time in the future. ``now`` defaults to the platform's time."""
+        question = Question(now=now or self._db.now)
+        return Recency(weight=1.0, decay_days=DECAY_DAYS).value(Facts(happened_at=happened_at), question)
+
+    def _compute_popularity_score(self, accesses: int) -> float:
+        """log10(accesses + 1) / log10(101), at most 1."""
+        return Popularity(weight=1.0).value(Facts(accesses=accesses), Question(now=_EPOCH))
 
     def _compute_hybrid_score(
         self,
@@ -483,7 +458,10 @@ class RetrievalEngine:
         entity_ids: Links | None = None,
         now: datetime | None = None,
     ) -> float:
-        """The seed profile's score of a memory for a question, independent of the call that retrieved it."""
+        """The seed profile's score of a memory for a question, independent of the call that retrieved it.
+
+        A signal for which the question has no input is left out: the others share its weight.
+        """
         facts = Facts(
             title=memory.summary,
             body=memory.text,
@@ -492,7 +470,10 @@ class RetrievalEngine:
             accesses=memory.accesses,
             entities=entity_set(memory.links),
         )
-        return compute_hybrid_score(facts, _question(query, entity_ids, now or self._db.now))
+        question = _question(query, entity_ids, now or self._db.now)
+        return sum(
+            signal.weight * signal.value(facts, question) for signal in SEED_PROFILE.taking_part(question).signals
+        )
 
 
 def _question(query: str | None, entities: Links | None, now: datetime) -> Question:

@@ -10,6 +10,7 @@ import pytest
 from retrieval.apps.memories.requests import (
     RELATED_TYPES,
     SEMANTIC_PROFILE,
+    STRATEGIES,
     checked_match,
     checked_types,
     chosen_profile,
@@ -22,6 +23,18 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import Profile
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def test_a_strategy_asks_for_three_tenths_and_all_but_the_last_are_one_signal() -> None:
+    """The hybrid has five; meaning counts only in the profile that says so, whose weights sum to one too."""
+    *single, hybrid = STRATEGIES.values()
+    assert [dict(profile.weights) for profile in single] == [
+        {"keyword": 1.0}, {"entity": 1.0}, {"recency": 1.0}, {"popularity": 1.0},
+    ]  # fmt: skip
+    assert len(hybrid.weights) == 5
+    assert {profile.min_score for profile in STRATEGIES.values()} == {0.3}
+    assert sum(SEMANTIC_PROFILE.weights.values()) == pytest.approx(1)
+    assert SEMANTIC_PROFILE.weights["vector_similarity"] > 0
 
 
 def test_the_filter_names_the_project_and_other_requested_fields() -> None:
