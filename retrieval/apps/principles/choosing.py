@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from retrieval.apps.principles.principle import IN_USE, Principle
 from retrieval.apps.probation import ACTIVE, ARCHIVED, status_after
 from retrieval.domain.checks import checked_list
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.records.slate import ShownItem, Slot
 
 MOST_TAGS = 50
 """The most tags of one principle, trace or query."""
@@ -148,12 +149,26 @@ class Choice:
 
     principle: Principle
     score: float
-    """The principle's score, plus .1 for each tag that it shares with the session."""
+    """The score for its rank: at a session's start the principle's score, plus .1 for each tag that it shares with the
+    session. Higher is better.
+    """
     is_exploratory: bool = False
+    """Whether it is shown to learn about it."""
     propensity: float = 1.0
     """The probability that it was chosen, above 0 and at most 1."""
     rank_propensity: float = 1.0
     """The probability that it was chosen at this place, above 0 and at most ``propensity``."""
+
+    def shown_item(self, signals: Mapping[str, float]) -> ShownItem:
+        """The item to record, with the values of its signals."""
+        return ShownItem(
+            item_id=self.principle.id,
+            score=self.score,
+            signals=signals,
+            slot=Slot.EXPLORE if self.is_exploratory else Slot.EXPLOIT,
+            propensity=self.propensity,
+            rank_propensity=self.rank_propensity,
+        )
 
 
 def boosted(principle: Principle, tags: Collection[str]) -> float:

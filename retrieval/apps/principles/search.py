@@ -9,7 +9,16 @@ from datetime import datetime
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST, YOUNGER_THAN, Pick, Trials, thompson
+from retrieval.apps.principles.choosing import (
+    FEWER_USES_THAN,
+    SLOTS,
+    TAG_BOOST,
+    YOUNGER_THAN,
+    Choice,
+    Pick,
+    Trials,
+    thompson,
+)
 from retrieval.apps.principles.principle import IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.collection import Collection, handle_of
@@ -18,7 +27,7 @@ from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
 from retrieval.domain.learning.context import Context
-from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.records.slate import ShownItem
 from retrieval.domain.search.filters import Where
 from retrieval.domain.search.hit import Explanation, Hit, SearchResult
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
@@ -70,18 +79,9 @@ def relevance_only(profile: Profile) -> Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPrinciple:
-    """A principle of an answer."""
+class FoundPrinciple(Choice):
+    """A principle of an answer; a search's score is principle score + 0.1 × each matching tag + 2 × similarity."""
 
-    principle: Principle
-    score: float
-    """The score for its rank: principle score + 0.1 × each matching tag + 2 × similarity. Higher is better."""
-    is_exploratory: bool = False
-    """Whether it is shown to learn about it."""
-    propensity: float = 1.0
-    """The probability that it was shown, above 0 and at most 1."""
-    rank_propensity: float = 1.0
-    """The probability that it was shown at this place, above 0 and at most ``propensity``."""
     explanation: Explanation | None = None
     """The signals with their values and weights; None for principles of a session's start."""
 
@@ -313,13 +313,6 @@ def _trials(standings: Iterable[Standing]) -> list[Trials]:
     return [Trials(standing.item_id, standing.uses, standing.successes) for standing in standings]
 
 
-def _shown_item(principle: FoundPrinciple) -> ShownItem:
-    parts = principle.explanation.contributions if principle.explanation else ()
-    return ShownItem(
-        item_id=principle.principle.id,
-        score=principle.score,
-        signals={part.leg: part.raw_score for part in parts},
-        slot=Slot.EXPLORE if principle.is_exploratory else Slot.EXPLOIT,
-        propensity=principle.propensity,
-        rank_propensity=principle.rank_propensity,
-    )
+def _shown_item(found: FoundPrinciple) -> ShownItem:
+    parts = found.explanation.contributions if found.explanation else ()
+    return found.shown_item({part.leg: part.raw_score for part in parts})

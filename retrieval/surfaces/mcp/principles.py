@@ -269,10 +269,6 @@ def standing_text(principle: PrincipleAnswer) -> str:
     return " · ".join(parts)
 
 
-MIN_SCORE = 0.3
-"""The least score of principles in a search; lower than at the start of a session."""
-
-
 async def principles_of(served: Served) -> PrincipleStore | None:
     """The caller's principles; None: there are none yet."""
     name = served.offer.principles
@@ -321,7 +317,6 @@ class PrincipleTools:
             query,
             tags,
             limit=limit,
-            min_principle_score=MIN_SCORE,
             include_exploration=include_exploration,
             session=session_id or self._served.session_of(ctx),
         )

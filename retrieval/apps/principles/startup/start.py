@@ -46,7 +46,7 @@ from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named,
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.search_record import ComposedAnswer
-from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.records.slate import ShownItem
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
@@ -127,14 +127,8 @@ def composed_answer(
 
 
 def _shown_item(choice: Choice, tags: Sequence[str]) -> ShownItem:
-    return ShownItem(
-        item_id=choice.principle.id,
-        score=choice.score,
-        signals={"principle_score": choice.principle.score, "tag_match": TAG_BOOST * len(_matching(choice, tags))},
-        slot=Slot.EXPLORE if choice.is_exploratory else Slot.EXPLOIT,
-        propensity=choice.propensity,
-        rank_propensity=choice.rank_propensity,
-    )
+    boost = TAG_BOOST * len(_matching(choice, tags))
+    return choice.shown_item({"principle_score": choice.principle.score, "tag_match": boost})
 
 
 def _plain(choice: Choice, tags: Sequence[str]) -> dict[str, Any]:
