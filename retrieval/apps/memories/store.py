@@ -203,15 +203,11 @@ class MemoryStore:
         check_current(memories[memory_id], self._platform.now)
         return memories[memory_id]
 
-    async def get_memories(self, memory_ids: Sequence[str]) -> dict[str, Memory]:
-        """The memories of those ids that exist and have not expired, by id, in the order of the ids."""
-        memories = await self._read(memory_ids)
-        now = self._platform.now
-        return {
-            memory_id: memories[memory_id]
-            for memory_id in memory_ids
-            if memory_id in memories and not has_expired(memories[memory_id], now)
-        }
+    async def get_memories(self, memory_ids: str | Sequence[str]) -> dict[str, Memory]:
+        """The memories of those ids, or of one id, that exist and have not expired, by id, in the order of the ids."""
+        keys = checked_item_ids(memory_ids)
+        memories, now = await self._read(keys), self._platform.now
+        return {key: memories[key] for key in keys if key in memories and not has_expired(memories[key], now)}
 
     async def list_memories(
         self,

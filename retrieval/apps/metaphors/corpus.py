@@ -34,6 +34,7 @@ from retrieval.domain.errors import InvalidItemError, InvalidRequestError, Inval
 from retrieval.domain.items.embedding import TextRole, Vector, checked_vectors
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.profile import Profile
+from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
 
@@ -166,11 +167,11 @@ class MetaphorCorpus:
         """The suggested metaphors that are not settled yet, by id."""
         return [metaphor_of(item) async for item in self._stored(CANDIDATE)]
 
-    async def get(self, ids: Sequence[str]) -> dict[str, Metaphor]:
-        """The existing metaphors of those ids, by id, in that order; candidates and rejected ones too."""
+    async def get(self, ids: str | Sequence[str]) -> dict[str, Metaphor]:
+        """The existing metaphors of those ids, or of one id, by id, in that order; candidates and rejected ones too."""
         return {key: metaphor_of(item) for key, item in (await self._items(ids)).items()}
 
-    async def origins(self, ids: Sequence[str]) -> dict[str, Origin]:
+    async def origins(self, ids: str | Sequence[str]) -> dict[str, Origin]:
         """The origin and status of the metaphors, by id; unknown ids are missing."""
         return {
             key: Origin(source=item.source, status=item.status, provenance=provenance_of(item))
@@ -328,9 +329,10 @@ class MetaphorCorpus:
         async for item in self._collection.scan({**IN_CORPUS, "status": list(statuses)}):
             yield item
 
-    async def _items(self, ids: Sequence[str]) -> dict[str, Item]:
-        stored = await self._collection.get(ids)
-        return {key: stored[key] for key in ids if key in stored and stored[key].kind == KIND}
+    async def _items(self, ids: str | Sequence[str]) -> dict[str, Item]:
+        keys = checked_item_ids(ids)
+        stored = await self._collection.get(keys)
+        return {key: stored[key] for key in keys if key in stored and stored[key].kind == KIND}
 
     async def _item(self, metaphor_id: str) -> Item:
         items = await self._items([metaphor_id])

@@ -52,6 +52,7 @@ from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.serialization import Serializable
+from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
 
@@ -160,15 +161,12 @@ class PrincipleStore:
             await (await self._collection()).add([item.changed(occurred_at=stored.created_at)])
         return (await self.get([key]))[key]
 
-    async def get(self, principle_ids: Sequence[str]) -> dict[str, Principle]:
-        """The existing principles of those ids, by id, in the order of the ids; archived ones too."""
+    async def get(self, principle_ids: str | Sequence[str]) -> dict[str, Principle]:
+        """The existing principles of those ids, or of one id, by id, in the order of the ids; archived ones too."""
+        keys = list(dict.fromkeys(checked_item_ids(principle_ids)))
         search = await self._search()
-        stored = await search.collection.get(principle_ids)
-        items = [
-            stored[principle_id]
-            for principle_id in dict.fromkeys(principle_ids)
-            if principle_id in stored and stored[principle_id].kind == KIND
-        ]
+        stored = await search.collection.get(keys)
+        items = [stored[key] for key in keys if key in stored and stored[key].kind == KIND]
         return {principle.id: principle for principle in await search.principles(items)}
 
     async def get_all_principles(self) -> list[Principle]:

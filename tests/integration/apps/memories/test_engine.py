@@ -237,6 +237,7 @@ async def test_relevant_memories_and_contexts_count_accesses_and_timelines_do_no
     await open_platform.accesses_counted()
 
     memories = await store.get_memories(["m0", "m1", "m2"])
+    assert list(await store.get_memories("m1")) == ["m1"]
     assert sum(memory.accesses for memory in memories.values()) == 2 + context.count("### Memory ")
     assert 0 < context.count("### Memory ") < 3
 

@@ -187,7 +187,8 @@ async def test_a_known_id_is_refused(corpus: MetaphorCorpus) -> None:
         await corpus.add_candidate(BEEHIVE)
 
     assert await corpus.all_ids() == {"plumbing", "ecosystem", "beehive"}
-    assert (await corpus.get(["beehive"]))["beehive"] == BEEHIVE
+    assert (await corpus.get(["beehive"]))["beehive"] == (await corpus.get("beehive"))["beehive"] == BEEHIVE
+    assert list(await corpus.origins("beehive")) == ["beehive"]
 
 
 async def test_of_those_who_add_the_same_id_at_once_one_does(corpus: MetaphorCorpus) -> None:
