@@ -346,6 +346,22 @@ def checked_time(name: str, value: object, *, error: type[InvalidRequestError] =
     return cast("datetime", value)
 
 
+_TIME = "a time with a time zone, such as 2026-05-31T12:00:00Z"
+
+
+def iso_time(value: object) -> datetime:
+    """The time, or that of an ISO 8601 text; for pydantic, which would take numbers as seconds since 1970.
+
+    Raises ``ValueError`` for anything else.
+    """
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromisoformat(value.strip() if isinstance(value, str) else "")
+    except ValueError:
+        raise ValueError(f"give {_TIME}") from None
+
+
 def stored_time(value: object) -> datetime | None:
     """The time in an ISO 8601 text, in UTC where it names no zone; None for any other text.
 
@@ -548,7 +564,6 @@ def arguments_hint(name: object, arguments: Iterable[str]) -> str:
 
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
-_TIME = "a time with a time zone, such as 2026-05-31T12:00:00Z"
 _MUST_BE = {
     "string_type": _TEXT,
     "int_type": _WHOLE,
