@@ -8,8 +8,8 @@ from uuid import UUID
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, names_of
-from retrieval.apps.metaphors.metaphor import IN_CORPUS, Metaphor, metaphor_of
-from retrieval.apps.metaphors.problem import MetaphorSearch, Problem, checked_metaphor, checked_problem, situation_of
+from retrieval.apps.metaphors.metaphor import IN_CORPUS, Metaphor, checked_metaphor, metaphor_of
+from retrieval.apps.metaphors.problem import MetaphorSearch, Problem, checked_problem, situation_of
 from retrieval.apps.metaphors.ranking import (
     LEARNED_SHARE,
     DirectionPreference,

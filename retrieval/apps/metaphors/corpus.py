@@ -18,14 +18,16 @@ from retrieval.apps.metaphors.metaphor import (
     STATIC,
     Metaphor,
     Origin,
+    checked_metaphor,
+    checked_metaphors,
     embedded_text,
     metaphor_from_record,
     metaphor_item,
     metaphor_of,
     name_key,
     provenance_of,
+    validate_metaphor,
 )
-from retrieval.apps.metaphors.problem import checked_metaphor, checked_metaphors, validate_metaphor
 from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of

@@ -16,8 +16,8 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
-from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Operation
-from retrieval.apps.metaphors.problem import Problem, validate_metaphor
+from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Operation, validate_metaphor
+from retrieval.apps.metaphors.problem import Problem
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
 from retrieval.collection import handle_of
 from retrieval.domain.checks import is_number

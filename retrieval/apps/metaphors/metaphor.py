@@ -1,4 +1,4 @@
-"""A metaphor: a framework from another domain for thinking about a problem; as JSON and as an item. Pure."""
+"""A metaphor: a framework from another domain for thinking about a problem; its checks, as JSON, as an item. Pure."""
 
 from __future__ import annotations
 
@@ -138,6 +138,44 @@ def metaphor_from_record(record: Mapping[str, Any]) -> Metaphor:
         examples=tuple(record.get("examples", ())),
         concreteness=record.get("concreteness"),
     )
+
+
+def checked_metaphor(name: str, metaphor: object) -> Metaphor:
+    """The metaphor. Raises ``InvalidRequestError`` for anything else."""
+    if not isinstance(metaphor, Metaphor):
+        raise InvalidRequestError(f"{name} is {metaphor!r:.80}; give a Metaphor, such as one that was retrieved")
+    return metaphor
+
+
+def checked_metaphors(name: str, metaphors: object) -> list[Metaphor]:
+    """The metaphors. Raises ``InvalidRequestError`` for anything but a list of metaphors."""
+    each = checked_list(name, metaphors, "[Metaphor(id=..., name=...)]")
+    return [checked_metaphor(f"one of {name}", metaphor) for metaphor in each]
+
+
+LEAST_OPERATIONS = 2
+LEAST_DESCRIPTION = 20
+"""The fewest operations of a valid metaphor, and the shortest description, in characters, without a warning."""
+
+
+def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
+    """Whether a metaphor can be used, and a list of all its issues.
+
+    Fewer than two operations, or an operation without effects, make it invalid. A description of less than 20
+    characters and missing examples are only warnings. Raises ``InvalidRequestError`` for anything but a metaphor.
+    """
+    checked_metaphor("metaphor", metaphor)
+    issues = []
+    if len(metaphor.operations) < LEAST_OPERATIONS:
+        issues.append(f"Too few operations (need at least {LEAST_OPERATIONS})")
+    without = [operation for operation in metaphor.operations if not operation.effects]
+    issues += [f"Operation '{operation.name}' has no effects" for operation in without]
+    is_valid = not issues
+    if len(metaphor.description) < LEAST_DESCRIPTION:
+        issues.append("Description too short")
+    if not metaphor.examples:
+        issues.append("No examples provided (recommended)")
+    return is_valid, issues
 
 
 KIND = "metaphor"

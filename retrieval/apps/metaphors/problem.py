@@ -1,4 +1,4 @@
-"""Problems that need a metaphor, searches for one, and checks of arguments and suggestions. Pure."""
+"""Problems that need a metaphor, searches for one, and checks of their arguments. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from retrieval.apps.metaphors.metaphor import (
     CONCRETENESS,
     KIND,
     RICHNESS,
-    Metaphor,
     checked_numbers,
     checked_text,
     checked_texts,
@@ -70,19 +69,6 @@ def checked_problems(problems: object) -> list[Problem]:
     return checked
 
 
-def checked_metaphor(name: str, metaphor: object) -> Metaphor:
-    """The metaphor. Raises ``InvalidRequestError`` for anything else."""
-    if not isinstance(metaphor, Metaphor):
-        raise InvalidRequestError(f"{name} is {metaphor!r:.80}; give a Metaphor, such as one that was retrieved")
-    return metaphor
-
-
-def checked_metaphors(name: str, metaphors: object) -> list[Metaphor]:
-    """The metaphors. Raises ``InvalidRequestError`` for anything but a list of metaphors."""
-    each = checked_list(name, metaphors, "[Metaphor(id=..., name=...)]")
-    return [checked_metaphor(f"one of {name}", metaphor) for metaphor in each]
-
-
 def checked_limit(limit: object) -> int:
     """A number from 1 to 1000. Raises ``InvalidLimitError`` for anything else."""
     return checked_whole("limit", limit, 1, LIMIT_MAX, error=InvalidLimitError)
@@ -96,31 +82,6 @@ def checked_ids(exclude: object) -> tuple[str, ...]:
 def checked_context(context: object) -> str:
     """The text; an empty one for None. Raises ``InvalidRequestError`` for anything else."""
     return "" if context is None else checked_text("context", context)
-
-
-LEAST_OPERATIONS = 2
-LEAST_DESCRIPTION = 20
-"""The fewest operations of a valid metaphor, and the shortest description, in characters, without a warning."""
-
-
-def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
-    """Whether a metaphor can be used, and a list of all its issues.
-
-    Fewer than two operations, or an operation without effects, make it invalid. A description of less than 20
-    characters and missing examples are only warnings. Raises ``InvalidRequestError`` for anything but a metaphor.
-    """
-    checked_metaphor("metaphor", metaphor)
-    issues = []
-    if len(metaphor.operations) < LEAST_OPERATIONS:
-        issues.append(f"Too few operations (need at least {LEAST_OPERATIONS})")
-    without = [operation for operation in metaphor.operations if not operation.effects]
-    issues += [f"Operation '{operation.name}' has no effects" for operation in without]
-    is_valid = not issues
-    if len(metaphor.description) < LEAST_DESCRIPTION:
-        issues.append("Description too short")
-    if not metaphor.examples:
-        issues.append("No examples provided (recommended)")
-    return is_valid, issues
 
 
 PREFERENCE_SHARE = 0.3

@@ -25,7 +25,7 @@ from retrieval.apps.metaphors.answering import (
 )
 from retrieval.apps.metaphors.corpus import MetaphorCorpus, text_vector
 from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, names_of
-from retrieval.apps.metaphors.metaphor import Metaphor, checked_text
+from retrieval.apps.metaphors.metaphor import Metaphor, checked_metaphor, checked_metaphors, checked_text
 from retrieval.apps.metaphors.problem import (
     LIMIT_MAX,
     MetaphorSearch,
@@ -33,8 +33,6 @@ from retrieval.apps.metaphors.problem import (
     checked_context,
     checked_ids,
     checked_limit,
-    checked_metaphor,
-    checked_metaphors,
     checked_problem,
     checked_problems,
     session_of,
