@@ -138,13 +138,6 @@ def checked_count(name: str, count: object) -> int:
     return checked_whole(name, count, 1, MOST_FOUND, error=InvalidLimitError)
 
 
-def checked_words(query: object) -> str | None:
-    """The words; None if there are none. Raises ``InvalidRequestError`` for a value that is not a text."""
-    if query is not None and not isinstance(query, str):
-        raise InvalidRequestError(f"query is {query!r:.80}; it must be a text, or None")
-    return query if query and query.strip() else None
-
-
 def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
     """The filter: active principles with at least that score, and with any of the tags if there are some.
 
@@ -195,7 +188,8 @@ principle is worth little.
 class PrincipleQuestion:
     """The arguments of a search for principles."""
 
-    words: str | None
+    words: str
+    """Empty: there are none."""
     tags: tuple[str, ...]
     limit: int
     min_score: float
@@ -226,7 +220,7 @@ class PrincipleSearch:
         principles = await self._found_principles([*result, *(explored or ())])
         answer = (*principles[: len(result)], *_with_propensities(principles[len(result) :], picks))
         retrieval_id = await self.collection.record_answer(
-            question.words or "",
+            question.words,
             [_shown_item(principle) for principle in answer],
             context=question.context,
             origin=ORIGIN,
@@ -264,7 +258,7 @@ class PrincipleSearch:
     async def _picks(self, question: PrincipleQuestion, shown: Sequence[str]) -> list[Pick]:
         """Pick principles to explore: among the most relevant that are not shown, those with the highest draws."""
         where = {**little_known(question.tags, self.now), "item_id": {"nin": list(shown)}}
-        if question.words is None and not question.tags:
+        if not question.words and not question.tags:
             rivals = await self._eligible(where)
         else:
             hits = await self.collection.unrecorded().search(

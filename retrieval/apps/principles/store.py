@@ -26,7 +26,6 @@ from retrieval.apps.principles.search import (
     PrincipleSearch,
     TimeRange,
     checked_count,
-    checked_words,
     proven,
     traces_filter,
 )
@@ -52,7 +51,7 @@ from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.serialization import Serializable
-from retrieval.engine.request import checked_item_ids
+from retrieval.engine.request import checked_item_ids, checked_words
 from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
 
