@@ -371,7 +371,7 @@ class RetrievalEngine:
         context: Context = Context(),
     ) -> SearchResult:
         """Search for candidates by the indexes, and return the best ``limit`` by the profile's signals."""
-        question = _question(query, entity_ids, as_of or self._db.now)
+        question = self._question(query, entity_ids, as_of or self._db.now)
         if profile.needs_question and not question.words:
             raise EmptyQueryError("this strategy needs a query with words, and there is none; give one")
         if as_of is not None:
@@ -393,6 +393,11 @@ class RetrievalEngine:
         )
         self._tell(result.notes)
         return result
+
+    def _question(self, query: str | None, entities: Links | None, now: datetime) -> Question:
+        """The question of a call: words, which also have a vector, and entities."""
+        words = checked_words(query, self._db.settings.search_bounds)
+        return Question(now=now, words=words, entities=entity_set(entities), has_vector=bool(words))
 
     def _tell(self, notes: Sequence[str]) -> None:
         """Log the notes of an answer, such as missing vectors without an embedder; each note once."""
@@ -470,13 +475,7 @@ class RetrievalEngine:
             accesses=memory.accesses,
             entities=entity_set(memory.links),
         )
-        question = _question(query, entity_ids, now or self._db.now)
+        question = self._question(query, entity_ids, now or self._db.now)
         return sum(
             signal.weight * signal.value(facts, question) for signal in SEED_PROFILE.taking_part(question).signals
         )
-
-
-def _question(query: str | None, entities: Links | None, now: datetime) -> Question:
-    """The question of a call: words, which also have a vector, and entities."""
-    words = checked_words(query)
-    return Question(now=now, words=words, entities=entity_set(entities), has_vector=bool(words))

@@ -193,7 +193,7 @@ class PrincipleStore:
         distinct_tags = normalised_tags(tags)
         proven(distinct_tags, min_principle_score)  # refuses an invalid score before any query
         question = PrincipleQuestion(
-            words=checked_words(query),
+            words=checked_words(query, self._platform.settings.search_bounds),
             tags=distinct_tags,
             limit=checked_count("limit", limit),
             min_score=min_principle_score,

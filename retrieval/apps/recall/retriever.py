@@ -21,13 +21,14 @@ from retrieval.apps.recall.entity import (
     within,
 )
 from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_choice, checked_positive, checked_time, checked_whole
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
 from retrieval.domain.search.filters import And, Filter, Where, parse_where
 from retrieval.domain.search.profile import RRF_K, Fusion, FusionKind, Profile
+from retrieval.domain.search.query import DEFAULT_BOUNDS
 from retrieval.domain.search.time_expressions import TimeExpression, time_expression
 from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_words
@@ -51,12 +52,6 @@ def check_parts(storage: object, seed: object, profile: object) -> None:
         checked_whole("seed", seed)
     if profile is not None and not isinstance(profile, Profile):
         raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
-
-
-def check_query(query: object) -> None:
-    """Raise ``EmptyQueryError`` for a query without words, ``InvalidRequestError`` if it is not a text."""
-    if not checked_words(query):
-        raise EmptyQueryError("the query is empty; give some words")
 
 
 REWRITE_TIMEOUT_SECONDS = 2.0
@@ -108,6 +103,8 @@ class DualRetriever:
         """
         check_parts(storage, seed, profile)
         self._storage = storage
+        # Tests search other storages too.
+        self._bounds = handle_of(storage).parts.bounds if isinstance(storage, Collection) else DEFAULT_BOUNDS
         self._llm = checked_llm(llm)
         seconds = checked_positive("rewrite_timeout_seconds", rewrite_timeout_seconds, "2", SECONDS_MAX)
         self._rewriter = None if llm is None else Rewriter(storage, llm, seed, seconds)
@@ -137,7 +134,7 @@ class DualRetriever:
         Raises ``EmptyQueryError``, ``InvalidLimitError`` (1 to ``SEARCH_LIMIT_MAX``), ``InvalidRequestError`` for times
         without a zone or in the wrong order, and the errors of ``Collection.search``.
         """
-        check_query(query)
+        self._words(query)
         check_limit(limit, SEARCH_LIMIT_MAX)
         now = self._clock() if as_of is None else checked_time("as_of", as_of)
         time = self._time(query, checked_time_range(time_range), now)
@@ -178,8 +175,7 @@ class DualRetriever:
 
         Raises ``EmptyQueryError``, and ``InvalidRequestError`` if it is not a text.
         """
-        check_query(query)
-        return bool(deep_triggers(checked_words(query)))
+        return bool(deep_triggers(self._words(query)))
 
     async def rewrite_query(self, query: str) -> list[str]:
         """Two to three other wordings of the question, different from it and from one another.
@@ -187,7 +183,7 @@ class DualRetriever:
         Without a model, and if the model fails or is late, returns the question alone, and logs why. Raises
         ``EmptyQueryError``, and ``InvalidRequestError`` if the question is not a text.
         """
-        check_query(query)
+        self._words(query)
         rewrites = await self._rewrites(query)
         if rewrites.why_none is not None:
             _log.warning("the question is its only wording: %s", rewrites.why_none)
@@ -205,6 +201,13 @@ class DualRetriever:
         reset: Any = getattr(self._llm, "reset", None)
         if callable(reset):
             reset()
+
+    def _words(self, query: object) -> str:
+        """The words. Raises ``EmptyQueryError`` without words, ``InvalidRequestError`` for anything but a query."""
+        words = checked_words(query, self._bounds)
+        if not words:
+            raise EmptyQueryError("the query is empty; give some words")
+        return words
 
     async def _rewrites(self, query: str) -> Rewrites:
         return Rewrites() if self._rewriter is None else await self._rewriter.in_time(query)
