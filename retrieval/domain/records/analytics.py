@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.domain.checks import checked_time, checked_whole
+from retrieval.domain.checks import checked_whole, time_fault
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
 from retrieval.domain.serialization import Serializable
@@ -68,8 +68,8 @@ class ViewQuestion:
             time = getattr(self, name)
             if isinstance(time, datetime) and time.utcoffset() is None:
                 raise InvalidRequestError(f"{name} is {time.isoformat()}, without a time zone; add one, such as +00:00")
-            if isinstance(time, datetime):
-                checked_time(name, time)
+            if isinstance(time, datetime) and (fault := time_fault(time)):
+                raise InvalidRequestError(f"{name} is {time.isoformat()}; {fault}")
         if isinstance(self.since, timedelta) and self.since < timedelta():
             raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
         self._check_begin()
