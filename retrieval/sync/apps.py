@@ -242,7 +242,7 @@ class SyncMetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
         away: float = AWAY,
         actor: str = "",
         clock: Clock = time.perf_counter,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         if not isinstance(corpus, SyncMetaphorCorpus) or not isinstance(platform, SyncPlatform):
             raise InvalidRequestError(

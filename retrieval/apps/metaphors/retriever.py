@@ -52,7 +52,7 @@ from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
-from retrieval.engine.stages import Clock, utc_now
+from retrieval.engine.stages import Clock
 from retrieval.platform import Platform
 
 GENERATION_TIMEOUT_SECONDS = 20.0
@@ -83,7 +83,7 @@ class MetaphorRetriever:
         away: float = AWAY,
         actor: str = "",
         clock: Clock = time.perf_counter,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         """``corpus`` is searched; ``llm`` suggests metaphors if none in it fits (None: no suggestions).
 
@@ -93,6 +93,8 @@ class MetaphorRetriever:
         - ``generation_timeout_seconds``: how long a retrieval waits for suggestions, above 0.
         - ``away``: how far a query is moved away from a failed metaphor, 0 (not at all) to 1.
         - ``actor``: the actor to record.
+        - ``clock``: seconds that never decrease, for times in metrics and limits. ``now``: the time of suggestions; by
+          default the platform's.
 
         Raises ``InvalidRequestError``, naming the invalid argument.
         """
@@ -107,7 +109,7 @@ class MetaphorRetriever:
         self._clock = clock
         seconds = checked_positive("generation_timeout_seconds", generation_timeout_seconds, "20", SECONDS_MAX)
         model = checked_llm(llm)
-        self._generator = None if model is None else Generator(corpus, model, now, seconds)
+        self._generator = None if model is None else Generator(corpus, model, now or (lambda: platform.now), seconds)
         self._searches = Searches(collection=corpus.collection, actor=checked_text("actor", actor))
         self._answers = Answers(
             corpus=corpus,
