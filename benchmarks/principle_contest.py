@@ -17,7 +17,8 @@ from typing import Any
 from principle_world import START, About, State, judge
 
 from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE, best, choose
-from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
+from retrieval.apps.principles.principle import Principle
+from retrieval.apps.probation import ACTIVE, CANDIDATE
 
 BETTER = "better"
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from retrieval.apps.principles.choosing import Choice, boosted, choose
-from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
-from retrieval.apps.probation import ProbationVerdict, probation
+from retrieval.apps.principles.principle import Principle
+from retrieval.apps.probation import ACTIVE, CANDIDATE, status_after
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 GOOD, BAD = 0.7, 0.3
@@ -167,9 +167,8 @@ def _run_session(
 def judge(state: State, principle: Principle, *, helped: bool) -> None:
     """Count a verdict, and whether the principle has proved itself by it, or failed."""
     judged = replace(principle, use_count=principle.use_count + 1, success_count=principle.success_count + helped)
-    verdict = probation(judged.use_count, judged.success_count)
-    if judged.status == CANDIDATE and verdict is not ProbationVerdict.OPEN:
-        judged = replace(judged, status=ACTIVE if verdict is ProbationVerdict.PROVED else "archived")
+    if judged.status == CANDIDATE and (status := status_after(judged.use_count, judged.success_count)):
+        judged = replace(judged, status=status)
     state.known[principle.id] = judged
 
 

@@ -796,6 +796,13 @@ class Platform:
         self._database, self._is_open = None, False
 
 
+def checked_platform(name: str, value: object) -> Platform:
+    """The platform. Raises ``InvalidRequestError`` for anything else."""
+    if not isinstance(value, Platform):
+        raise InvalidRequestError(f"{name} is {value!r:.80}; give an open platform, as `async with connect()` gives")
+    return value
+
+
 def loop_of(platform: Platform) -> asyncio.AbstractEventLoop | None:
     """The event loop that the platform was opened in and that runs its calls; None while it is not open."""
     database = platform._database  # noqa: SLF001 - of this module's class

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
 
-from retrieval.domain.checks import checked_whole, is_whole, time_fault
+from retrieval.domain.checks import checked_time, checked_whole, is_whole
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.item import Item
@@ -41,8 +41,7 @@ def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str,
     """
     _check_names(conversation=conversation, session=session, speaker=speaker)
     checked_whole("turn", turn, error=InvalidItemError)
-    if fault := time_fault(at):
-        raise InvalidItemError(f"at is {at!r:.80}; {fault}")
+    checked_time("at", at, error=InvalidItemError)
     place = f"{_in_key(conversation)}/{_in_key(str(session))}"
     return Item(
         item_id=f"{place}/{turn}",

@@ -1,9 +1,13 @@
-"""The rule that accepts or rejects a candidate by its use: the same for every application that learns."""
+"""The trial of a candidate: use accepts or rejects it, by the same rule for every application that learns."""
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Final
+
+from retrieval.domain.learning.arm import rate
+
+ACTIVE, CANDIDATE, ARCHIVED = "active", "candidate", "archived"
+"""The statuses: accepted, on trial, and failed. Failed items stay stored, so that they are not taken for new ones."""
 
 LEAST_TO_PROVE: Final = 3
 PROVED_FROM: Final = 0.6
@@ -11,29 +15,16 @@ LEAST_TO_FAIL: Final = 5
 FAILED_BELOW: Final = 0.3
 
 
-class ProbationVerdict(StrEnum):
-    """The verdict on a candidate, from its use so far."""
+def status_after(uses: int, successes: int) -> str | None:
+    """The status that ends a candidate's trial after `uses` verdicts, `successes` of them good; None: it goes on.
 
-    PROVED = "proved"
-    FAILED = "failed"
-    OPEN = "open"
-
-
-def expected_success(uses: int, successes: float) -> float:
-    """The mean of Beta(successes + 1, failures + 1), in (0, 1): 0.5 without a use (Laplace's rule of succession)."""
-    return (successes + 1.0) / (uses + 2.0)
-
-
-def probation(uses: int, successes: float) -> ProbationVerdict:
-    """Judges a candidate by `uses` verdicts, `successes` (0 to `uses`) of them good.
-
-    It is proved after at least 3 uses with an expected success of at least 0.6, and failed after at least 5 uses with
-    one below 0.3. Failing takes more uses than proving, because a failed candidate is not shown again and cannot
-    recover.
+    It is accepted after at least 3 uses with an expected success of at least 0.6 (see ``rate``), and archived after at
+    least 5 uses with one below 0.3. Failing takes more uses than proving, because a failed candidate is not shown again
+    and cannot recover.
     """
-    expected = expected_success(uses, successes)
+    expected = rate(successes, uses)
     if uses >= LEAST_TO_PROVE and expected >= PROVED_FROM:
-        return ProbationVerdict.PROVED
+        return ACTIVE
     if uses >= LEAST_TO_FAIL and expected < FAILED_BELOW:
-        return ProbationVerdict.FAILED
-    return ProbationVerdict.OPEN
+        return ARCHIVED
+    return None

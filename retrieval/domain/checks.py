@@ -30,7 +30,7 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import wraps
 from types import MappingProxyType
-from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar
+from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar, cast
 
 from retrieval.domain.errors import InvalidRequestError
 
@@ -128,10 +128,13 @@ def checked_whole(
     """The whole number. Raises ``error`` for anything but one from ``low`` to ``high``."""
     if is_whole(value, low, high):
         return value
-    # Python refuses to write integers of thousands of digits.
-    written = "a number of many digits" if isinstance(value, int) and abs(value) > 10**80 else f"{value!r:.80}"
     bounds = f" from {low} to {high:,}" if high < math.inf else f" of at least {low}" if low > -math.inf else ""
-    raise error(f"{name} is {written}; it must be a whole number{bounds}")
+    raise error(f"{name} is {_written(value)}; it must be a whole number{bounds}")
+
+
+def _written(value: object) -> str:
+    """The value for a message; Python refuses to write integers of thousands of digits."""
+    return "a number of many digits" if isinstance(value, int) and abs(value) > 10**80 else f"{value!r:.80}"
 
 
 def checked_number(
@@ -141,7 +144,15 @@ def checked_number(
     if is_number(value, 0, high):
         return float(value)
     bounds = f"from 0 to {high:g}" if high < sys.float_info.max else "of at least 0"
-    raise error(f"{name} is {value!r:.80}; it must be a number {bounds}")
+    raise error(f"{name} is {_written(value)}; it must be a number {bounds}")
+
+
+def checked_positive(name: str, value: object, example: str, high: float = math.inf) -> float:
+    """The number. Raises ``InvalidRequestError`` for anything but a number above 0, at most ``high``."""
+    if is_number(value, 0, high) and value:
+        return value
+    at_most = f", at most {high:g}" if high < math.inf else ""
+    raise InvalidRequestError(f"{name} is {_written(value)}; it must be a number above 0{at_most}, such as {example}")
 
 
 def checked_choice(
@@ -330,6 +341,30 @@ def time_fault(value: object) -> str:
     except OverflowError:
         return "it must have a UTC value in the years 1 to 9999"
     return ""
+
+
+def checked_time(name: str, value: object, *, error: type[InvalidRequestError] = InvalidRequestError) -> datetime:
+    """The time. Raises ``error`` for anything but a time that can be stored and read back in UTC."""
+    if fault := time_fault(value):
+        shown = value.isoformat() if isinstance(value, datetime) else f"{value!r:.80}"
+        raise error(f"{name} is {shown}; {fault}")
+    return cast("datetime", value)
+
+
+_TIME = "a time with a time zone, such as 2026-05-31T12:00:00Z"
+
+
+def iso_time(value: object) -> datetime:
+    """The time, or that of an ISO 8601 text; for pydantic, which would take numbers as seconds since 1970.
+
+    Raises ``ValueError`` for anything else.
+    """
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromisoformat(value.strip() if isinstance(value, str) else "")
+    except ValueError:
+        raise ValueError(f"give {_TIME}") from None
 
 
 def stored_time(value: object) -> datetime | None:
@@ -527,7 +562,6 @@ def arguments_hint(name: object, arguments: Iterable[str]) -> str:
 
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
-_TIME = "a time with a time zone, such as 2026-05-31T12:00:00Z"
 _MUST_BE = {
     "string_type": _TEXT,
     "int_type": _WHOLE,

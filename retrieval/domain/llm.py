@@ -6,9 +6,10 @@ import json
 import re
 import unicodedata
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from retrieval.domain.checks import text_fault
+from retrieval.domain.errors import InvalidRequestError
 
 _WORD = re.compile(r"[^\W_]")
 _UNKNOWN = frozenset({"Co", "Cn"})
@@ -36,6 +37,22 @@ def is_llm(value: object) -> bool:
     """True if the object is a language model: it has a name, and answers in JSON."""
     return hasattr(value, "name") and callable(getattr(value, "complete_json", None))
 
+
+def checked_llm(value: object) -> LLM | None:
+    """The language model, or None. Raises ``InvalidRequestError`` for anything else."""
+    try:
+        is_valid = value is None or is_llm(value)
+    except Exception as error:
+        raise InvalidRequestError(
+            "llm has a name that cannot be read; give a language model, such as platform.llm"
+        ) from error
+    if not is_valid:
+        raise InvalidRequestError(f"llm is {value!r:.80}; give a language model, such as platform.llm, or None")
+    return cast("LLM | None", value)
+
+
+SECONDS_MAX = 86_400.0
+"""The longest time that a caller waits for a language model."""
 
 NAME_LENGTH, ERROR_LENGTH, NOTE_LENGTH = 80, 200, 1000
 """The most characters of a model's name, of an error's text, and of a note."""

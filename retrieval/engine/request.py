@@ -16,11 +16,11 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.checks import (
     check_flags,
     checked_list,
+    checked_time,
     checked_whole,
     is_finite,
     is_storable,
     is_unicode,
-    time_fault,
 )
 from retrieval.domain.errors import (
     EmptyQueryError,
@@ -197,7 +197,7 @@ def checked_request(
         preferred=checked_preferred(preferred),
         entities=checked_entities(entities),
         tags=checked_tags(tags),
-        as_of=None if as_of is None else _checked_moment(as_of),
+        as_of=None if as_of is None else checked_time("as_of", as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
         wordless_note=wordless_note,
@@ -272,13 +272,6 @@ def _checked_rewrites(rewrites: object, words: str, vector: object, bounds: Sear
     if not all(checked):
         raise InvalidRequestError("a rewrite is empty; leave it out")
     return checked
-
-
-def _checked_moment(moment: datetime) -> datetime:
-    if fault := time_fault(moment):
-        shown = moment.isoformat() if isinstance(moment, datetime) else repr(moment)
-        raise InvalidRequestError(f"as_of is {shown:.80}; {fault}")
-    return moment
 
 
 def checked_requests(

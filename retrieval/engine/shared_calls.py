@@ -26,6 +26,9 @@ T = TypeVar("T")
 MOST_CALLS = 256
 """The most calls at the same time; further calls are refused."""
 
+LONGEST_SECONDS = 300.0
+"""The time limit of a call, which may outlast the caller who started it: a late answer serves the next caller."""
+
 
 @dataclass(slots=True)
 class _Call:
@@ -64,14 +67,17 @@ class SharedCalls:
     async def answer(self, llm: LLM, ask: Callable[[], Awaitable[T]], seconds: float | None = None) -> T:
         """The answer of ``ask``, which asks the language model once, called through its breaker.
 
-        After ``seconds`` the breaker counts a spent budget; None: never. Raises ``LLMUnavailableError`` and
-        ``LLMRejectedError``: other errors of a model, its own cancellation too, are converted to these.
+        After ``seconds`` the breaker counts a spent budget; None: never. Raises ``LLMUnavailableError``, also after
+        ``LONGEST_SECONDS``, and ``LLMRejectedError``: other errors of a model, its own cancellation too, are converted
+        to these.
         """
         name = model_name(llm)
 
         async def asked() -> T:
+            limit = asyncio.timeout(LONGEST_SECONDS)
             try:
-                return await ask()
+                async with limit:
+                    return await ask()
             except LLMError:
                 raise
             except asyncio.CancelledError as error:
@@ -79,6 +85,8 @@ class SharedCalls:
                     raise  # the caller is cancelled
                 raise LLMUnavailableError(f"{name} failed: it was cancelled from within") from error
             except Exception as error:
+                if limit.expired():
+                    raise LLMUnavailableError(f"{name} gave no answer within {LONGEST_SECONDS:g} s") from None
                 _log.warning("%s failed\n%s", name, _traceback(error))
                 kind, message = type(error).__name__, plain_error(error)
                 description = kind if message == kind else plain(f"{kind} {message}", ERROR_LENGTH)

@@ -21,6 +21,11 @@ def moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
+def utc_now() -> datetime:
+    """The current time in UTC."""
+    return datetime.now(UTC)
+
+
 @dataclass(slots=True)
 class Stages:
     """A context manager that measures the milliseconds of each stage; a stage ends where the next begins."""

@@ -15,16 +15,15 @@ from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor
 from retrieval.apps.metaphors.corpus import COLLECTION as METAPHORS
 from retrieval.apps.metaphors.ranking import AWAY, GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
 from retrieval.apps.metaphors.retriever import GENERATION_TIMEOUT_SECONDS
-from retrieval.apps.metaphors.retriever import utc_now as metaphors_now
 from retrieval.apps.principles.traces import COLLECTION as PRINCIPLES
 from retrieval.apps.recall import RECALL_PROFILE, TimeExpressions
-from retrieval.apps.recall.retriever import REWRITE_TIMEOUT_SECONDS, utc_now
+from retrieval.apps.recall.retriever import REWRITE_TIMEOUT_SECONDS
 from retrieval.apps.tickets import RetrievalConfig
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.domain.search.profile import Profile
-from retrieval.engine.stages import Clock
+from retrieval.engine.stages import Clock, utc_now
 from retrieval.sync.mirror import Mirror, direct, fact, waiting
 from retrieval.sync.platform import SyncCollection, SyncPlatform, checked_platform, connect
 
@@ -243,7 +242,7 @@ class SyncMetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
         away: float = AWAY,
         actor: str = "",
         clock: Clock = time.perf_counter,
-        now: Callable[[], datetime] = metaphors_now,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         if not isinstance(corpus, SyncMetaphorCorpus) or not isinstance(platform, SyncPlatform):
             raise InvalidRequestError(

@@ -27,7 +27,6 @@ from retrieval.apps.memories.requests import (
     TokenCounter,
     check_start,
     checked_match,
-    checked_moment,
     checked_project,
     checked_types,
     chosen_profile,
@@ -40,7 +39,15 @@ from retrieval.apps.memories.requests import (
 )
 from retrieval.apps.memories.store import COLLECTION, MemoryStore, memories_collection
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import STORED_NOTE, checked_whole, named, provenance, quoted_block, shown_line
+from retrieval.domain.checks import (
+    STORED_NOTE,
+    checked_time,
+    checked_whole,
+    named,
+    provenance,
+    quoted_block,
+    shown_line,
+)
 from retrieval.domain.errors import EmptyQueryError
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import Links
@@ -60,11 +67,6 @@ ELLIPSIS = "..."
 _MAX_NESTING = 8
 _MARKS = re.compile(r"\\*(?:`{3,}|~{3,}|\*{2,}|_{2,}|#{2,}|<!--|-->)")
 """The characters that begin a fence, a label, a heading or a comment, and backslashes before them."""
-
-
-def tokenize(text: str) -> frozenset[str]:
-    """The distinct words for matching, in lower case, without stop words."""
-    return tokens(text)
 
 
 def shortened(text: str, most: int) -> str:
@@ -198,38 +200,7 @@ def _record(memory: RelevantMemory, standing: Standing | None) -> str:
     return f"{provenance(memory.user_id, uses, successes)} · retrieved {times} before"
 
 
-_EPOCH = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
-_UNTIMED = Question(now=_EPOCH)
-
-
-def compute_keyword_score(query: str, text: str) -> float:
-    """Words of the query that occur in the text / words of the query, without stop words; 0 to 1."""
-    return KeywordOverlap(weight=1.0).value(Facts(body=text), Question(now=_EPOCH, words=query))
-
-
-def compute_entity_score(query_entities: Links, memory_entities: Links) -> float:
-    """Entities of the query that the memory is linked to / entities of the query; 0 to 1."""
-    question = Question(now=_EPOCH, entities=entity_set(query_entities))
-    return EntityOverlap(weight=1.0).value(Facts(entities=entity_set(memory_entities)), question)
-
-
-def compute_recency_score(happened_at: datetime, now: datetime) -> float:
-    """e^(-days / 14); 1 for a time in the future. Both times have time zones."""
-    return Recency(weight=1.0, decay_days=DECAY_DAYS).value(Facts(happened_at=happened_at), Question(now=now))
-
-
-def compute_popularity_score(accesses: int) -> float:
-    """log10(accesses + 1) / log10(101), at most 1."""
-    return Popularity(weight=1.0).value(Facts(accesses=accesses), _UNTIMED)
-
-
-def compute_hybrid_score(facts: Facts, question: Question, profile: Profile = SEED_PROFILE) -> float:
-    """The weighted sum of the profile's signals, in the profile's order.
-
-    A signal for which the question has no input is left out: the others share its weight.
-    """
-    return sum(signal.weight * signal.value(facts, question) for signal in profile.taking_part(question).signals)
-
+_EPOCH = datetime.fromtimestamp(0, UTC)
 
 _log = logging.getLogger(__name__)
 
@@ -400,11 +371,13 @@ class RetrievalEngine:
         context: Context = Context(),
     ) -> SearchResult:
         """Search for candidates by the indexes, and return the best ``limit`` by the profile's signals."""
-        question = _question(query, entity_ids, as_of or self._db.now)
+        question = self._question(query, entity_ids, as_of or self._db.now)
         if profile.needs_question and not question.words:
             raise EmptyQueryError("this strategy needs a query with words, and there is none; give one")
+        if as_of is not None:
+            checked_time("as_of", as_of)
         filters = entity_ids if checked_match(match_entities) else None
-        where = conditions(project_id, checked_types(interaction_types), filters, checked_moment(as_of))
+        where = conditions(project_id, checked_types(interaction_types), filters, as_of)
         check_start(profile, entity_ids)
         collection = await self._open()
         result = await collection.search(
@@ -420,6 +393,11 @@ class RetrievalEngine:
         )
         self._tell(result.notes)
         return result
+
+    def _question(self, query: str | None, entities: Links | None, now: datetime) -> Question:
+        """The question of a call: words, which also have a vector, and entities."""
+        words = checked_words(query, self._db.settings.search_bounds)
+        return Question(now=now, words=words, entities=entity_set(entities), has_vector=bool(words))
 
     def _tell(self, notes: Sequence[str]) -> None:
         """Log the notes of an answer, such as missing vectors without an embedder; each note once."""
@@ -450,10 +428,7 @@ class RetrievalEngine:
             handle.count_accesses([memory.memory_id for memory in memories])
 
     _get_related_types = staticmethod(related_types)
-    _tokenize = staticmethod(tokenize)
-    _compute_keyword_score = staticmethod(compute_keyword_score)
-    _compute_entity_score = staticmethod(compute_entity_score)
-    _compute_popularity_score = staticmethod(compute_popularity_score)
+    _tokenize = staticmethod(tokens)
 
     def _extract_text(self, memory: RelevantMemory) -> str:
         """The searchable text of a memory: its summary and its text."""
@@ -463,9 +438,23 @@ class RetrievalEngine:
         """See ``format_content``."""
         return format_content(content, max_length)
 
+    def _compute_keyword_score(self, query: str, text: str) -> float:
+        """Words of the query that occur in the text / words of the query, without stop words; 0 to 1."""
+        return KeywordOverlap(weight=1.0).value(Facts(body=text), Question(now=_EPOCH, words=query))
+
+    def _compute_entity_score(self, query_entities: Links, memory_entities: Links) -> float:
+        """Entities of the query that the memory is linked to / entities of the query; 0 to 1."""
+        question = Question(now=_EPOCH, entities=entity_set(query_entities))
+        return EntityOverlap(weight=1.0).value(Facts(entities=entity_set(memory_entities)), question)
+
     def _compute_recency_score(self, happened_at: datetime, now: datetime | None = None) -> float:
-        """See ``compute_recency_score``; ``now`` defaults to the platform's time."""
-        return compute_recency_score(happened_at, now or self._db.now)
+        """e^(-days / 14); 1 for a time in the future. ``now`` defaults to the platform's time."""
+        question = Question(now=now or self._db.now)
+        return Recency(weight=1.0, decay_days=DECAY_DAYS).value(Facts(happened_at=happened_at), question)
+
+    def _compute_popularity_score(self, accesses: int) -> float:
+        """log10(accesses + 1) / log10(101), at most 1."""
+        return Popularity(weight=1.0).value(Facts(accesses=accesses), Question(now=_EPOCH))
 
     def _compute_hybrid_score(
         self,
@@ -474,7 +463,10 @@ class RetrievalEngine:
         entity_ids: Links | None = None,
         now: datetime | None = None,
     ) -> float:
-        """The seed profile's score of a memory for a question, independent of the call that retrieved it."""
+        """The seed profile's score of a memory for a question, independent of the call that retrieved it.
+
+        A signal for which the question has no input is left out: the others share its weight.
+        """
         facts = Facts(
             title=memory.summary,
             body=memory.text,
@@ -483,10 +475,7 @@ class RetrievalEngine:
             accesses=memory.accesses,
             entities=entity_set(memory.links),
         )
-        return compute_hybrid_score(facts, _question(query, entity_ids, now or self._db.now))
-
-
-def _question(query: str | None, entities: Links | None, now: datetime) -> Question:
-    """The question of a call: words, which also have a vector, and entities."""
-    words = checked_words(query)
-    return Question(now=now, words=words, entities=entity_set(entities), has_vector=bool(words))
+        question = self._question(query, entity_ids, now or self._db.now)
+        return sum(
+            signal.weight * signal.value(facts, question) for signal in SEED_PROFILE.taking_part(question).signals
+        )

@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from retrieval.adapters.embedders.batching import all_of
 from retrieval.apps.memories.messages import (
     DECISION_SCHEMA,
     DECISION_SYSTEM,
@@ -128,7 +129,7 @@ class FactsOf(NamedTuple):
         return NewMemory(memory_id=memory_id, content=content, **{**self._asdict(), **others})
 
 
-def checked_llm(llm: LLM | None) -> LLM:
+def needed_llm(llm: LLM | None) -> LLM:
     """The language model that reads messages. Raises ``NoLanguageModelError`` if none is configured."""
     if llm is None:
         raise NoLanguageModelError(
@@ -242,7 +243,7 @@ class _Model:
                 vector = vectors[place] if vectors else None
                 return await near_memories(self.collection, facts[place], vector, NEAR_FROM, joins=True, alike=topical)
 
-        lists = await asyncio.gather(*map(near, range(len(facts))))
+        lists = await all_of(map(near, range(len(facts))))
         stored = await self.records.read(sorted({memory.memory_id for memories in lists for memory in memories}))
         current = {key for key, memory in stored.items() if not has_expired(memory, now)}
         return [[memory for memory in memories if memory.memory_id in current] for memories in lists]

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID
 
-from retrieval.domain.checks import checked_list, checked_whole, choices_hint, is_number, time_fault
+from retrieval.domain.checks import checked_list, checked_positive, checked_whole, choices_hint, is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
 from retrieval.domain.search.hit import Explanation, Hit
@@ -229,24 +229,15 @@ def checked_types(interaction_types: object) -> list[str]:
     return list(dict.fromkeys(checked_name("an interaction type", kind) for kind in kinds))
 
 
-def start_of(hours: object, now: datetime) -> datetime:
+def start_of(hours: float, now: datetime) -> datetime:
     """The moment ``hours`` before ``now``, or the earliest possible one.
 
     Raises ``InvalidRequestError`` for anything but a number above 0.
     """
-    if not is_number(hours) or hours <= 0:
-        raise InvalidRequestError(f"hours is {hours!r:.80}; it must be a number above 0, such as 24")
     try:
-        return now - timedelta(hours=hours)
+        return now - timedelta(hours=checked_positive("hours", hours, "24"))
     except OverflowError:
         return datetime.min.replace(tzinfo=now.tzinfo)
-
-
-def checked_moment(as_of: object) -> datetime | None:
-    """The moment, aware; None: now. Raises ``InvalidRequestError``."""
-    if as_of is not None and (fault := time_fault(as_of)):
-        raise InvalidRequestError(f"as_of is {as_of!r:.80}; {fault}, or None for now")
-    return as_of  # type: ignore[return-value]
 
 
 def chosen_profile(strategy: object, profile: Profile | None) -> Profile:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, overload
 
 from retrieval.apps.memories.messages import FACT, RememberReport, checked_conversation
-from retrieval.apps.memories.remembering import FactsOf, Remembering, checked_llm, near_memories
+from retrieval.apps.memories.remembering import FactsOf, Remembering, near_memories, needed_llm
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_project, checked_types
 from retrieval.collection import Collection
 from retrieval.domain.checks import check_flags, checked_list, checked_number, time_fault
@@ -32,7 +32,7 @@ from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_item_ids
-from retrieval.platform import Platform
+from retrieval.platform import Platform, checked_platform
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.memories import Look, MemoryRecords, MemoryWriter
 
@@ -117,9 +117,7 @@ class MemoryStore:
         chance: random.Random | None = None,
     ) -> None:
         """``duplicate_threshold``, 0 to 1: the least similarity of near-duplicates."""
-        if not isinstance(db, Platform):
-            raise InvalidRequestError(f"db is {db!r:.80}; give an open platform, as `async with connect()` gives")
-        self._platform = db
+        self._platform = checked_platform("db", db)
         self._name = collection
         self._threshold = checked_number("duplicate_threshold", duplicate_threshold)
         self._chance = chance or random.Random()  # noqa: S311 - ids are to be different, not secret
@@ -205,15 +203,11 @@ class MemoryStore:
         check_current(memories[memory_id], self._platform.now)
         return memories[memory_id]
 
-    async def get_memories(self, memory_ids: Sequence[str]) -> dict[str, Memory]:
-        """The memories of those ids that exist and have not expired, by id, in the order of the ids."""
-        memories = await self._read(memory_ids)
-        now = self._platform.now
-        return {
-            memory_id: memories[memory_id]
-            for memory_id in memory_ids
-            if memory_id in memories and not has_expired(memories[memory_id], now)
-        }
+    async def get_memories(self, memory_ids: str | Sequence[str]) -> dict[str, Memory]:
+        """The memories of those ids, or of one id, that exist and have not expired, by id, in the order of the ids."""
+        keys = checked_item_ids(memory_ids)
+        memories, now = await self._read(keys), self._platform.now
+        return {key: memories[key] for key in keys if key in memories and not has_expired(memories[key], now)}
 
     async def list_memories(
         self,
@@ -343,7 +337,7 @@ class MemoryStore:
             now=self._platform.now,
         )
         remembering.receipt.item()  # invalid messages are refused before a model is called
-        llm = checked_llm(self._platform.llm)
+        llm = needed_llm(self._platform.llm)
         return await remembering.remember(
             llm, await self._collection(), await self._writer(), await self._records(), again=again
         )

@@ -8,19 +8,17 @@ from uuid import UUID
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, names_of
-from retrieval.apps.metaphors.metaphor import ACTIVE, CANDIDATE, IN_CORPUS, Metaphor, metaphor_of
-from retrieval.apps.metaphors.problem import MetaphorSearch, Problem, checked_metaphor, checked_problem, situation_of
+from retrieval.apps.metaphors.metaphor import IN_CORPUS, Metaphor, checked_metaphor, metaphor_of
+from retrieval.apps.metaphors.problem import MetaphorSearch, Problem, checked_problem, situation_of
 from retrieval.apps.metaphors.ranking import (
-    KNOWN_FROM_VERDICTS,
     LEARNED_SHARE,
     DirectionPreference,
     Scored,
-    Situation,
-    is_unusual,
     untried_explanation,
     untried_score,
     why_generate,
 )
+from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.learning.arm import Expectation
@@ -186,7 +184,7 @@ class Searches:
 
     async def candidates(self, search: MetaphorSearch) -> list[Entry]:
         """The untried candidates, by 0.9 × similarity, without preferences."""
-        plain = replace(search, preference=type(search.preference)())
+        plain = replace(search, preference=DirectionPreference())
         return [
             Entry(
                 metaphor=entry.metaphor,
@@ -303,16 +301,6 @@ LATE = "nothing was generated: the batch's time for suggestions is used up; ask 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """The rules for generating candidates, and the time to wait for them."""
-
-    below: float
-    """The top score, 0 to 1, below which candidates are generated."""
-    after_backtracks: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
     """Answers the retrievals of a corpus."""
 
@@ -320,7 +308,12 @@ class Answers:
     searches: Searches
     generator: Generator | None
     """None: no language model."""
-    rules: Rules
+    below: float
+    """The top score, 0 to 1, below which candidates are generated."""
+    after_backtracks: int
+    """The number of returns from which candidates are generated."""
+    seconds: float
+    """The time to wait for suggestions."""
     clock: Clock
 
     async def answer(self, search: MetaphorSearch) -> Retrieved:
@@ -332,6 +325,7 @@ class Answers:
         why = await self._why_generate(search, hits)
         if why is None:
             return self._of_corpus(search, await self.searches.answer(search))
+        search = replace(search, notes=(*search.notes, *hits.notes))
         return await self._with_candidates(search, entries(hits), why, start)
 
     async def composed(
@@ -363,13 +357,16 @@ class Answers:
         return bool(await self.searches.candidates(replace(search, limit=1)))
 
     async def _why_generate(self, search: MetaphorSearch, hits: SearchResult) -> str | None:
-        situation = Situation(
-            top_score=await self._top_score(search, hits), context=search.why, backtracks=search.backtracks
+        why = why_generate(
+            await self._top_score(search, hits),
+            search.why,
+            search.backtracks,
+            below=self.below,
+            after_backtracks=self.after_backtracks,
         )
-        below, after = self.rules.below, self.rules.after_backtracks
-        why = why_generate(situation, below=below, after_backtracks=after)
-        if why is None and (domain := await unusual_domain(self.corpus.collection, search.problem.domain)):
-            return why_generate(replace(situation, unusual_domain=domain), below=below, after_backtracks=after)
+        domain = search.problem.domain
+        if why is None and domain and await _is_unusual(self.corpus.collection, domain):
+            return f"the domain {domain!r:.80} is unusual"
         return why
 
     async def _top_score(self, search: MetaphorSearch, hits: SearchResult) -> float:
@@ -406,10 +403,10 @@ class Answers:
         failed = await self.corpus.get(search.exclude)
         tried = names_of([*(entry.metaphor for entry in corpus[:TRIED]), *failed.values()])
         request = SuggestionRequest(problem=search.problem, tried=tried, failure=search.why, why=why)
-        seconds = self.rules.seconds if search.until is None else search.until - self.clock()
+        seconds = self.seconds if search.until is None else search.until - self.clock()
         if seconds <= 0:
             return Suggestions((), (LATE,))
-        return await self.generator.in_time(request, min(seconds, self.rules.seconds))
+        return await self.generator.in_time(request, min(seconds, self.seconds))
 
     def _of_corpus(self, search: MetaphorSearch, hits: SearchResult) -> Retrieved:
         notes = (*search.notes, *hits.notes)
@@ -439,19 +436,18 @@ def retrieved(
     )
 
 
-async def unusual_domain(collection: Collection, domain: str) -> str:
-    """The domain, if it is unusual; empty if it is not, or if there is none."""
-    if not domain:
-        return ""
-    verdicts = await count_verdicts(handle_of(collection), at_most=KNOWN_FROM_VERDICTS)
-    if verdicts < KNOWN_FROM_VERDICTS or await _is_domain_of_metaphor(collection, domain):
-        return ""
-    is_rare = is_unusual(
-        verdicts=verdicts,
-        verdicts_of_domain=await count_verdicts(handle_of(collection), domain=domain, at_most=1),
-        is_a_metaphors_domain=False,
-    )
-    return domain if is_rare else ""
+KNOWN_FROM_VERDICTS = 20
+"""The number of verdicts from which a domain can be unusual: with fewer, every domain would be."""
+
+
+async def _is_unusual(collection: Collection, domain: str) -> bool:
+    """Whether there are enough verdicts, but none in the domain, and no metaphor comes from it."""
+    handle = handle_of(collection)
+    if await count_verdicts(handle, at_most=KNOWN_FROM_VERDICTS) < KNOWN_FROM_VERDICTS:
+        return False
+    if await _is_domain_of_metaphor(collection, domain):
+        return False
+    return not await count_verdicts(handle, domain=domain, at_most=1)
 
 
 async def _is_domain_of_metaphor(collection: Collection, domain: str) -> bool:

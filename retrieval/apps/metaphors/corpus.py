@@ -4,40 +4,40 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Self
 
 from retrieval.apps.metaphors.metaphor import (
-    ACTIVE,
-    CANDIDATE,
     FILTERABLE,
     GENERATED,
     IN_CORPUS,
     KIND,
     NAME_KEY,
-    REJECTED,
     STATIC,
     Metaphor,
     Origin,
+    checked_metaphor,
+    checked_metaphors,
     embedded_text,
     metaphor_from_record,
     metaphor_item,
     metaphor_of,
     name_key,
     provenance_of,
+    validate_metaphor,
 )
-from retrieval.apps.metaphors.problem import checked_metaphor, validate_metaphor
 from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE
-from retrieval.apps.probation import ProbationVerdict, probation
+from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_number
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.items.embedding import TextRole, Vector, checked_vectors
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.profile import Profile
-from retrieval.platform import Platform
+from retrieval.engine.request import checked_item_ids
+from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
 
 _FILE = "standard_corpus.json"
@@ -81,7 +81,7 @@ async def text_vector(collection: Collection, metaphor: Metaphor) -> Vector:
 
 
 async def _namesakes(collection: Collection, metaphor: Metaphor) -> AsyncIterator[Metaphor]:
-    where = {"kind": KIND, "status": [ACTIVE, CANDIDATE, REJECTED], NAME_KEY: name_key(metaphor.name)}
+    where = {"kind": KIND, "status": [ACTIVE, CANDIDATE, ARCHIVED], NAME_KEY: name_key(metaphor.name)}
     async for item in collection.scan(where):
         yield metaphor_of(item)
 
@@ -104,8 +104,6 @@ async def _nearest(collection: Collection, metaphor: Metaphor) -> list[tuple[Met
 COLLECTION = "metaphors"
 """The default collection of a corpus."""
 
-_STATUS_BY_VERDICT = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: REJECTED}
-
 _log = logging.getLogger(__name__)
 
 
@@ -119,7 +117,11 @@ class MetaphorCorpus:
     def __init__(self, collection: Collection, static: Sequence[Metaphor] = STANDARD_CORPUS) -> None:
         """``collection`` must contain the static ones: use ``open``, which stores them. Ids must not repeat."""
         self._collection = collection
-        self._static = {metaphor.id: metaphor for metaphor in _checked_static(static)}
+        self._static: dict[str, Metaphor] = {}
+        for metaphor in checked_metaphors("static metaphors", static):
+            if metaphor.id in self._static:
+                raise InvalidRequestError(f"static holds metaphor {metaphor.id!r:.80} twice; give each id once")
+            self._static[metaphor.id] = metaphor
 
     @classmethod
     async def open(
@@ -131,8 +133,7 @@ class MetaphorCorpus:
         of ``static`` does not change. Candidates with enough verdicts are settled. A corpus that was opened earlier
         with other static metaphors still returns those: pass the same list everywhere.
         """
-        if not isinstance(platform, Platform):
-            raise InvalidRequestError(f"platform is {platform!r:.80}; give an open one, as `async with connect()` does")
+        checked_platform("platform", platform)
         collection = await platform.collection(name, profile=METAPHORS_PROFILE, filterable=FILTERABLE)
         corpus = cls(collection, static)
         await corpus._store_static()
@@ -168,11 +169,11 @@ class MetaphorCorpus:
         """The suggested metaphors that are not settled yet, by id."""
         return [metaphor_of(item) async for item in self._stored(CANDIDATE)]
 
-    async def get(self, ids: Sequence[str]) -> dict[str, Metaphor]:
-        """The existing metaphors of those ids, by id, in that order; candidates and rejected ones too."""
+    async def get(self, ids: str | Sequence[str]) -> dict[str, Metaphor]:
+        """The existing metaphors of those ids, or of one id, by id, in that order; candidates and rejected ones too."""
         return {key: metaphor_of(item) for key, item in (await self._items(ids)).items()}
 
-    async def origins(self, ids: Sequence[str]) -> dict[str, Origin]:
+    async def origins(self, ids: str | Sequence[str]) -> dict[str, Origin]:
         """The origin and status of the metaphors, by id; unknown ids are missing."""
         return {
             key: Origin(source=item.source, status=item.status, provenance=provenance_of(item))
@@ -181,7 +182,7 @@ class MetaphorCorpus:
 
     async def all_ids(self) -> set[str]:
         """Every id in use: of the corpus, of candidates, and of rejected metaphors."""
-        stored_ids = {item.item_id async for item in self._stored(ACTIVE, CANDIDATE, REJECTED)}
+        stored_ids = {item.item_id async for item in self._stored(ACTIVE, CANDIDATE, ARCHIVED)}
         return stored_ids | set(self._static)
 
     async def embeddings(self, ids: Sequence[str]) -> dict[str, tuple[float, ...]]:
@@ -266,7 +267,7 @@ class MetaphorCorpus:
         await self._item(metaphor_id)
         if metaphor_id in self._static:
             raise InvalidRequestError(f"metaphor {metaphor_id!r:.80} is static; open the corpus without it")
-        await set_status(handle_of(self._collection), metaphor_id, REJECTED)
+        await set_status(handle_of(self._collection), metaphor_id, ARCHIVED)
 
     async def settle(self, metaphor_id: str) -> str:
         """Accept or reject a candidate by its verdicts; returns its status: ``active``, ``candidate`` or ``archived``.
@@ -278,7 +279,7 @@ class MetaphorCorpus:
         standing = (await self._collection.standings([metaphor_id])).get(metaphor_id)
         if item.status != CANDIDATE or standing is None:
             return item.status
-        status = _STATUS_BY_VERDICT.get(probation(standing.uses, standing.successes))
+        status = status_after(standing.uses, standing.successes)
         if status is None:
             return item.status
         await set_status(handle_of(self._collection), metaphor_id, status, was=CANDIDATE)
@@ -291,11 +292,7 @@ class MetaphorCorpus:
         """
         ids = [candidate.id for candidate in await self.candidates()]
         standings = await self._collection.standings(ids) if ids else {}
-        due = [
-            key
-            for key, standing in standings.items()
-            if probation(standing.uses, standing.successes) in _STATUS_BY_VERDICT
-        ]
+        due = [key for key, standing in standings.items() if status_after(standing.uses, standing.successes)]
         return {key: await self.settle(key) for key in due}
 
     async def near_duplicates(self, metaphor: Metaphor, above: float = DUPLICATE_FROM) -> list[tuple[Metaphor, float]]:
@@ -326,7 +323,7 @@ class MetaphorCorpus:
             _log.warning("metaphor %r was added by an application, and does not change", key)
             del items[key], self._static[key]
         removed = [item async for item in self._stored(ACTIVE) if item.source == STATIC and item.item_id not in items]
-        report = await self._collection.add([*items.values(), *(item.changed(status=REJECTED) for item in removed)])
+        report = await self._collection.add([*items.values(), *(item.changed(status=ARCHIVED) for item in removed)])
         for note in report.notes:
             _log.warning("collection %r: %s", self._collection.name, note)
 
@@ -334,27 +331,16 @@ class MetaphorCorpus:
         async for item in self._collection.scan({**IN_CORPUS, "status": list(statuses)}):
             yield item
 
-    async def _items(self, ids: Sequence[str]) -> dict[str, Item]:
-        stored = await self._collection.get(ids)
-        return {key: stored[key] for key in ids if key in stored and stored[key].kind == KIND}
+    async def _items(self, ids: str | Sequence[str]) -> dict[str, Item]:
+        keys = checked_item_ids(ids)
+        stored = await self._collection.get(keys)
+        return {key: stored[key] for key in keys if key in stored and stored[key].kind == KIND}
 
     async def _item(self, metaphor_id: str) -> Item:
         items = await self._items([metaphor_id])
         if metaphor_id not in items:
             raise UnknownItemError(f"there is no metaphor {metaphor_id!r:.80} in collection {self._collection.name!r}")
         return items[metaphor_id]
-
-
-def _checked_static(static: Sequence[Metaphor]) -> list[Metaphor]:
-    metaphors = list(static) if isinstance(static, Iterable) else [None]
-    if not all(isinstance(metaphor, Metaphor) for metaphor in metaphors):
-        raise InvalidRequestError("static is not a list of Metaphor(id=..., name=...)")
-    ids: set[str] = set()
-    for metaphor in metaphors:
-        if metaphor.id in ids:
-            raise InvalidRequestError(f"static holds metaphor {metaphor.id!r:.80} twice; give each id once")
-        ids.add(metaphor.id)
-    return metaphors
 
 
 def _already_exists(metaphor_id: str) -> InvalidRequestError:

@@ -6,7 +6,6 @@ answer are used, and only as a metaphor's texts.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 import re
@@ -17,11 +16,12 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
-from retrieval.apps.metaphors.metaphor import ACTIVE, CANDIDATE, KIND, REJECTED, SUGGESTED_FOR, Metaphor, Operation
-from retrieval.apps.metaphors.problem import Problem, validate_metaphor
+from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Operation, validate_metaphor
+from retrieval.apps.metaphors.problem import Problem
+from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
 from retrieval.collection import handle_of
 from retrieval.domain.checks import is_number
-from retrieval.domain.errors import LLMRejectedError, LLMUnavailableError, RetrievalError
+from retrieval.domain.errors import LLMRejectedError, RetrievalError
 from retrieval.domain.llm import LLM, is_usable_text, model_name, plain, plain_error, prompt_data
 
 SUGGESTIONS = 3
@@ -184,9 +184,6 @@ def _id(name: str, problem: Problem, content: Sequence[str]) -> str:
     return f"{slug}-{hashlib.sha256(content_.encode()).hexdigest()[:8]}"
 
 
-LONGEST_SECONDS = 300.0
-"""The time limit of a call in seconds, even if nobody waits: the next retrieval uses a late answer."""
-
 AGAIN_AFTER = timedelta(minutes=10)
 """The time before a request without a usable answer is repeated."""
 
@@ -269,11 +266,7 @@ class Generator:
         return Suggestions(shared, shared.notes)  # a copy, because a caller may change its list
 
     async def _suggest(self, request: SuggestionRequest) -> Suggestions:
-        try:
-            async with asyncio.timeout(LONGEST_SECONDS):
-                suggestions = await self._ask(request)
-        except TimeoutError:
-            raise LLMUnavailableError(f"{self.name} gave no metaphors within {LONGEST_SECONDS:g} s") from None
+        suggestions = await self._ask(request)
         kept, notes, names = list[Metaphor](), list[str](), set[str]()
         # Under a lock, because two calls at once would not see each other's suggestions as duplicates.
         async with handle_of(self.corpus.collection).parts.llm_calls.lock(("metaphors", self.corpus.collection.name)):
@@ -307,7 +300,7 @@ class Generator:
         if not valid:
             return ", ".join(issues)
         if origin := (await self.corpus.origins([metaphor.id])).get(metaphor.id):
-            return "it was suggested for this problem before, and rejected" if origin.status == REJECTED else None
+            return "it was suggested for this problem before, and rejected" if origin.status == ARCHIVED else None
         if alike := await self.corpus.near_duplicates(metaphor):
             return f"much like {alike[0][0].name!r}"
         await self.corpus.add_candidate(metaphor, self._provenance(metaphor, request))

@@ -1,16 +1,17 @@
-"""A metaphor: a framework from another domain for thinking about a problem; as JSON and as an item. Pure."""
+"""A metaphor: a framework from another domain for thinking about a problem; its checks, as JSON, as an item. Pure."""
 
 from __future__ import annotations
 
 import math
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
-from retrieval.domain.checks import checked_number, checks_argument_names
+from retrieval.apps.probation import ACTIVE
+from retrieval.domain.checks import checked_list, checked_number, checks_argument_names
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
@@ -27,9 +28,7 @@ def checked_text(name: str, value: object, *, is_needed: bool = False) -> str:
 
 def checked_texts(name: str, values: object) -> tuple[str, ...]:
     """The texts. Raises ``InvalidRequestError`` for anything but a list of texts."""
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidRequestError(f"{name} are {values!r:.80}; give a list of texts")
-    return tuple(checked_text(f"one of {name}", value) for value in values)
+    return tuple(checked_text(f"one of {name}", value) for value in checked_list(name, values, "['a', 'b']"))
 
 
 def checked_numbers(name: str, values: object) -> tuple[float, ...] | None:
@@ -141,13 +140,50 @@ def metaphor_from_record(record: Mapping[str, Any]) -> Metaphor:
     )
 
 
+def checked_metaphor(name: str, metaphor: object) -> Metaphor:
+    """The metaphor. Raises ``InvalidRequestError`` for anything else."""
+    if not isinstance(metaphor, Metaphor):
+        raise InvalidRequestError(f"{name} is {metaphor!r:.80}; give a Metaphor, such as one that was retrieved")
+    return metaphor
+
+
+def checked_metaphors(name: str, metaphors: object) -> list[Metaphor]:
+    """The metaphors. Raises ``InvalidRequestError`` for anything but a list of metaphors."""
+    each = checked_list(name, metaphors, "[Metaphor(id=..., name=...)]")
+    return [checked_metaphor(f"one of {name}", metaphor) for metaphor in each]
+
+
+LEAST_OPERATIONS = 2
+LEAST_DESCRIPTION = 20
+"""The fewest operations of a valid metaphor, and the shortest description, in characters, without a warning."""
+
+
+def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
+    """Whether a metaphor can be used, and a list of all its issues.
+
+    Fewer than two operations, or an operation without effects, make it invalid. A description of less than 20
+    characters and missing examples are only warnings. Raises ``InvalidRequestError`` for anything but a metaphor.
+    """
+    checked_metaphor("metaphor", metaphor)
+    issues = []
+    if len(metaphor.operations) < LEAST_OPERATIONS:
+        issues.append(f"Too few operations (need at least {LEAST_OPERATIONS})")
+    without = [operation for operation in metaphor.operations if not operation.effects]
+    issues += [f"Operation '{operation.name}' has no effects" for operation in without]
+    is_valid = not issues
+    if len(metaphor.description) < LEAST_DESCRIPTION:
+        issues.append("Description too short")
+    if not metaphor.examples:
+        issues.append("No examples provided (recommended)")
+    return is_valid, issues
+
+
 KIND = "metaphor"
 
-ACTIVE, CANDIDATE, REJECTED = "active", "candidate", "archived"
-"""Statuses: in the corpus; suggested and not settled yet; stored so that it is not suggested again."""
-
 IN_CORPUS: Mapping[str, str] = MappingProxyType({"kind": KIND, "status": ACTIVE})
-"""The filter of the metaphors that may be returned for a problem."""
+"""The filter of the metaphors of the corpus. Candidates are not in it yet, archived metaphors not any more: they stay
+stored so that they are not suggested again.
+"""
 
 NAME_KEY, RICHNESS, CONCRETENESS = "name_key", "richness", "concreteness"
 SUGGESTED_FOR = "suggested_for"

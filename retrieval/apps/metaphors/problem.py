@@ -1,26 +1,23 @@
-"""Problems that need a metaphor, searches for one, and checks of arguments and suggestions. Pure."""
+"""Problems that need a metaphor, searches for one, and checks of their arguments. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any
 
 from retrieval.apps.metaphors.metaphor import (
     CONCRETENESS,
     KIND,
     RICHNESS,
-    Metaphor,
     checked_numbers,
     checked_text,
     checked_texts,
 )
 from retrieval.apps.metaphors.ranking import DirectionPreference
-from retrieval.domain.checks import checked_whole, checks_argument_names, is_number
+from retrieval.domain.checks import checked_list, checked_whole, checks_argument_names
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
-from retrieval.domain.llm import LLM, is_llm
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.signals import AttributeValue, Signal, VectorSimilarity
 
@@ -53,8 +50,6 @@ LIMIT_MAX = 1000
 BATCH_MAX = 1000
 """The most problems in one call."""
 
-SECONDS_MAX = 86_400.0
-
 
 def checked_problem(problem: object) -> Problem:
     """The problem. Raises ``InvalidRequestError`` for anything else."""
@@ -65,41 +60,13 @@ def checked_problem(problem: object) -> Problem:
 
 def checked_problems(problems: object) -> list[Problem]:
     """The problems. Raises ``InvalidRequestError`` for more than 1000, and for a repeated id."""
-    if isinstance(problems, str | Problem) or not isinstance(problems, Iterable):
-        raise InvalidRequestError(f"problems is {problems!r:.80}; give a list of Problem(id=..., description=...)")
-    checked = [checked_problem(problem) for problem in problems]
+    each = checked_list("problems", problems, "[Problem(id=..., description=...)]")
+    checked = [checked_problem(problem) for problem in each]
     if len(checked) > BATCH_MAX:
         raise InvalidRequestError(f"there are {len(checked)} problems; at most {BATCH_MAX} in one call")
     if len({problem.id for problem in checked}) < len(checked):
         raise InvalidRequestError("two problems have the same id, by which the answers are returned; give each its own")
     return checked
-
-
-def checked_llm(llm: object) -> LLM:
-    """The language model. Raises ``InvalidRequestError`` for anything else."""
-    try:
-        is_valid = is_llm(llm)
-    except Exception as error:
-        raise InvalidRequestError(
-            "llm has a name that cannot be read; give a language model, such as platform.llm"
-        ) from error
-    if not is_valid:
-        raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
-    return cast("LLM", llm)
-
-
-def checked_metaphor(name: str, metaphor: object) -> Metaphor:
-    """The metaphor. Raises ``InvalidRequestError`` for anything else."""
-    if not isinstance(metaphor, Metaphor):
-        raise InvalidRequestError(f"{name} is {metaphor!r:.80}; give a Metaphor, such as one that was retrieved")
-    return metaphor
-
-
-def checked_metaphors(name: str, metaphors: Sequence[object]) -> list[Metaphor]:
-    """The metaphors. Raises ``InvalidRequestError`` for anything but a list of metaphors."""
-    if isinstance(metaphors, str) or not isinstance(metaphors, Sequence):
-        raise InvalidRequestError(f"{name} is {metaphors!r:.80}; give a list of metaphors")
-    return [checked_metaphor(f"one of {name}", metaphor) for metaphor in metaphors]
 
 
 def checked_limit(limit: object) -> int:
@@ -109,50 +76,12 @@ def checked_limit(limit: object) -> int:
 
 def checked_ids(exclude: object) -> tuple[str, ...]:
     """The distinct ids; empty for None. Raises ``InvalidRequestError`` for ids that are not texts."""
-    if exclude is None:
-        return ()
-    if isinstance(exclude, Iterable) and not isinstance(exclude, str | bytes | Sequence):
-        exclude = list(exclude)
-    return tuple(dict.fromkeys(checked_texts("the ids to exclude", exclude)))
+    return () if exclude is None else tuple(dict.fromkeys(checked_texts("the ids to exclude", exclude)))
 
 
 def checked_context(context: object) -> str:
     """The text; an empty one for None. Raises ``InvalidRequestError`` for anything else."""
     return "" if context is None else checked_text("context", context)
-
-
-def checked_seconds(seconds: Any) -> float:
-    """The seconds to wait for suggestions, above 0. Raises ``InvalidRequestError`` for anything else."""
-    if not is_number(seconds, 0, SECONDS_MAX) or not seconds:
-        raise InvalidRequestError(
-            f"generation_timeout_seconds is {seconds!r:.80}; it must be a number above 0, at most {SECONDS_MAX:g}"
-        )
-    return float(seconds)
-
-
-LEAST_OPERATIONS = 2
-LEAST_DESCRIPTION = 20
-"""The fewest operations of a valid metaphor, and the shortest description, in characters, without a warning."""
-
-
-def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
-    """Whether a metaphor can be used, and a list of all its issues.
-
-    Fewer than two operations, or an operation without effects, make it invalid. A description of less than 20
-    characters and missing examples are only warnings. Raises ``InvalidRequestError`` for anything but a metaphor.
-    """
-    checked_metaphor("metaphor", metaphor)
-    issues = []
-    if len(metaphor.operations) < LEAST_OPERATIONS:
-        issues.append(f"Too few operations (need at least {LEAST_OPERATIONS})")
-    without = [operation for operation in metaphor.operations if not operation.effects]
-    issues += [f"Operation '{operation.name}' has no effects" for operation in without]
-    is_valid = not issues
-    if len(metaphor.description) < LEAST_DESCRIPTION:
-        issues.append("Description too short")
-    if not metaphor.examples:
-        issues.append("No examples provided (recommended)")
-    return is_valid, issues
 
 
 PREFERENCE_SHARE = 0.3

@@ -150,37 +150,23 @@ GENERATE_AFTER_BACKTRACKS = 2
 NO_GOOD_CANDIDATES = "no good candidates"
 """The words of a context that cause candidates to be generated, regardless of case."""
 
-KNOWN_FROM_VERDICTS = 20
-"""The number of verdicts from which a domain can be unusual: with fewer, every domain would be."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
-    """The facts that decide whether candidates are generated."""
-
-    top_score: float
-    """The corpus's best score for the problem, 0 to 1; 0 without a hit."""
-    context: str = ""
-    backtracks: int = 0
-    unusual_domain: str = ""
-    """The problem's domain, if it is unusual; empty: it is not."""
-
 
 def why_generate(
-    situation: Situation, *, below: float = GENERATE_BELOW, after_backtracks: int = GENERATE_AFTER_BACKTRACKS
+    top_score: float,
+    context: str = "",
+    backtracks: int = 0,
+    *,
+    below: float = GENERATE_BELOW,
+    after_backtracks: int = GENERATE_AFTER_BACKTRACKS,
 ) -> str | None:
-    """The reason for generating candidates, in words; None: there is none."""
-    if NO_GOOD_CANDIDATES in situation.context.casefold():
+    """The reason for generating candidates, in words; None: there is none.
+
+    ``top_score`` is the corpus's best score for the problem, 0 to 1; 0 without a hit.
+    """
+    if NO_GOOD_CANDIDATES in context.casefold():
         return "the context says that there are no good candidates"
-    if situation.backtracks >= after_backtracks:
-        return f"{situation.backtracks} backtracks without success"
-    if situation.unusual_domain:
-        return f"the domain {situation.unusual_domain!r:.80} is unusual"
-    if situation.top_score < below:
-        return f"the best score is {situation.top_score:.2f}, below {below:g}"
+    if backtracks >= after_backtracks:
+        return f"{backtracks} backtracks without success"
+    if top_score < below:
+        return f"the best score is {top_score:.2f}, below {below:g}"
     return None
-
-
-def is_unusual(*, verdicts: int, verdicts_of_domain: int, is_a_metaphors_domain: bool) -> bool:
-    """Whether a domain is unusual: there are enough verdicts, but none in it, and no metaphor comes from it."""
-    return verdicts >= KNOWN_FROM_VERDICTS and not verdicts_of_domain and not is_a_metaphors_domain

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import partial
-from typing import TypeVar
+from datetime import datetime
 
+from retrieval.adapters.embedders.batching import all_of
 from retrieval.apps.metaphors.answering import (
     NO_MODEL,
     Answers,
     Entry,
     RetrievalModel,
     Retrieved,
-    Rules,
     Searches,
     explored_entries,
     explored_items,
@@ -27,7 +25,7 @@ from retrieval.apps.metaphors.answering import (
 )
 from retrieval.apps.metaphors.corpus import MetaphorCorpus, text_vector
 from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, names_of
-from retrieval.apps.metaphors.metaphor import Metaphor, checked_text
+from retrieval.apps.metaphors.metaphor import Metaphor, checked_metaphor, checked_metaphors, checked_text
 from retrieval.apps.metaphors.problem import (
     LIMIT_MAX,
     MetaphorSearch,
@@ -35,12 +33,8 @@ from retrieval.apps.metaphors.problem import (
     checked_context,
     checked_ids,
     checked_limit,
-    checked_llm,
-    checked_metaphor,
-    checked_metaphors,
     checked_problem,
     checked_problems,
-    checked_seconds,
     session_of,
     situation_of,
 )
@@ -53,16 +47,13 @@ from retrieval.apps.metaphors.ranking import (
     context_after,
     preference_after,
 )
-from retrieval.domain.checks import check_flags, checked_number, checked_whole
+from retrieval.domain.checks import check_flags, checked_number, checked_positive, checked_whole
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.learning.feedback import FeedbackReport
-from retrieval.domain.llm import LLM
+from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
 from retrieval.engine.stages import Clock
 from retrieval.platform import Platform
-
-T = TypeVar("T")
-
 
 GENERATION_TIMEOUT_SECONDS = 20.0
 EXPLORATION_RATE, RATE_MAX = 0.1, 1e6
@@ -75,11 +66,6 @@ WAITING = (
 
 AT_ONCE = 4
 """The problems of a batch that are answered at the same time."""
-
-
-def utc_now() -> datetime:
-    """The current time in UTC."""
-    return datetime.now(UTC)
 
 
 class MetaphorRetriever:
@@ -97,7 +83,7 @@ class MetaphorRetriever:
         away: float = AWAY,
         actor: str = "",
         clock: Clock = time.perf_counter,
-        now: Callable[[], datetime] = utc_now,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
         """``corpus`` is searched; ``llm`` suggests metaphors if none in it fits (None: no suggestions).
 
@@ -107,6 +93,8 @@ class MetaphorRetriever:
         - ``generation_timeout_seconds``: how long a retrieval waits for suggestions, above 0.
         - ``away``: how far a query is moved away from a failed metaphor, 0 (not at all) to 1.
         - ``actor``: the actor to record.
+        - ``clock``: seconds that never decrease, for times in metrics and limits. ``now``: the time of suggestions; by
+          default the platform's.
 
         Raises ``InvalidRequestError``, naming the invalid argument.
         """
@@ -119,18 +107,17 @@ class MetaphorRetriever:
         self.corpus = corpus
         self._away = checked_number("away", away)
         self._clock = clock
-        seconds = checked_seconds(generation_timeout_seconds)
-        self._generator = None if llm is None else Generator(corpus, checked_llm(llm), now, seconds)
+        seconds = checked_positive("generation_timeout_seconds", generation_timeout_seconds, "20", SECONDS_MAX)
+        model = checked_llm(llm)
+        self._generator = None if model is None else Generator(corpus, model, now or (lambda: platform.now), seconds)
         self._searches = Searches(collection=corpus.collection, actor=checked_text("actor", actor))
         self._answers = Answers(
             corpus=corpus,
             searches=self._searches,
             generator=self._generator,
-            rules=Rules(
-                below=checked_number("generate_below", generate_below),
-                after_backtracks=checked_whole("generate_after_backtracks", generate_after_backtracks, 0),
-                seconds=seconds,
-            ),
+            below=checked_number("generate_below", generate_below),
+            after_backtracks=checked_whole("generate_after_backtracks", generate_after_backtracks, 0),
+            seconds=seconds,
             clock=clock,
         )
         self.model = RetrievalModel(corpus)
@@ -267,11 +254,17 @@ class MetaphorRetriever:
             MetaphorSearch(
                 problem=replace(problem, embedding=embeddings.get(problem.id, problem.embedding)),
                 limit=limit,
-                until=self._clock() + self._answers.rules.seconds,
+                until=self._clock() + self._answers.seconds,
             )
             for problem in checked
         ]
-        answers = await few_at_once([partial(self._answer, search) for search in searches], AT_ONCE)
+        turns = asyncio.Semaphore(AT_ONCE)
+
+        async def answer(search: MetaphorSearch) -> Retrieved:
+            async with turns:
+                return await self._answer(search)
+
+        answers = await all_of(map(answer, searches))
         return {problem.id: answer for problem, answer in zip(checked, answers, strict=True)}
 
     async def record_outcome(
@@ -356,27 +349,10 @@ class MetaphorRetriever:
 
     async def _answer(self, search: MetaphorSearch) -> Retrieved:
         answer = self._with_collection(await self._answers.answer(search))
-        if len(answer) < search.limit and (pending := (await self.corpus.collection.info()).pending):
-            answer.notes += (f"{pending} of {await self.corpus.count()} {WAITING}",)
+        if len(answer) < search.limit and (info := await self.corpus.collection.info()).pending:
+            answer.notes += (f"{info.pending} of {info.items} {WAITING}",)
         return answer
 
     def _with_collection(self, answer: Retrieved) -> Retrieved:
         answer.collection = self.corpus.collection.name
         return answer
-
-
-async def few_at_once(calls: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """The results in order. If one call raises, the others are cancelled and the error is raised."""
-    turns = asyncio.Semaphore(most)
-
-    async def in_turn(call: Callable[[], Awaitable[T]]) -> T:
-        async with turns:
-            return await call()
-
-    tasks = [asyncio.create_task(in_turn(call)) for call in calls]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from retrieval.apps.principles.principle import ACTIVE, CANDIDATE, Principle
-from retrieval.apps.probation import ProbationVerdict, probation
+from retrieval.apps.principles.principle import IN_USE, Principle
+from retrieval.apps.probation import ACTIVE, ARCHIVED, status_after
 from retrieval.domain.checks import checked_list
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.records.slate import ShownItem, Slot
 
 MOST_TAGS = 50
 """The most tags of one principle, trace or query."""
@@ -85,7 +86,7 @@ class Pick(NamedTuple):
 def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) -> bool:
     """Whether it has fewer than 5 uses or is younger than 7 days, and has not failed."""
     is_new = uses < FEWER_USES_THAN or now - created_at < YOUNGER_THAN
-    return is_new and probation(uses, successes) is not ProbationVerdict.FAILED
+    return is_new and status_after(uses, successes) != ARCHIVED
 
 
 def thompson(
@@ -148,12 +149,26 @@ class Choice:
 
     principle: Principle
     score: float
-    """The principle's score, plus .1 for each tag that it shares with the session."""
+    """The score for its rank: at a session's start the principle's score, plus .1 for each tag that it shares with the
+    session. Higher is better.
+    """
     is_exploratory: bool = False
+    """Whether it is shown to learn about it."""
     propensity: float = 1.0
     """The probability that it was chosen, above 0 and at most 1."""
     rank_propensity: float = 1.0
     """The probability that it was chosen at this place, above 0 and at most ``propensity``."""
+
+    def shown_item(self, signals: Mapping[str, float]) -> ShownItem:
+        """The item to record, with the values of its signals."""
+        return ShownItem(
+            item_id=self.principle.id,
+            score=self.score,
+            signals=signals,
+            slot=Slot.EXPLORE if self.is_exploratory else Slot.EXPLOIT,
+            propensity=self.propensity,
+            rank_propensity=self.rank_propensity,
+        )
 
 
 def boosted(principle: Principle, tags: Collection[str]) -> float:
@@ -217,5 +232,5 @@ def _explored(principle: Principle, pick: Pick, tags: Collection[str]) -> Choice
 
 
 def _may_be_explored(principle: Principle, now: datetime) -> bool:
-    is_there = principle.status in (ACTIVE, CANDIDATE)
+    is_there = principle.status in IN_USE
     return is_there and is_eligible(principle.use_count, principle.success_count, principle.created_at, now)

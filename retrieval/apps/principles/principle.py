@@ -7,13 +7,11 @@ import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
-from retrieval.domain.learning.arm import Standing
+from retrieval.domain.learning.arm import Standing, rate
 from retrieval.domain.search.hit import Hit
-
-CANDIDATE, ACTIVE = "candidate", "active"
-"""The statuses: a candidate has to prove itself; an active principle is shown if its score suffices."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -45,7 +43,7 @@ class Principle:
     @property
     def score(self) -> float:
         """The mean of Beta(successes + 1, failures + 1), above 0 and below 1; one half without verdicts."""
-        return (self.success_count + 1) / (self.use_count + 2)
+        return rate(self.success_count, self.use_count)
 
 
 KIND = "principle"

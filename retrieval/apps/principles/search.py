@@ -9,16 +9,25 @@ from datetime import datetime
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.apps.principles.choosing import FEWER_USES_THAN, SLOTS, TAG_BOOST, YOUNGER_THAN, Pick, Trials, thompson
-from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle, principle_of
-from retrieval.apps.probation import FAILED_BELOW
+from retrieval.apps.principles.choosing import (
+    FEWER_USES_THAN,
+    SLOTS,
+    TAG_BOOST,
+    YOUNGER_THAN,
+    Choice,
+    Pick,
+    Trials,
+    thompson,
+)
+from retrieval.apps.principles.principle import IN_USE, KIND, Principle, principle_of
+from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import checked_number, checked_whole, time_fault
+from retrieval.domain.checks import checked_number, checked_time, checked_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
 from retrieval.domain.learning.context import Context
-from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.records.slate import ShownItem
 from retrieval.domain.search.filters import Where
 from retrieval.domain.search.hit import Explanation, Hit, SearchResult
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
@@ -70,18 +79,9 @@ def relevance_only(profile: Profile) -> Profile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPrinciple:
-    """A principle of an answer."""
+class FoundPrinciple(Choice):
+    """A principle of an answer; a search's score is principle score + 0.1 × each matching tag + 2 × similarity."""
 
-    principle: Principle
-    score: float
-    """The score for its rank: principle score + 0.1 × each matching tag + 2 × similarity. Higher is better."""
-    is_exploratory: bool = False
-    """Whether it is shown to learn about it."""
-    propensity: float = 1.0
-    """The probability that it was shown, above 0 and at most 1."""
-    rank_propensity: float = 1.0
-    """The probability that it was shown at this place, above 0 and at most ``propensity``."""
     explanation: Explanation | None = None
     """The signals with their values and weights; None for principles of a session's start."""
 
@@ -138,13 +138,6 @@ def checked_count(name: str, count: object) -> int:
     return checked_whole(name, count, 1, MOST_FOUND, error=InvalidLimitError)
 
 
-def checked_words(query: object) -> str | None:
-    """The words; None if there are none. Raises ``InvalidRequestError`` for a value that is not a text."""
-    if query is not None and not isinstance(query, str):
-        raise InvalidRequestError(f"query is {query!r:.80}; it must be a text, or None")
-    return query if query and query.strip() else None
-
-
 def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
     """The filter: active principles with at least that score, and with any of the tags if there are some.
 
@@ -155,7 +148,7 @@ def proven(tags: Sequence[str], min_score: object) -> dict[str, Any]:
 
 
 def little_known(tags: Sequence[str], now: datetime) -> dict[str, Any]:
-    """The filter of principles that may be explored by ``exploration.is_eligible``, with any of the tags."""
+    """The filter of principles that may be explored by ``choosing.is_eligible``, with any of the tags."""
     is_young = {"occurred_at": {"gt": now - YOUNGER_THAN}, "verdict_rating": {"gte": FAILED_BELOW}}
     either = [{"verdict_count": {"lt": FEWER_USES_THAN}}, is_young]
     return {"kind": KIND, "status": list(IN_USE), "or": either} | _with_tags(tags)
@@ -173,8 +166,7 @@ def traces_filter(time_range: TimeRange | None, status: str | None) -> dict[str,
             raise InvalidRequestError(f"time_range is {time_range!r:.80}; give (start, end), each a time or None")
         bounds = dict(zip(("gte", "lte"), time_range, strict=True))
         for moment in filter(None, bounds.values()):
-            if fault := time_fault(moment):
-                raise InvalidRequestError(f"time_range has {moment!r:.80}; {fault}")
+            checked_time("a time of time_range", moment)
         where["occurred_at"] = {name: moment for name, moment in bounds.items() if moment is not None}
     if status is not None:
         if not isinstance(status, str):
@@ -196,7 +188,8 @@ principle is worth little.
 class PrincipleQuestion:
     """The arguments of a search for principles."""
 
-    words: str | None
+    words: str
+    """Empty: there are none."""
     tags: tuple[str, ...]
     limit: int
     min_score: float
@@ -227,7 +220,7 @@ class PrincipleSearch:
         principles = await self._found_principles([*result, *(explored or ())])
         answer = (*principles[: len(result)], *_with_propensities(principles[len(result) :], picks))
         retrieval_id = await self.collection.record_answer(
-            question.words or "",
+            question.words,
             [_shown_item(principle) for principle in answer],
             context=question.context,
             origin=ORIGIN,
@@ -265,7 +258,7 @@ class PrincipleSearch:
     async def _picks(self, question: PrincipleQuestion, shown: Sequence[str]) -> list[Pick]:
         """Pick principles to explore: among the most relevant that are not shown, those with the highest draws."""
         where = {**little_known(question.tags, self.now), "item_id": {"nin": list(shown)}}
-        if question.words is None and not question.tags:
+        if not question.words and not question.tags:
             rivals = await self._eligible(where)
         else:
             hits = await self.collection.unrecorded().search(
@@ -314,13 +307,6 @@ def _trials(standings: Iterable[Standing]) -> list[Trials]:
     return [Trials(standing.item_id, standing.uses, standing.successes) for standing in standings]
 
 
-def _shown_item(principle: FoundPrinciple) -> ShownItem:
-    parts = principle.explanation.contributions if principle.explanation else ()
-    return ShownItem(
-        item_id=principle.principle.id,
-        score=principle.score,
-        signals={part.leg: part.raw_score for part in parts},
-        slot=Slot.EXPLORE if principle.is_exploratory else Slot.EXPLOIT,
-        propensity=principle.propensity,
-        rank_propensity=principle.rank_propensity,
-    )
+def _shown_item(found: FoundPrinciple) -> ShownItem:
+    parts = found.explanation.contributions if found.explanation else ()
+    return found.shown_item({part.leg: part.raw_score for part in parts})

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 from uuid import UUID, uuid4
 
 from retrieval.apps.principles.choosing import (
@@ -18,14 +18,7 @@ from retrieval.apps.principles.choosing import (
     frequent_tags,
     normalised_tags,
 )
-from retrieval.apps.principles.principle import (
-    ACTIVE,
-    CANDIDATE,
-    IN_USE,
-    KIND,
-    Principle,
-    principle_item,
-)
+from retrieval.apps.principles.principle import IN_USE, KIND, Principle, principle_item
 from retrieval.apps.principles.search import (
     FoundPrinciple,
     FoundPrinciples,
@@ -33,7 +26,6 @@ from retrieval.apps.principles.search import (
     PrincipleSearch,
     TimeRange,
     checked_count,
-    checked_words,
     proven,
     traces_filter,
 )
@@ -43,16 +35,15 @@ from retrieval.apps.principles.traces import (
     LATEST_PROFILE,
     Outcome,
     Trace,
-    checked_platform,
     principles_collection,
     trace_of,
     traces_collection,
 )
-from retrieval.apps.probation import ProbationVerdict, probation
+from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
-from retrieval.domain.checks import check_flags, is_number
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownFieldError, UnknownItemError
+from retrieval.domain.checks import check_flags, checked_positive
+from retrieval.domain.errors import InvalidItemError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
@@ -60,10 +51,9 @@ from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.serialization import Serializable
-from retrieval.platform import Platform
+from retrieval.engine.request import checked_item_ids, checked_words
+from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
-
-_STATUS_AFTER: Final = {ProbationVerdict.PROVED: ACTIVE, ProbationVerdict.FAILED: "archived"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +85,7 @@ class PrincipleStats(Serializable):
 def stats_of(principles: Iterable[Principle]) -> PrincipleStats:
     """The counts."""
     every = list(principles)
-    in_use = [principle for principle in every if principle.status in (ACTIVE, CANDIDATE)]
+    in_use = [principle for principle in every if principle.status in IN_USE]
     return PrincipleStats(
         active=sum(principle.status == ACTIVE for principle in every),
         candidates=sum(principle.status == CANDIDATE for principle in every),
@@ -125,7 +115,7 @@ class PrincipleStore:
 
     def __init__(self, db: Platform, collection: str = COLLECTION, *, chance: random.Random | None = None) -> None:
         """``chance`` draws the explored principles."""
-        self._platform = checked_platform(db)
+        self._platform = checked_platform("db", db)
         self._name = collection
         self._chance = chance or random.Random()  # noqa: S311 - for exploration, not for secrets
         self._cached_collection: Collection | None = None
@@ -170,15 +160,12 @@ class PrincipleStore:
             await (await self._collection()).add([item.changed(occurred_at=stored.created_at)])
         return (await self.get([key]))[key]
 
-    async def get(self, principle_ids: Sequence[str]) -> dict[str, Principle]:
-        """The existing principles of those ids, by id, in the order of the ids; archived ones too."""
+    async def get(self, principle_ids: str | Sequence[str]) -> dict[str, Principle]:
+        """The existing principles of those ids, or of one id, by id, in the order of the ids; archived ones too."""
+        keys = list(dict.fromkeys(checked_item_ids(principle_ids)))
         search = await self._search()
-        stored = await search.collection.get(principle_ids)
-        items = [
-            stored[principle_id]
-            for principle_id in dict.fromkeys(principle_ids)
-            if principle_id in stored and stored[principle_id].kind == KIND
-        ]
+        stored = await search.collection.get(keys)
+        items = [stored[key] for key in keys if key in stored and stored[key].kind == KIND]
         return {principle.id: principle for principle in await search.principles(items)}
 
     async def get_all_principles(self) -> list[Principle]:
@@ -206,7 +193,7 @@ class PrincipleStore:
         distinct_tags = normalised_tags(tags)
         proven(distinct_tags, min_principle_score)  # refuses an invalid score before any query
         question = PrincipleQuestion(
-            words=checked_words(query),
+            words=checked_words(query, self._platform.settings.search_bounds),
             tags=distinct_tags,
             limit=checked_count("limit", limit),
             min_score=min_principle_score,
@@ -267,7 +254,7 @@ class PrincipleStore:
         ``record_usage`` calls it; call it after verdicts by ``platform.feedback``. Raises ``UnknownItemError``.
         """
         principle = await self._principle(principle_id)
-        status = _STATUS_AFTER.get(probation(principle.use_count, principle.success_count))
+        status = status_after(principle.use_count, principle.success_count)
         if principle.status != CANDIDATE or status is None:
             return principle
         # Only one of several simultaneous callers changes it.
@@ -298,7 +285,7 @@ class PrincipleStore:
 
     async def stats(self) -> PrincipleStats:
         """Figures about the principles, archived ones too."""
-        where = {"kind": KIND, "status": [*IN_USE, "archived"]}
+        where = {"kind": KIND, "status": [*IN_USE, ARCHIVED]}
         return stats_of(await (await self._search()).all(where))
 
     async def loaded(self, session_id: str) -> FoundPrinciples:
@@ -369,10 +356,9 @@ class PrincipleStore:
 
     async def recent_tags(self, days: float = 7, most: int = 10) -> list[str]:
         """The most frequent tags of the latest 20 successful traces of the last days, the most frequent first."""
-        if not is_number(days, 0, 36500) or not days:
-            raise InvalidRequestError(f"days is {days!r:.80}; it must be a number above 0, such as 7")
         now = self._platform.now
-        latest = await self.search_traces(LATEST, (now - timedelta(days=days), now))
+        since = now - timedelta(days=checked_positive("days", days, "7", 36500))
+        latest = await self.search_traces(LATEST, (since, now))
         return frequent_tags((trace.tags for trace in latest if trace.is_success), checked_count("most", most))
 
     async def _principle(self, principle_id: str) -> Principle:

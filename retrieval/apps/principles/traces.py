@@ -55,13 +55,6 @@ async def traces_collection(platform: Platform, name: str = COLLECTION) -> Colle
     return await platform.collection(traces_name(name), profile=LATEST_PROFILE)
 
 
-def checked_platform(db: object) -> Platform:
-    """The platform. Raises ``InvalidRequestError`` for anything else."""
-    if not isinstance(db, Platform):
-        raise InvalidRequestError(f"db is {db!r:.80}; give an open platform, as `async with connect()` gives")
-    return db
-
-
 KIND = "trace"
 OUTCOME, NOTE, SESSION = "outcome", "note", "session"
 """The attributes that a trace is stored with."""

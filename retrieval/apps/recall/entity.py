@@ -12,6 +12,7 @@ from uuid import UUID
 from retrieval.domain.checks import (
     STORED_NOTE,
     checked_list,
+    checked_time,
     checked_whole,
     checks_argument_names,
     named,
@@ -54,10 +55,7 @@ def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
         raise InvalidRequestError("time_range must be two times: the start (inclusive) and the end (exclusive)")
     start, end = time_range
     for moment in (start, end):
-        if not isinstance(moment, datetime) or moment.utcoffset() is None:
-            raise InvalidRequestError(
-                f"time_range holds {moment!r:.80}; give times with a zone, such as datetime(2026, 5, 1, tzinfo=UTC)"
-            )
+        checked_time("a time of time_range", moment)
     if start == end:
         raise InvalidRequestError(
             f"time_range starts and ends at {start.isoformat()}, so it is empty; give a later end"

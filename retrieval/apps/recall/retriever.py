@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from retrieval.apps.recall.entity import (
@@ -21,16 +21,18 @@ from retrieval.apps.recall.entity import (
     within,
 )
 from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
-from retrieval.collection import Collection
-from retrieval.domain.checks import checked_choice, checked_whole, is_finite
+from retrieval.collection import Collection, handle_of
+from retrieval.domain.checks import checked_choice, checked_positive, checked_time, checked_whole
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
-from retrieval.domain.llm import LLM, is_llm
+from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
 from retrieval.domain.search.filters import And, Filter, Where, parse_where
 from retrieval.domain.search.profile import RRF_K, Fusion, FusionKind, Profile
+from retrieval.domain.search.query import DEFAULT_BOUNDS
 from retrieval.domain.search.time_expressions import TimeExpression, time_expression
 from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_words
+from retrieval.engine.stages import utc_now
 
 RECALL_PROFILE = Profile(legs={"dense": 1.0, "lexical": 1.0}, fusion=Fusion(kind=FusionKind.RRF, k=RRF_K))
 """Searches by meaning and by words, again for each rewrite; reciprocal rank fusion (k = 60) merges all results."""
@@ -40,40 +42,16 @@ SEARCH_LIMIT_MAX = 100
 """The greatest number of entities that one search returns."""
 
 
-def check_parts(storage: object, llm: object, seed: object, profile: object) -> None:
+def check_parts(storage: object, seed: object, profile: object) -> None:
     """Raise ``InvalidRequestError`` if an argument of the retriever is invalid."""
     if not callable(getattr(storage, "search", None)):
         raise InvalidRequestError(
             f"storage is {storage!r:.80}; give a collection, such as await platform.collection('recall')"
         )
-    if llm is not None and not is_llm(llm):
-        raise InvalidRequestError(f"llm is {llm!r:.80}; give a language model, such as platform.llm, or None")
     if seed is not None:
         checked_whole("seed", seed)
     if profile is not None and not isinstance(profile, Profile):
         raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
-
-
-def check_query(query: object) -> None:
-    """Raise ``EmptyQueryError`` for a query without words, ``InvalidRequestError`` if it is not a text."""
-    if not checked_words(query):
-        raise EmptyQueryError("the query is empty; give some words")
-
-
-def checked_moment(as_of: Any) -> datetime | None:
-    """The time of the question. Raises ``InvalidRequestError`` for a time without a zone."""
-    if as_of is not None and (not isinstance(as_of, datetime) or as_of.utcoffset() is None):
-        raise InvalidRequestError(
-            f"as_of is {as_of!r:.80}; give a time with a time zone, such as datetime(2026, 5, 1, tzinfo=UTC)"
-        )
-    return as_of
-
-
-def checked_seconds(seconds: Any) -> float:
-    """The seconds to wait for rewrites. Raises ``InvalidRequestError`` for anything but a number above 0."""
-    if not is_finite(seconds) or seconds <= 0:
-        raise InvalidRequestError(f"rewrite_timeout_seconds is {seconds!r:.80}; it must be a number above 0")
-    return float(seconds)
 
 
 REWRITE_TIMEOUT_SECONDS = 2.0
@@ -96,11 +74,6 @@ class _Time:
     def range(self) -> TimeRange | None:
         """The range that is required or preferred."""
         return (self.preferred[0][0], self.preferred[-1][1]) if self.preferred else self.bound
-
-
-def utc_now() -> datetime:
-    """The current time, in UTC."""
-    return datetime.now(UTC)
 
 
 class DualRetriever:
@@ -128,10 +101,12 @@ class DualRetriever:
 
         Raises ``InvalidRequestError`` for an invalid argument.
         """
-        check_parts(storage, llm, seed, profile)
+        check_parts(storage, seed, profile)
         self._storage = storage
-        self._llm = llm
-        seconds = checked_seconds(rewrite_timeout_seconds)
+        # Tests search other storages too.
+        self._bounds = handle_of(storage).parts.bounds if isinstance(storage, Collection) else DEFAULT_BOUNDS
+        self._llm = checked_llm(llm)
+        seconds = checked_positive("rewrite_timeout_seconds", rewrite_timeout_seconds, "2", SECONDS_MAX)
         self._rewriter = None if llm is None else Rewriter(storage, llm, seed, seconds)
         self._profile = profile
         self._time_expressions = checked_choice("mode of time_expressions", time_expressions, TimeExpressions)
@@ -159,9 +134,10 @@ class DualRetriever:
         Raises ``EmptyQueryError``, ``InvalidLimitError`` (1 to ``SEARCH_LIMIT_MAX``), ``InvalidRequestError`` for times
         without a zone or in the wrong order, and the errors of ``Collection.search``.
         """
-        check_query(query)
+        self._words(query)
         check_limit(limit, SEARCH_LIMIT_MAX)
-        time = self._time(query, checked_time_range(time_range), checked_moment(as_of) or self._clock())
+        now = self._clock() if as_of is None else checked_time("as_of", as_of)
+        time = self._time(query, checked_time_range(time_range), now)
         condition = parse_where(where)
         rewrites = await self._rewrites(query) if deep_search and self.needs_deep_search(query) else Rewrites()
         hits = await self._storage.search(
@@ -199,8 +175,7 @@ class DualRetriever:
 
         Raises ``EmptyQueryError``, and ``InvalidRequestError`` if it is not a text.
         """
-        check_query(query)
-        return bool(deep_triggers(checked_words(query)))
+        return bool(deep_triggers(self._words(query)))
 
     async def rewrite_query(self, query: str) -> list[str]:
         """Two to three other wordings of the question, different from it and from one another.
@@ -208,7 +183,7 @@ class DualRetriever:
         Without a model, and if the model fails or is late, returns the question alone, and logs why. Raises
         ``EmptyQueryError``, and ``InvalidRequestError`` if the question is not a text.
         """
-        check_query(query)
+        self._words(query)
         rewrites = await self._rewrites(query)
         if rewrites.why_none is not None:
             _log.warning("the question is its only wording: %s", rewrites.why_none)
@@ -226,6 +201,13 @@ class DualRetriever:
         reset: Any = getattr(self._llm, "reset", None)
         if callable(reset):
             reset()
+
+    def _words(self, query: object) -> str:
+        """The words. Raises ``EmptyQueryError`` without words, ``InvalidRequestError`` for anything but a query."""
+        words = checked_words(query, self._bounds)
+        if not words:
+            raise EmptyQueryError("the query is empty; give some words")
+        return words
 
     async def _rewrites(self, query: str) -> Rewrites:
         return Rewrites() if self._rewriter is None else await self._rewriter.in_time(query)

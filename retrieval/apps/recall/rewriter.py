@@ -7,7 +7,6 @@ or the tenant, and quotes or minus signs in them have no special meaning.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
+from retrieval.domain.errors import LLMError, LLMRejectedError
 from retrieval.domain.llm import LLM, is_usable_text, model_name, prompt_data
 from retrieval.engine.collection_handle import CollectionParts
 
@@ -171,10 +170,6 @@ def _key(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-LONGEST_SECONDS = 300.0
-"""The time limit of a call, which may outlast the search that started it: a late answer serves the next search."""
-
-
 @dataclass(frozen=True, slots=True)
 class Rewrites:
     """The other wordings, or why there are none."""
@@ -211,14 +206,10 @@ class Rewriter:
         return wordings
 
     async def _load_or_ask(self, query: str) -> list[str]:
-        try:
-            async with asyncio.timeout(LONGEST_SECONDS):
-                cached = await self._load(query)
-                wordings = cached or await self._ask(query)
-        except TimeoutError:
-            raise LLMUnavailableError(f"{self._name} gave no rewrites within {LONGEST_SECONDS:g} s") from None
-        if not cached:
-            await self._keep(query, wordings)
+        if cached := await self._load(query):
+            return cached
+        wordings = await self._ask(query)
+        await self._keep(query, wordings)
         return wordings
 
     async def _ask(self, query: str) -> list[str]:

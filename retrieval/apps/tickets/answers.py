@@ -120,17 +120,22 @@ def response_of(hits: Sequence[Hit], search: TicketSearch, now: datetime, index_
     """The response to a search; ``now`` is the moment of its signals."""
     moment = Question(now=now)
     tickets = [similar_ticket(hit, hit.score, values_of(hit, search.profile, moment), search.as_of) for hit in hits]
-    scores = [ticket.similarity_score for ticket in tickets]
     return RetrievalResponse(
         similar_tickets=tickets,
-        search_metadata=SearchMetadata(
-            query_domain=search.where.get(DOMAIN),
-            total_found=len(tickets),
-            avg_similarity=sum(scores) / len(scores) if scores else 0.0,
-            top_similarity=max(scores, default=0.0),
-            index_total=index_total,
-        ),
+        search_metadata=metadata_of(tickets, search.where.get(DOMAIN), index_total),
         config_used=search.config_used,
+    )
+
+
+def metadata_of(tickets: Sequence[SimilarTicket], domain: str | None, index_total: int) -> SearchMetadata:
+    """The metadata of a search that found these tickets."""
+    scores = [ticket.similarity_score for ticket in tickets]
+    return SearchMetadata(
+        query_domain=domain,
+        total_found=len(tickets),
+        avg_similarity=fmean(scores) if scores else 0.0,
+        top_similarity=max(scores, default=0.0),
+        index_total=index_total,
     )
 
 
@@ -161,7 +166,7 @@ def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: d
         description=hit.body,
         similarity_score=score,
         vector_similarity=values.get(VECTOR, 0.0),
-        metadata_score=PRIORITY_SHARE * values.get(WORTH, 0.0) + TIME_SHARE * values.get(TIME, 0.0),
+        metadata_score=_metadata_score(values),
         priority=_text(attributes, PRIORITY) or "",
         labels=list(hit.tags) or _label_list(attributes.get("labels")),
         resolution_time_hours=UNKNOWN_HOURS if hours is None else hours,
@@ -196,18 +201,22 @@ class RankedTicket:
 def rank_by_weights(hits: Sequence[Hit], profile: Profile, now: datetime, as_of: datetime | None) -> list[RankedTicket]:
     """The candidates ranked by the profile's signals at the time ``now``, best first; equal scores by ticket id."""
     moment = Question(now=now)
-    hits_with_values = [(hit, values_of(hit, profile, moment)) for hit in hits]
-    scored = [(sum(profile.weights[name] * value for name, value in values.items()), hit, values)
-              for hit, values in hits_with_values]  # fmt: skip
-    scored.sort(key=lambda entry: (-entry[0], entry[1].item_id))
-    return [
-        RankedTicket(
-            similar_ticket(hit, score, values, as_of),
-            rank,
-            {name: profile.weights[name] * value for name, value in values.items()},
-        )
-        for rank, (score, hit, values) in enumerate(scored, 1)
-    ]
+    scored: list[tuple[SimilarTicket, dict[str, float]]] = []
+    for hit in hits:
+        values = values_of(hit, profile, moment)
+        parts = _contributions(values, profile)
+        scored.append((similar_ticket(hit, sum(parts.values()), values, as_of), parts))
+    scored.sort(key=lambda entry: (-entry[0].similarity_score, entry[0].ticket_id))
+    return [RankedTicket(ticket, rank, parts) for rank, (ticket, parts) in enumerate(scored, 1)]
+
+
+def _contributions(values: Mapping[str, float], profile: Profile) -> dict[str, float]:
+    """The part of each signal in the score, by name."""
+    return {name: profile.weights[name] * value for name, value in values.items()}
+
+
+def _metadata_score(values: Mapping[str, float]) -> float:
+    return PRIORITY_SHARE * values.get(WORTH, 0.0) + TIME_SHARE * values.get(TIME, 0.0)
 
 
 # A ticket's hours count, whenever it was resolved.
@@ -238,8 +247,8 @@ def _rescore(ticket: Mapping[str, Any], profile: Profile, place: int) -> dict[st
     values = {signal.key: signal.value(facts, _AT_ANY_TIME) for signal in profile.signals}
     return {
         **ticket,
-        "similarity_score": sum(profile.weights[name] * value for name, value in values.items()),
-        "metadata_score": PRIORITY_SHARE * values[WORTH] + TIME_SHARE * values[TIME],
+        "similarity_score": sum(_contributions(values, profile).values()),
+        "metadata_score": _metadata_score(values),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
@@ -25,18 +24,9 @@ from retrieval.apps.tickets.config import (
     preset,
     with_complement,
 )
+from retrieval.domain.checks import iso_time
 
-_NUMBER = re.compile(r"\s*[+-]?[0-9]*\.?[0-9]*\s*")
-
-
-def _no_number(value: Any) -> Any:
-    """Refuse numbers and texts of digits, which pydantic would accept as seconds since 1970."""
-    if isinstance(value, int | float) or (isinstance(value, str) and _NUMBER.fullmatch(value)):
-        raise ValueError("give a time with a time zone, such as 2024-05-31T12:00:00Z")
-    return value
-
-
-Moment = Annotated[AwareDatetime, BeforeValidator(_no_number)]
+Moment = Annotated[AwareDatetime, BeforeValidator(iso_time)]
 """A time with a zone, or ISO 8601 text; never a number."""
 
 

@@ -14,12 +14,12 @@ from typing import Any
 from retrieval.domain.checks import (
     checked_choice,
     checked_number,
+    checked_time,
     choices_hint,
     clean_text,
     clean_value,
     is_storable,
     text_fault,
-    time_fault,
 )
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
@@ -237,7 +237,8 @@ class NewMemory:
         Item(item_id=self.memory_id, attributes={CONTENT: self.content})  # before its text is made: it may be circular
         checked_number("relevance_score", self.relevance_score)
         for name in ("occurred_at", "expires_at"):
-            _check_time(name, getattr(self, name))
+            if (time := getattr(self, name)) is not None:
+                checked_time(name, time)
         object.__setattr__(self, "links", checked_links(self.links))
         self._check_metadata()
 
@@ -348,11 +349,6 @@ def duplicates_named(name: str) -> Duplicates:
 def content_of(item: Item) -> Any:
     """The content that was stored with the item."""
     return item.attributes.get(CONTENT, item.body)
-
-
-def _check_time(name: str, value: object) -> None:
-    if value is not None and (fault := time_fault(value)):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; {fault}")
 
 
 def to_store(memory: Memory) -> NewMemory:

@@ -15,10 +15,10 @@ from retrieval.domain.checks import (
     check_text,
     checked_number,
     checked_texts,
+    checked_time,
     checks_argument_names,
     is_storable,
     kind_of,
-    time_fault,
 )
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
@@ -90,7 +90,8 @@ class Feedback:
             put(self, "session", self.session or self.context.session)
         if not self.kind:
             raise InvalidRequestError("kind is empty; leave it out for a rating, or name it, such as 'click'")
-        _check_time(self.at)
+        if self.at is not None:
+            checked_time("at", self.at)
         if self.key is not None and not isinstance(self.key, UUID):
             check_text("key", self.key, MAX_NOTE_LENGTH)
             if not self.key:
@@ -250,9 +251,3 @@ def _check_item_id(value: object) -> None:
     check_text("item_id", value, MAX_KEY_BYTES)
     if not value or len(str(value).encode()) > MAX_KEY_BYTES:
         raise InvalidRequestError(f"item_id is {value!r:.80}; it must be a text of 1 to {MAX_KEY_BYTES} bytes")
-
-
-def _check_time(value: object) -> None:
-    if value is not None and (fault := time_fault(value)):
-        shown = value.isoformat() if isinstance(value, datetime) else f"{value!r:.80}"
-        raise InvalidRequestError(f"at is {shown}; {fault}")

@@ -30,6 +30,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
+from retrieval.domain.checks import iso_time
 from retrieval.domain.items.embedding import MAX_DIMENSIONS
 from retrieval.domain.learning.context import MAX_BACKTRACKS, MAX_NAME_LENGTH, Context
 from retrieval.domain.serialization import json_names
@@ -139,14 +140,7 @@ def _docstrings(name: str, file: str) -> dict[str, str]:
     return {name: re.sub(r"\bNone\b", "null", text).replace("``", "`") for name, text in docstrings.items()}
 
 
-def _time_of(value: Any) -> Any:
-    """The time in a text; a number is refused, because pydantic would accept it as seconds since 1970."""
-    if not isinstance(value, str):
-        raise ValueError("give a time with a time zone, such as 2026-05-31T12:00:00Z")
-    return datetime.fromisoformat(value)
-
-
-Moment = Annotated[AwareDatetime, BeforeValidator(_time_of), Field(examples=["2026-05-31T12:00:00Z"])]
+Moment = Annotated[AwareDatetime, BeforeValidator(iso_time), Field(examples=["2026-05-31T12:00:00Z"])]
 """ISO 8601 with a time zone."""
 
 Where = Annotated[

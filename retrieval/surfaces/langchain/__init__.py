@@ -6,8 +6,8 @@ Each name is imported when it is first asked for. Needs the extra ``langchain``;
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from retrieval.adapters.extras import require_extra
 
@@ -61,8 +61,11 @@ _HOMES = {
 require_extra("langchain", "the surface for LangChain and LangGraph", "langchain_core", "langgraph")
 
 
-def __getattr__(name: str) -> Any:
-    home = next((home for home, names in _HOMES.items() if name in names), None)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+if not TYPE_CHECKING:
+
+    def __getattr__(name):  # noqa: ANN001, ANN202 - type checkers read the imports above
+        """Load a public name at its first use."""
+        home = next((home for home, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(f"{__name__}.{home}"), name)

@@ -16,6 +16,7 @@ from retrieval.apps.tickets import (
     RetrievalResponse,
     RetrievalService,
 )
+from retrieval.apps.tickets.answers import metadata_of
 from retrieval.apps.tickets.models import CUSTOM
 from retrieval.domain.checks import named, shown_line
 from retrieval.domain.errors import RetrievalError
@@ -114,16 +115,9 @@ async def _preview(
     )
     selected = preview.previews[-1] if preview.previews[-1].weighting.name == CUSTOM else preview.previews[0]
     tickets = [moved.ticket for moved in selected.tickets]
-    scores = [ticket.similarity_score for ticket in tickets]
     return {
         "similar_tickets": [shown(ticket.model_dump(mode="json")) for ticket in tickets],
-        "search_metadata": {
-            "query_domain": preview.domain,
-            "total_found": len(tickets),
-            "avg_similarity": sum(scores) / len(scores) if scores else 0.0,
-            "top_similarity": max(scores, default=0.0),
-            "index_total": stats["total_vectors"],
-        },
+        "search_metadata": metadata_of(tickets, preview.domain, stats["total_vectors"]).model_dump(mode="json"),
         "config_used": selected.weighting.model_dump(mode="json", exclude_none=True),
         "preview": shown(preview.model_dump(mode="json")),
     }

@@ -231,7 +231,7 @@ def opened_collection(name: str, url: str | None, embeddings: Embeddings | None)
 
 async def matching(collection: Collection, embeddings: Embeddings | None) -> None:
     """Raise ``ConfigurationError`` unless the collection's vectors are those of the embeddings."""
-    if embeddings is None or isinstance(embeddings, RetrievalEmbeddings):
+    if embeddings is None:
         return
     stored_space, space = await collection.space(), (await LangChainEmbedder.aof(embeddings)).space
     if stored_space != space:

@@ -161,10 +161,12 @@ class StoreOperations:
         for op in each:
             result: Result = None
             if isinstance(op, GetOp) and (item := got.get(item_id_of(op.namespace, op.key))) is not None:
-                result, used = graph_item(item), used + [item] * op.refresh_ttl
+                result = graph_item(item)
+                used += [item] if op.refresh_ttl else []
             elif isinstance(op, SearchOp):
                 hits = await self._searched(op, now)
-                result, used = [search_item(*hit) for hit in hits], used + [item for item, _ in hits] * op.refresh_ttl
+                result = [search_item(*hit) for hit in hits]
+                used += [item for item, _ in hits] if op.refresh_ttl else []
             elif isinstance(op, ListNamespacesOp):
                 result = await self._namespaces(op, now)
             results.append(result)

@@ -486,13 +486,14 @@ def _about_text(kind: str, tags: Sequence[str], attributes: Mapping[str, Any], o
 
 
 def _item_answer(item: Item, start: int, characters: int) -> ItemAnswer:
-    text, rest = part_of(shown_block(item.body), start, characters)
+    whole = shown_block(item.body)
+    text, rest = part_of(whole, start, characters)
     return ItemAnswer(
         id=shown_line(item.item_id),
         title=shown_line(item.title),
         text=text,
         start=start,
-        characters=len(shown_block(item.body)),
+        characters=len(whole),
         next_start=rest,
         kind=shown_line(item.kind),
         status=shown_line(item.status),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult
-from pydantic import AwareDatetime, Field
+from pydantic import AwareDatetime, BeforeValidator, Field
 
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import STORED_NOTE, named, quoted, quoted_block, shown_block, shown_line
+from retrieval.domain.checks import STORED_NOTE, iso_time, named, quoted, quoted_block, shown_block, shown_line
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.context import Context as Situation
 from retrieval.surfaces.mcp.values import ASKED, BLOCK, DATA, LINE, ScopedTool, ToolAnswer, answer, part_of, scoped
@@ -81,7 +81,7 @@ LeastRelevance = Annotated[
         "also counts time, use and importance.",
     ),
 ]
-Moment = Annotated[AwareDatetime | None, Field(description="ISO 8601 with a time zone; left out: now.")]
+Moment = Annotated[AwareDatetime, BeforeValidator(iso_time)]
 
 
 class MemoryAnswer(ToolAnswer):
@@ -249,9 +249,9 @@ class MemoryTools:
         summary: Annotated[str | None, Field(max_length=1000, description="The content in one line.")] = None,
         links: Entities = None,
         relevance_score: Annotated[float, Field(ge=0, le=1, description="How much it matters.")] = 1.0,
-        occurred_at: Moment = None,
+        occurred_at: Annotated[Moment | None, Field(description="ISO 8601 with a time zone; left out: now.")] = None,
         expires_at: Annotated[
-            AwareDatetime | None, Field(description="When it is to be forgotten: ISO 8601 with a time zone.")
+            Moment | None, Field(description="When it is to be forgotten: ISO 8601 with a time zone.")
         ] = None,
         duplicates: Annotated[
             Literal["report", "merge", "keep"],

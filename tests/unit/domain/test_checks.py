@@ -6,6 +6,7 @@ import json
 import sys
 import unicodedata
 from collections.abc import Mapping
+from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,7 +20,10 @@ from retrieval.domain.checks import (
     JSONTextError,
     arguments_hint,
     checked_choice,
+    checked_number,
+    checked_positive,
     checked_texts,
+    checked_time,
     checked_whole,
     checks_arguments,
     clean_text,
@@ -310,3 +314,29 @@ def test_an_argument_that_is_a_text_is_checked(value: Any) -> None:
         shop.find("a", filter={})  # type: ignore[call-arg]
     assert shop.find("a", None, where=value) == ("a", None, value)
     assert shop._own(value) is value  # noqa: SLF001 - the test is about it
+
+
+@pytest.mark.parametrize(
+    ("time", "fault"),
+    [
+        (datetime(2026, 5, 1), "as_of is 2026-05-01T00:00:00; it must be a datetime with a time zone"),  # noqa: DTZ001
+        ("yesterday", "as_of is 'yesterday'; it must be a datetime with a time zone"),
+        (datetime.max.replace(tzinfo=timezone(-timedelta(hours=1))), "years 1 to 9999"),
+        (datetime(2026, 5, 1, tzinfo=timezone(timedelta(hours=20))), "less than 16 hours from UTC"),
+    ],
+)
+def test_a_time_that_cannot_be_stored_is_refused_by_its_name(time: Any, fault: str) -> None:
+    """Without a zone, not a time, beyond the calendar in UTC, and in a zone that PostgreSQL cannot read."""
+    with pytest.raises(InvalidRequestError, match=fault):
+        checked_time("as_of", time)
+
+
+def test_a_number_that_is_not_above_0_or_too_large_is_refused() -> None:
+    """The message gives an example. Python itself cannot write the last number."""
+    values: list[Any] = [0, -1, float("nan"), True, "5", None, 11, 10**5000]
+    for value in values:
+        with pytest.raises(InvalidRequestError, match=r"seconds is .*; it must be a number above 0, at most 10, such"):
+            checked_positive("seconds", value, "2", 10)
+    with pytest.raises(InvalidRequestError, match="share is a number of many digits"):
+        checked_number("share", values[-1])
+    assert checked_positive("seconds", 0.5, "2", 10) == 0.5

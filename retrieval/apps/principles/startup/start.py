@@ -33,7 +33,7 @@ from retrieval.apps.principles.choosing import (
     normalised_tags,
     rivals,
 )
-from retrieval.apps.principles.principle import ACTIVE, IN_USE, KIND, Principle
+from retrieval.apps.principles.principle import IN_USE, KIND, Principle
 from retrieval.apps.principles.startup.surroundings import (
     EndOptions,
     HookInput,
@@ -41,12 +41,12 @@ from retrieval.apps.principles.startup.surroundings import (
     Surroundings,
     look_around,
 )
-from retrieval.apps.probation import FAILED_BELOW, LEAST_TO_FAIL
+from retrieval.apps.probation import ACTIVE, FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.search_record import ComposedAnswer
-from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.records.slate import ShownItem
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
@@ -127,14 +127,8 @@ def composed_answer(
 
 
 def _shown_item(choice: Choice, tags: Sequence[str]) -> ShownItem:
-    return ShownItem(
-        item_id=choice.principle.id,
-        score=choice.score,
-        signals={"principle_score": choice.principle.score, "tag_match": TAG_BOOST * len(_matching(choice, tags))},
-        slot=Slot.EXPLORE if choice.is_exploratory else Slot.EXPLOIT,
-        propensity=choice.propensity,
-        rank_propensity=choice.rank_propensity,
-    )
+    boost = TAG_BOOST * len(_matching(choice, tags))
+    return choice.shown_item({"principle_score": choice.principle.score, "tag_match": boost})
 
 
 def _plain(choice: Choice, tags: Sequence[str]) -> dict[str, Any]:

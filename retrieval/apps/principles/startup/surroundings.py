@@ -17,6 +17,7 @@ from pathlib import Path
 
 from retrieval.apps.principles.choosing import MAX_PRINCIPLES, SLOTS
 from retrieval.apps.principles.startup.project import keywords, project_tags, tags_of_files
+from retrieval.domain.checks import is_storable
 from retrieval.domain.errors import InvalidRequestError
 
 LONGEST_SESSION = 200
@@ -26,9 +27,8 @@ def session_name(text: str | None) -> str | None:
     """The name of a session, None for None. Raises ``InvalidRequestError`` for a name that cannot be recorded."""
     if text is None:
         return None
-    is_encodable = text == text.encode(errors="replace").decode()
     line = shown_line(text)
-    if not (line and len(text) <= LONGEST_SESSION and "\x00" not in text and is_encodable):
+    if not (line and len(text) <= LONGEST_SESSION and is_storable(text)):
         raise InvalidRequestError(
             f"--session must be a text of 1 to {LONGEST_SESSION} characters, not blank, without NUL"
         )
@@ -209,12 +209,6 @@ class GitHistory:
             files=tuple(path for path in files if path)[:MOST_FILES],
             was_late=log_was_late or diff_was_late,
         )
-
-    def stop(self) -> None:
-        """End the programs that still run."""
-        for process in (self._subjects, self._changed):
-            if process is not None:
-                _stop(process)
 
 
 def _start(folder: Path, command: Sequence[str]) -> subprocess.Popen[bytes] | None:

@@ -18,11 +18,11 @@ from retrieval import Item, Platform, Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.apps.memories import SEED_PROFILE, MemoryStore, RetrievalEngine
-from retrieval.apps.memories.engine import NOTHING, MatchEntities, compute_hybrid_score
+from retrieval.apps.memories.engine import NOTHING, MatchEntities
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.relevance import Calibration
-from retrieval.domain.search.signals import STOP_WORDS, Facts, Question
+from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.engine.target import by_relevance, in_order
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -199,8 +199,7 @@ async def test_a_good_old_memory_is_found_without_words(open_platform: Platform,
         assert memory.retrieval_id is not None
         await open_platform.recorded()
         assert (await open_platform.replay(memory.retrieval_id)).is_reproduced
-    facts = Facts(body=memory.text, happened_at=memory.occurred_at, base_relevance=memory.relevance_score)
-    assert compute_hybrid_score(facts, Question(now=NOW)) == pytest.approx(0.9 * 0.3 / 0.7)
+    assert engine._compute_hybrid_score(memory, now=NOW) == pytest.approx(0.9 * 0.3 / 0.7)  # noqa: SLF001
     assert "### Memory 1 (insights)" in await engine.retrieve_context_for_task("p", "insights", strategy=strategy)
 
 
@@ -238,6 +237,7 @@ async def test_relevant_memories_and_contexts_count_accesses_and_timelines_do_no
     await open_platform.accesses_counted()
 
     memories = await store.get_memories(["m0", "m1", "m2"])
+    assert list(await store.get_memories("m1")) == ["m1"]
     assert sum(memory.accesses for memory in memories.values()) == 2 + context.count("### Memory ")
     assert 0 < context.count("### Memory ") < 3
 

@@ -187,7 +187,8 @@ async def test_a_known_id_is_refused(corpus: MetaphorCorpus) -> None:
         await corpus.add_candidate(BEEHIVE)
 
     assert await corpus.all_ids() == {"plumbing", "ecosystem", "beehive"}
-    assert (await corpus.get(["beehive"]))["beehive"] == BEEHIVE
+    assert (await corpus.get(["beehive"]))["beehive"] == (await corpus.get("beehive"))["beehive"] == BEEHIVE
+    assert list(await corpus.origins("beehive")) == ["beehive"]
 
 
 async def test_of_those_who_add_the_same_id_at_once_one_does(corpus: MetaphorCorpus) -> None:
@@ -310,7 +311,7 @@ async def test_invalid_arguments_are_refused(house: Platform, corpus: MetaphorCo
         await corpus.add(BEEHIVE, status="archived")
     with pytest.raises(InvalidRequestError, match="'plumbing' twice"):
         await open_corpus(house, "twice", [PLUMBING, PLUMBING])
-    with pytest.raises(InvalidRequestError, match="give an open one"):
+    with pytest.raises(InvalidRequestError, match="give an open platform"):
         await MetaphorCorpus.open("metaphors")  # type: ignore[arg-type]
     with pytest.raises(InvalidRequestError, match="from 0 to 1"):
         await corpus.near_duplicates(BEEHIVE, above=2)

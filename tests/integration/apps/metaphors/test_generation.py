@@ -17,6 +17,7 @@ from retrieval.adapters.llms.sim import SimFaults, SimLLM
 from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem, Retrieved
 from retrieval.domain.errors import LLMRejectedError, LLMUnavailableError
 from retrieval.domain.llm import LLM
+from retrieval.domain.search.reranking import Rerank
 from tests.support.metaphors import CORPUS, ScriptedLLM, suggestion
 from tests.support.openai_server import OpenAIServer, chat_answer, hanging
 
@@ -95,6 +96,17 @@ async def test_where_the_corpus_fits_something_else_must_call_for_it(
     assert (answer.why_generated is not None) == bool(llm.prompts) == is_generated
     if is_generated:
         assert all(f'"{name}"' in llm.prompts[0] for name in ("market", "pipes", "river"))
+
+
+async def test_the_notes_of_the_search_stay_beside_candidates(house: Platform, new_corpus: NewCorpus) -> None:
+    """Here that the collection's profile asks for a second reader, which is not configured."""
+    corpus = await new_corpus()
+    await corpus.collection.set_profile(replace(corpus.collection.profile, rerank=Rerank()))
+    fitting = await retriever_of(house, corpus, None).retrieve(FLOW)
+    generated = await retriever_of(house, corpus, ScriptedLLM(GOOD)).retrieve(ODD)
+    assert fitting.notes
+    assert generated.why_generated
+    assert set(fitting.notes) <= set(generated.notes)
 
 
 async def test_the_number_of_backtracks_is_the_callers(house: Platform, new_corpus: NewCorpus) -> None:

@@ -16,7 +16,6 @@ from retrieval import Feedback, Platform, Settings
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles import traces as collections
 from retrieval.apps.principles.choosing import best
-from retrieval.apps.principles.principle import CANDIDATE
 from retrieval.apps.principles.startup import start, surroundings
 from retrieval.apps.principles.startup.start import ORIGIN, SessionStart, end_session, start_session
 from retrieval.apps.principles.startup.surroundings import (
@@ -28,6 +27,7 @@ from retrieval.apps.principles.startup.surroundings import (
 )
 from retrieval.apps.principles.store import SESSION_START
 from retrieval.apps.principles.traces import LATEST
+from retrieval.apps.probation import CANDIDATE
 from retrieval.domain.errors import SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.search.profile_parts import Recording
 from tests.integration.apps.principles.conftest import StoppedClock

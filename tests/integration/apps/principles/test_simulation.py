@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from retrieval.apps.principles import PrincipleStore
-from retrieval.apps.principles.principle import CANDIDATE
+from retrieval.apps.probation import CANDIDATE
 from tests.integration.apps.principles.conftest import StoppedClock
 
 HELPS = {"good": 1.0, "bad": 0.0}

@@ -14,8 +14,8 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.round_trip import Row
 from retrieval.apps.principles import PRINCIPLES_PROFILE, Outcome, Principle, PrincipleStore
-from retrieval.apps.principles.principle import ACTIVE, CANDIDATE
 from retrieval.apps.principles.search import WORDS_PROFILE
+from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import Item
@@ -54,7 +54,7 @@ async def test_a_principle_is_read_back_with_what_became_of_it(store: PrincipleS
     assert (after.use_count, after.success_count, after.success_rate, after.score) == (2, 1, 0.5, 0.5)
     assert after.last_used_at is not None
     assert after.last_used_at - NOW >= timedelta(days=1)
-    assert (await store.get([added.id, "none"])) == {added.id: after}
+    assert (await store.get([added.id, "none"])) == await store.get(added.id) == {added.id: after}
 
 
 async def test_a_repeated_text_is_the_existing_principle(store: PrincipleStore, clock: StoppedClock) -> None:

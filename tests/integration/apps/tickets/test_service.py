@@ -229,7 +229,9 @@ async def test_invalid_requests_are_refused() -> None:
         await service.preview_search("x", config=5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("fields", [{"topk": 5}, {"domain": "MM"}, {"as_of": "2024"}, {"as_of": 2024}])
+@pytest.mark.parametrize(
+    "fields", [{"topk": 5}, {"domain": "MM"}, {"as_of": "2024"}, {"as_of": "1.5e9"}, {"as_of": 2024}]
+)
 def test_a_request_with_an_unknown_name_or_a_number_for_a_time_is_refused(
     fields: dict[str, object],
 ) -> None:

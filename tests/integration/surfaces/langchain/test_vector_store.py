@@ -15,6 +15,7 @@ from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.indexing import InMemoryRecordManager, index
 
 from retrieval import Context, Platform, Settings, connect
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.errors import (
     ConfigurationError,
     InvalidItemError,
@@ -30,6 +31,8 @@ from retrieval.surfaces.langchain import (
     RetrievalVectorStore,
 )
 from retrieval.sync import SyncCollection, SyncPlatform
+from retrieval.sync import connect as connect_sync
+from tests.support.database import SCHEMA
 
 TEXTS = ["login fails after the update", "the disk is full", "login page is slow", "printer out of paper"]
 METADATA: list[dict[str, Any]] = [
@@ -319,6 +322,22 @@ async def test_from_documents_fills_a_collection_that_is_given(sync_collection: 
         await RetrievalVectorStore.afrom_documents(
             [document], DeterministicFakeEmbedding(size=7), collection=sync_collection
         )
+
+
+def test_the_embeddings_of_another_collection_must_be_of_the_same_model(
+    sync_collection: SyncCollection, database_url: str
+) -> None:
+    """Its own, and those of a collection with the same space, may fill a collection."""
+    settings = Settings(tenant=f"tenant-{uuid.uuid4()}", database_schema=SCHEMA, embedder="none")
+    with connect_sync(database_url, settings=settings, embedder=HashingEmbedder(64)) as other:
+        foreign = RetrievalEmbeddings(other.collection("others"))
+        with pytest.raises(ConfigurationError, match="not those of hashing/words"):
+            RetrievalVectorStore.from_texts(["text"], foreign, ids=["d"], collection=sync_collection)
+    assert sync_collection.get(["d"]) == {}
+    store = RetrievalVectorStore.from_texts(
+        ["text"], RetrievalEmbeddings(sync_collection), ids=["d"], collection=sync_collection
+    )
+    assert [document.id for document in store.get_by_ids(["d"])] == ["d"]
 
 
 def test_the_retriever_explains_and_filters(store: RetrievalVectorStore, sync_collection: SyncCollection) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,8 +10,8 @@ import pytest
 from retrieval.apps.memories.requests import (
     RELATED_TYPES,
     SEMANTIC_PROFILE,
+    STRATEGIES,
     checked_match,
-    checked_moment,
     checked_types,
     chosen_profile,
     conditions,
@@ -23,6 +23,18 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import Profile
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
+
+
+def test_a_strategy_asks_for_three_tenths_and_all_but_the_last_are_one_signal() -> None:
+    """The hybrid has five; meaning counts only in the profile that says so, whose weights sum to one too."""
+    *single, hybrid = STRATEGIES.values()
+    assert [dict(profile.weights) for profile in single] == [
+        {"keyword": 1.0}, {"entity": 1.0}, {"recency": 1.0}, {"popularity": 1.0},
+    ]  # fmt: skip
+    assert len(hybrid.weights) == 5
+    assert {profile.min_score for profile in STRATEGIES.values()} == {0.3}
+    assert sum(SEMANTIC_PROFILE.weights.values()) == pytest.approx(1)
+    assert SEMANTIC_PROFILE.weights["vector_similarity"] > 0
 
 
 def test_the_filter_names_the_project_and_other_requested_fields() -> None:
@@ -46,8 +58,6 @@ def test_the_filter_names_the_project_and_other_requested_fields() -> None:
         (lambda: entity_set({"a:b": ["x"]}), "an entity type has no colon"),
         (lambda: start_of(0, NOW), "hours is 0"),
         (lambda: start_of(float("nan"), NOW), "hours is nan"),
-        (lambda: checked_moment(datetime(2026, 5, 1)), "with a time zone"),  # noqa: DTZ001 - that is the error
-        (lambda: checked_moment(datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))), "years 1 to 9999"),
         (lambda: checked_match("only"), "it must be 'filter' or 'prefer'"),
         (lambda: chosen_profile("magic", None), "there is no strategy 'magic'; .* There are: keyword, entity, recency"),
         (lambda: chosen_profile("hybrid", Profile()), "ranked by signals"),

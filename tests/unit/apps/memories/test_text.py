@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.apps.memories.engine import escaped, format_content, shortened, tokenize
+from retrieval.apps.memories.engine import escaped, format_content, shortened
 
 
 @pytest.mark.parametrize(
@@ -51,8 +51,3 @@ def test_signs_of_markdown_lose_their_meaning() -> None:
 def test_control_characters_and_turned_text_are_left_out() -> None:
     """No character is left that controls a terminal or misleads a reader."""
     assert format_content("a\x00\x1b[31mb\u202ec\x85d") == "abc d"
-
-
-def test_words_are_lower_case_and_without_stop_words() -> None:
-    """These are the words that the keyword signal matches."""
-    assert tokenize("The Folding of a Protein, the protein") == {"folding", "protein"}

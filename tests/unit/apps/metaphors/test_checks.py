@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from retrieval.apps.metaphors import Metaphor, Problem, validate_metaphor
-from retrieval.apps.metaphors.problem import checked_ids, checked_llm, checked_seconds
-from retrieval.domain.checks import check_flags, checked_number
+from retrieval.apps.metaphors.problem import checked_ids
+from retrieval.domain.checks import check_flags, checked_number, checked_positive
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
-from retrieval.domain.llm import NAME_LENGTH, model_name
+from retrieval.domain.llm import NAME_LENGTH, checked_llm, model_name
 from retrieval.domain.search.profile_parts import Learned
 
 HUGE = 10**400
@@ -44,7 +44,7 @@ def test_invalid_ids_are_refused(value: Any) -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: checked_seconds(HUGE),
+        lambda: checked_positive("seconds", HUGE, "20", 86_400),
         lambda: checked_number("exploration_rate", HUGE, 1e6),
         lambda: Metaphor(id="a", name="A", concreteness=HUGE),
         lambda: check_flags(prefer_concrete="no"),

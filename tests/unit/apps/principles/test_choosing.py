@@ -20,7 +20,8 @@ from retrieval.apps.principles.choosing import (
     rivals,
     thompson,
 )
-from retrieval.apps.principles.principle import CANDIDATE, Principle
+from retrieval.apps.principles.principle import Principle
+from retrieval.apps.probation import CANDIDATE
 from retrieval.domain.errors import InvalidRequestError
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -22,7 +22,7 @@ STORAGE: Any = SimpleNamespace(search=print)
         ({"llm": "gpt"}, "llm is 'gpt'; give a language model"),
         ({"profile": "x"}, "profile is 'x'; give a Profile"),
         ({"seed": "x"}, "seed is 'x'"),
-        ({"rewrite_timeout_seconds": 10**400}, "rewrite_timeout_seconds is 1000"),
+        ({"rewrite_timeout_seconds": 10**400}, "rewrite_timeout_seconds is a number of many digits"),
     ],
 )
 def test_invalid_parts_of_a_retriever_are_refused(arguments: dict[str, Any], message: str) -> None:
@@ -34,7 +34,7 @@ def test_invalid_parts_of_a_retriever_are_refused(arguments: dict[str, Any], mes
 @pytest.mark.parametrize("as_of", ["2026-01-01", datetime(2026, 1, 1), 5])  # noqa: DTZ001 - without a zone
 async def test_a_moment_is_a_time_with_a_zone(as_of: Any) -> None:
     """A text is none."""
-    with pytest.raises(InvalidRequestError, match="give a time with a time zone"):
+    with pytest.raises(InvalidRequestError, match=r"as_of is .*; it must be a datetime with a time zone"):
         await DualRetriever(STORAGE, None).search("Ann", as_of=as_of)
 
 

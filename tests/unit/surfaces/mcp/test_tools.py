@@ -149,6 +149,11 @@ async def test_every_answer_has_a_schema(server: RetrievalServer) -> None:
             {"project_id": "p", "interaction_type": "t", "content": "c", "occurred_at": "2026-01-01"},
             "occurred_at: must be a time with a time zone, such as 2026-05-31T12:00:00Z",
         ),
+        (
+            "store_memory",
+            {"project_id": "p", "interaction_type": "t", "content": "c", "expires_at": 1_780_000_000},
+            "expires_at: give a time with a time zone, such as 2026-05-31T12:00:00Z",
+        ),
         ("memory_timeline", {"project_id": "p", "hours": 0}, "hours: must be more than 0"),
         ("memory_context", {"project_id": "p"}, "task_type: is missing; it is needed"),
     ],

@@ -14,8 +14,9 @@ from retrieval.settings import Settings
 from retrieval.surfaces.cli.app import app, run_program
 from retrieval.surfaces.mcp.items import ItemTools
 from retrieval.surfaces.mcp.memories import MemoryTools
+from retrieval.surfaces.mcp.principles import PrincipleTools
 from retrieval.surfaces.mcp.running import PATH
-from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, PrincipleTools, Served, groups_named
+from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, Served, groups_named
 from tests.support.markdown import blocks
 
 DOCS = Path(__file__).parents[5] / "docs/how-to"
