@@ -24,9 +24,9 @@ def modules() -> list[house.Module]:
     return house.modules_of(house.PACKAGE)
 
 
-def test_the_package_has_at_most_360_files(modules: list[house.Module]) -> None:
+def test_the_package_has_at_most_365_files(modules: list[house.Module]) -> None:
     """A package of more files hides its structure."""
-    assert len(modules) <= 360
+    assert len(modules) <= 365
 
 
 def test_no_folder_has_more_than_25_files_side_by_side(modules: list[house.Module]) -> None:
