@@ -82,7 +82,7 @@ async def wait_for_connection(
 
     A pool that cannot connect gives up without telling its waiting callers. So this looks for it before and every
     ``every`` seconds: then ``check_reachable`` raises, or the server is back and the pool is asked again. Raises
-    ``PoolTimeout`` like the pool.
+    ``PoolTimeout`` and ``TooManyRequests`` like the pool.
     """
     if pool._pool:  # noqa: SLF001 - ``get_stats`` would compute all counts
         try:
