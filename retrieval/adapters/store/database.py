@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
@@ -175,14 +175,19 @@ class PoolState:
         return self.open >= self.most and not self.idle
 
     @classmethod
-    def of(cls, counts: Mapping[str, int]) -> PoolState:
-        """Make the state from the counts of the driver's pool, which leaves out zeros."""
+    def of(cls, counts: Mapping[str, int], *, spare: int = 0, waiting: int = 0, timeouts: int = 0) -> PoolState:
+        """Make the state from the counts of the driver's pool, which leaves out zeros, and from our own.
+
+        ``spare``: the idle connections outside the pool. The pool would count calls that gave up as waiting, and as
+        errors.
+        """
         return cls(
             most=counts.get("pool_max", 0),
             open=counts.get("pool_size", 0),
-            idle=counts.get("pool_available", 0),
-            waiting=counts.get("requests_waiting", 0),
+            idle=counts.get("pool_available", 0) + spare,
+            waiting=waiting,
             wait_seconds=counts.get("requests_wait_ms", 0) / 1e3,
+            timeouts=timeouts,
         )
 
 
@@ -313,9 +318,8 @@ class Database:
     @property
     def pool(self) -> PoolState:
         """The state of the pool of connections."""
-        # The pool counts calls that were given up as errors too.
-        state = replace(PoolState.of(self._pool.get_stats()), waiting=self._requests, timeouts=self._timeouts)
-        return state if self._spare is None else replace(state, idle=state.idle + 1)
+        spare = int(self._spare is not None)
+        return PoolState.of(self._pool.get_stats(), spare=spare, waiting=self._requests, timeouts=self._timeouts)
 
     @property
     def is_used(self) -> bool:
