@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import psycopg
@@ -179,14 +179,19 @@ class PoolState:
         return self.open >= self.most and not self.idle
 
     @classmethod
-    def of(cls, counts: Mapping[str, int]) -> PoolState:
-        """Make the state from the counts of the driver's pool, which leaves out zeros."""
+    def of(cls, counts: Mapping[str, int], *, spare: int = 0, waiting: int = 0, timeouts: int = 0) -> PoolState:
+        """Make the state from the counts of the driver's pool, which leaves out zeros, and from our own.
+
+        ``spare``: the idle connections outside the pool. The pool would count calls that gave up as waiting, and as
+        errors.
+        """
         return cls(
             most=counts.get("pool_max", 0),
             open=counts.get("pool_size", 0),
-            idle=counts.get("pool_available", 0),
-            waiting=counts.get("requests_waiting", 0),
+            idle=counts.get("pool_available", 0) + spare,
+            waiting=waiting,
             wait_seconds=counts.get("requests_wait_ms", 0) / 1e3,
+            timeouts=timeouts,
         )
 
 
@@ -198,6 +203,9 @@ Connection = SessionConnection
 
 RECONNECT_SECONDS = 1.0
 """The time for which the pool tries to replace a lost connection. After that the next call tries, and fails at once."""
+
+_LEAST_REQUESTS, _REQUESTS_EACH = 100, 20
+"""The most calls that may wait for a connection: so many for each connection of the pool, or the least number."""
 
 _NO_LIMIT = 2**31 - 1
 """The longest timeout that PostgreSQL accepts, in milliseconds."""
@@ -237,6 +245,8 @@ class Database:
         self.replicas: Replicas | None = None
         """The replicas that searches read from; None: there are none."""
         self._pool = pool
+        # Not by the pool, which counts calls that have given up until a connection is returned: after an outage never.
+        self._most_requests = max(_LEAST_REQUESTS, _REQUESTS_EACH * pool.max_size)
         self._spare: Connection | None = None
         """The connection that was used last, kept outside the pool so that the next call finds its caches warm."""
         self._requests = 0
@@ -298,7 +308,6 @@ class Database:
             min_size=1,
             max_size=pool_size,
             timeout=pool_timeout_seconds,
-            max_waiting=max(100, 20 * pool_size),
             reconnect_timeout=RECONNECT_SECONDS,
             configure=configure,
             open=False,
@@ -312,9 +321,8 @@ class Database:
     @property
     def pool(self) -> PoolState:
         """The state of the pool of connections."""
-        # The pool counts calls that were given up as errors too.
-        state = replace(PoolState.of(self._pool.get_stats()), timeouts=self._timeouts)
-        return state if self._spare is None else replace(state, idle=state.idle + 1)
+        spare = int(self._spare is not None)
+        return PoolState.of(self._pool.get_stats(), spare=spare, waiting=self._requests, timeouts=self._timeouts)
 
     @property
     def is_used(self) -> bool:
@@ -462,20 +470,27 @@ class Database:
             raise InvalidRequestError(PLATFORM_CLOSED)
         self._requests += 1
         try:
-            connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
-            while _was_closed(connection):
-                await connection.close()
-                await put_back(self._pool, connection)
-                await self._check_reachable()
-                connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
+            connection = await self._requested()
         except (PoolTimeout, TooManyRequests):
             self._timeouts += 1
-            await self._check_reachable_lately()
+            await self._check_reachable(RECONNECT_SECONDS)
             raise
         finally:
             self._requests -= 1
         self._in_use += 1
         return connection
+
+    async def _requested(self) -> Connection:
+        """A working connection of the pool. Raises ``PoolTimeout`` and ``TooManyRequests``."""
+        if self._requests > self._most_requests:
+            raise TooManyRequests
+        while True:
+            connection = await wait_for_connection(self._pool, self._check_reachable, RECONNECT_SECONDS)
+            if not _was_closed(connection):
+                return connection
+            await connection.close()
+            await put_back(self._pool, connection)
+            await self._check_reachable()
 
     async def give_back(self, connection: Connection) -> None:
         """Keep a connection as the spare one, or return it to the pool if there is a spare one or callers wait."""
@@ -497,18 +512,13 @@ class Database:
             return False
         return connection.pgconn.transaction_status == TransactionStatus.IDLE and not connection.pgconn.pipeline_status
 
-    async def _check_reachable(self) -> None:
+    async def _check_reachable(self, recent_seconds: float = 0.0) -> None:
         """Raise the driver's error if the server does not answer: the pool's timeout does not tell that apart.
 
-        It connects in a separate task, because the driver can lose a cancellation while it connects.
+        It connects once for all callers at a time, and for callers to whom an attempt is recent enough: many wait or
+        time out at once. It does so in a separate task, because the driver can lose a cancellation while it connects.
         """
-        attempt = in_background(self._connect_or_revive())
-        attempt.add_done_callback(lambda task: task.cancelled() or task.exception())
-        await asyncio.shield(attempt)
-
-    async def _check_reachable_lately(self) -> None:
-        """The same, with one attempt for all callers within a second: many callers time out at once."""
-        if self._check is None or (self._check.done() and time.monotonic() - self._checked_at > RECONNECT_SECONDS):
+        if self._check is None or (self._check.done() and time.monotonic() - self._checked_at >= recent_seconds):
             self._check, self._checked_at = in_background(self._connect_or_revive()), time.monotonic()
             self._check.add_done_callback(lambda task: task.cancelled() or task.exception())
         await asyncio.shield(self._check)

@@ -51,7 +51,7 @@ async def test_a_refused_call_names_the_unreachable_database(
     url = new_database()
     away = Away(server_url, urlsplit(url).path.lstrip("/"))
     async with connect(url, settings=settings.changed(pool_size=1)) as platform:
-        platform.database._pool.max_waiting = 1  # noqa: SLF001 - as if a hundred calls waited already
+        platform.database._most_requests = 1  # noqa: SLF001 - as if a hundred calls waited already
         with contextlib.suppress(DatabaseUnreachableError):
             async with platform.database.transaction(None):
                 waiting = asyncio.create_task(platform.collections())
@@ -183,6 +183,37 @@ async def test_a_waiting_call_is_served_when_the_server_is_back(
             await platform.database.give_back(connections)
             for connection in asyncio.as_completed(waiting):
                 await pool.putconn(await connection)
+
+
+async def test_an_outage_that_many_calls_met_is_over_when_the_server_is_back(
+    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls that gave up wait no more, and all of them found out by one connection at a time."""
+    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
+    under_way, most = 0, 0
+    connect_once = database._connect_once  # noqa: SLF001
+
+    async def counted(url: str) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        try:
+            await connect_once(url)
+        finally:
+            under_way -= 1
+
+    monkeypatch.setattr(database, "_connect_once", counted)
+    url = new_database()
+    async with asyncio.timeout(60), connect(url, settings=settings.changed(pool_size=2)) as platform:
+        await platform.database.read(None, PID)
+        with Away(server_url, urlsplit(url).path.lstrip("/"))():
+            outcomes = await asyncio.gather(
+                *(platform.database.read(None, PID) for _ in range(150)), return_exceptions=True
+            )
+        assert {type(outcome) for outcome in outcomes} == {DatabaseUnreachableError}
+        assert most == 1
+        assert platform.database.pool.waiting == 0
+        await platform.database.read(None, PID)
 
 
 async def test_calls_one_after_the_other_use_the_same_connection(database_url: str, settings: Settings) -> None:
