@@ -14,6 +14,7 @@ from typing import Any
 from psycopg import AsyncConnection, sql
 from psycopg.rows import TupleRow
 
+from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
 from retrieval.domain.checks import choices_hint, shortened
 from retrieval.domain.errors import ConfigurationError, DatabaseError, InvalidRequestError, NotFoundError
@@ -91,7 +92,7 @@ async def stored_documents(url: str, store: LangChainStore, *, page: int) -> Asy
     """
     plain = _without_driver(url)
     with _errors_of_source(plain):
-        async with await AsyncConnection.connect(plain, autocommit=True) as connection:
+        async with await AsyncConnection.connect(plain, autocommit=True, **CONNECTION) as connection:
             layout = await (_of_collection if store.name is not None else _of_table)(connection, store)
             statement, after, seen_ids = _statement(layout), None, set[str]()
             while True:

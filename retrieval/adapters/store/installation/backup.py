@@ -127,7 +127,7 @@ def check_folder(folder: Path) -> None:
     except OSError as error:
         raise InvalidRequestError(f"cannot look into {folder}: {error}; name another folder") from error
     if is_there:
-        raise ConflictError(f"{folder} is there already; name a folder that is not, such as {folder}-2")
+        raise ConflictError(f"{folder} is there already; name a folder that is not, such as {folder.resolve()}-2")
 
 
 def back_up(url: str, folder: Path, now: datetime) -> Backup:

@@ -78,8 +78,9 @@ async def forget_items(
         rows = await (await connection.execute(HOLD_ITEMS, (collection_id, ids))).fetchall()
         items = [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
         if expired_by is not None:  # every change of a memory locks its item, so this stays true
-            expired = await (await connection.execute(_EXPIRED_OF, (collection_id, ids, expired_by))).fetchall()
-            items = [item for item in items if (item.item_id,) in expired]
+            cursor = await connection.execute(_EXPIRED_OF, (collection_id, ids, expired_by))
+            expired = {item_id for (item_id,) in await cursor.fetchall()}
+            items = [item for item in items if item.item_id in expired]
         locked_ids = [item.item_id for item in items]
         if not locked_ids:
             return 0
