@@ -221,4 +221,5 @@ def _block(number: int, passage: Passage) -> str:
     if passage.last_page not in (None, passage.page):
         pages = f", pages {passage.page} to {passage.last_page}"
     source = f"Source: {named(passage.document)}{pages}{', cut to the room' * passage.cut}"
-    return f"### {number}. {named(shown_line(title or passage.document, _MAX_HEADING))}\n\n{source}\n\n{quoted_block(passage.text)}"
+    heading = named(shown_line(title or passage.document, _MAX_HEADING))
+    return f"### {number}. {heading}\n\n{source}\n\n{quoted_block(passage.text)}"
