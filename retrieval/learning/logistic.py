@@ -122,21 +122,15 @@ def logistic_mean(
             part = slope.weight * _centre(name, numbers.get(name), slope, len(items))
             total = total + part
             by_inputs = by_inputs if name == SHRUNK else by_inputs + part
-    for group, keys in _columns(contexts, items):
-        effects = model.effects.get(group, {})
-        total = total + np.array([0.0 if key is None else effects.get(key, 0.0) for key in keys])
-    return LogitMean(total, by_inputs)
-
-
-def _columns(contexts: Sequence[str], items: Sequence[ItemArms]) -> list[tuple[str, list[str | None]]]:
-    ids: list[str | None] = [item.item_id for item in items]
-    clusters = [None if item.cluster is None else str(item.cluster) for item in items]
-    columns = [("item", ids), ("item cluster", clusters)]
-    for bucket in contexts:
-        columns.append(("bucket", [bucket] * len(items)))
-        columns.append((f"item cluster in {bucket}", clusters))
-        columns.append((f"item in {bucket}", ids))
-    return columns
+    none: Mapping[str, float] = {}
+    effects = [
+        sum(
+            model.effects.get(group, none).get(key, 0.0)
+            for _, group, key in groups_of(contexts, item.item_id, item.cluster)
+        )
+        for item in items
+    ]
+    return LogitMean(total + np.array(effects), by_inputs)
 
 
 def _centre(name: str, values: Floats | None, slope: Slope, length: int) -> Floats:
