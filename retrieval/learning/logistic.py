@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import ItemArms
@@ -210,20 +209,16 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
     )
 
 
-def fit_logistic(design: Design, held_out: NDArray[np.bool_] | None = None) -> Logistic:
-    """The MAP model. ``held_out``: the rows that choose the prior scales; default: every fifth.
-
-    Raises ``InvalidRequestError`` for a design without rows.
-    """
+def fit_logistic(design: Design) -> Logistic:
+    """The MAP model. Raises ``InvalidRequestError`` for a design without rows."""
     if not len(design.reward):
         raise InvalidRequestError("there are no events to learn from")
-    spreads = choose_spreads(design, held_out)
-    return _model(design, _map(design, _variances(design, spreads)))
+    return _model(design, _map(design, _variances(design, choose_spreads(design))))
 
 
-def choose_spreads(design: Design, held_out: NDArray[np.bool_] | None = None) -> dict[str, float]:
-    """The prior standard deviation of each block that predicts held-out events best, one block at a time."""
-    is_held_out = np.arange(len(design.reward)) % 5 == 4 if held_out is None else held_out
+def choose_spreads(design: Design) -> dict[str, float]:
+    """The prior standard deviation of each block that predicts held-out events, every fifth, best: block by block."""
+    is_held_out = np.arange(len(design.reward)) % 5 == 4
     fit_rows = _some(np.flatnonzero(~is_held_out), MOST_FOR_SCALES)
     test_rows = _some(np.flatnonzero(is_held_out), MOST_FOR_SCALES // 4)
     spreads = dict.fromkeys(design.blocks, USUAL_SCALE)
