@@ -50,7 +50,7 @@ class DecisionRequest:
     ranked: Sequence[Fused]
     """The candidates, the most relevant first."""
     leg_results: LegResults
-    is_reranked: bool = False
+    is_reranked: bool
     """True if the candidates' scores are their relevance already, from 0 to 1."""
 
 

@@ -74,7 +74,7 @@ class PlannedSearch:
     """The seed of everything random in this search."""
     is_recorded: bool
     """Whether the search is to be recorded."""
-    preferred: tuple[CandidateRequest, ...] = ()
+    preferred: tuple[CandidateRequest, ...]
     """One request for each preferred filter, within which every leg runs once more."""
 
     @property
