@@ -17,7 +17,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from retrieval.domain.checks import checked_texts, is_whole, time_fault
+from retrieval.domain.checks import checked_texts, checked_whole, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.serialization import Serializable
 
@@ -174,11 +174,7 @@ def checked_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
 
 def checked_per_minute(requests: int | None) -> int | None:
     """The number of requests. Raises ``InvalidRequestError`` below 1 and above ``MOST_PER_MINUTE``."""
-    if requests is None:
-        return None
-    if not is_whole(requests, 1, MOST_PER_MINUTE):
-        raise InvalidRequestError(f"a key may make 1 to {MOST_PER_MINUTE:,} requests a minute, not {requests!r:.40}")
-    return requests
+    return None if requests is None else checked_whole("requests_per_minute", requests, 1, MOST_PER_MINUTE)
 
 
 def checked_feedback_cap(events: int | None, scopes: frozenset[Scope]) -> int:
@@ -188,11 +184,7 @@ def checked_feedback_cap(events: int | None, scopes: frozenset[Scope]) -> int:
     """
     if events is None:
         return _CAP_OF_A_PAGE if scopes == _FEEDBACK_ALONE else _CAP_OF_A_PROGRAM
-    if not is_whole(events, 1, MOST_FEEDBACK_CAP):
-        raise InvalidRequestError(
-            f"of a key's events on an item 1 to {MOST_FEEDBACK_CAP:,} may count in a day, not {events!r:.40}"
-        )
-    return events
+    return checked_whole("feedback_cap", events, 1, MOST_FEEDBACK_CAP)
 
 
 def checked_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:

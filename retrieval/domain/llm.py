@@ -65,10 +65,10 @@ def plain(text: str, most: int = NOTE_LENGTH) -> str:
     return " ".join(printable.split())[:most].rstrip()
 
 
-def plain_error(error: BaseException, most: int = NOTE_LENGTH) -> str:
+def plain_error(error: BaseException) -> str:
     """The error's message, or the name of its type if the message is empty or cannot be made."""
     try:
-        message = plain(str(error), most)
+        message = plain(str(error))
     except Exception:  # noqa: BLE001 - another library's __str__
         message = ""
     return message or type(error).__name__

@@ -27,7 +27,7 @@ from retrieval.domain.learning.context import Context
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.fusion import Fused
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.profile_parts import Combination, Exploration, Learned
+from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.engine.ranking import leg_features, relevances
 from retrieval.engine.record import DecisionRecord
 
@@ -50,7 +50,7 @@ class DecisionRequest:
     ranked: Sequence[Fused]
     """The candidates, the most relevant first."""
     leg_results: LegResults
-    is_reranked: bool = False
+    is_reranked: bool
     """True if the candidates' scores are their relevance already, from 0 to 1."""
 
 
@@ -183,8 +183,10 @@ def _decision(
     now: datetime,
 ) -> Decision:
     from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, scored, unlearned
+    from retrieval.learning.propensity import is_eligible
     from retrieval.learning.stack import AFFINITY, LENGTH, affinity_signal, length_signal
 
+    learned, exploration = request.profile.learned, request.profile.exploration
     stack_signals = {}
     if stack_rows is not None:
         [(octets, cosines)] = stack_rows
@@ -201,19 +203,15 @@ def _decision(
         beside=stack_signals,
         buckets=facts.buckets,
     )
+    eligible = [is_eligible(item.anywhere, item.created_at, now, exploration) for item in pool.arms]
+    record = _record(facts, pool, eligible, now)
     if facts.model is None:
-        candidates = unlearned(pool, request.profile.learned, request.profile.exploration, now)
-        record = _record(facts, pool, request.profile.exploration, now)
+        candidates = unlearned(pool, learned, eligible)
         return Decision(ranked=request.ranked, candidates=candidates, record=record, explain=_unchanged(request.ranked))
-    learned = request.profile.learned
     predicted = predictions(pool, facts.model, learned.combination)
     rescored = combined(pool, facts.model, learned, predicted)
     order = rescored.order(pool)
-    exploration = request.profile.exploration
-    contenders = (
-        [] if exploration.is_off else scored(pool, facts.model, learned, predicted, exploration=exploration, now=now)
-    )
-    record = _record(facts, pool, exploration, now)
+    contenders = [] if exploration.is_off else scored(pool, facts.model, learned, predicted, eligible)
     item_ids = [candidate.item_id for candidate in pool.ranked]
     learned_values = learned_signals(pool, predicted).items()
     signals = {name: dict(zip(item_ids, values, strict=True)) for name, values in learned_values}
@@ -238,21 +236,16 @@ def _unchanged(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
     return lambda item_id: by_id[item_id]
 
 
-def _record(facts: _Facts, pool: Pool, exploration: Exploration, now: datetime) -> DecisionRecord:
-    from retrieval.learning.propensity import is_eligible
-
+def _record(facts: _Facts, pool: Pool, eligible: Sequence[bool], now: datetime) -> DecisionRecord:
     if not pool.arms:
         return DecisionRecord(cluster=facts.cluster)
-    eligible = {
-        item.item_id: float(is_eligible(item.anywhere, item.created_at, now, exploration)) for item in pool.arms
-    }
     return DecisionRecord(
         statistics_at=now,
         cluster=facts.cluster,
-        eligible=round(sum(eligible.values())),
+        eligible=sum(eligible),
         pulls={item.item_id: item.anywhere.pulls for item in pool.arms},
         signals={
-            "eligible": eligible,
+            "eligible": {item.item_id: float(may_be) for item, may_be in zip(pool.arms, eligible, strict=True)},
             "uses": {item.item_id: float(item.anywhere.uses) for item in pool.arms},
             "raw_successes": {item.item_id: float(item.anywhere.raw_successes) for item in pool.arms},
         },

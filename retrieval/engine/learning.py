@@ -9,7 +9,7 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning import feedback as stored_feedback
 from retrieval.adapters.store.learning import models as stored_models
 from retrieval.adapters.store.learning.arms import Decay, set_decay
-from retrieval.domain.checks import checked_whole, is_finite, is_whole
+from retrieval.domain.checks import checked_whole, is_finite
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.arm import Expectation, Standing
@@ -100,8 +100,8 @@ async def set_learning(handle: CollectionHandle, *, half_life_days: float | None
     days, events = half_life_days, daily_cap
     if days is not None and not (is_finite(days) and 1 / 24 <= days <= 36500):
         raise InvalidRequestError(f"half_life_days is 1/24 to 36500, not {days!r:.80}; 30 is the default")
-    if events is not None and not is_whole(events, 1, 1_000_000):
-        raise InvalidRequestError(f"daily_cap is 1 to 1,000,000 events, not {events!r:.80}; 1,000 is the default")
+    if events is not None:
+        checked_whole("daily_cap", events, 1, 1_000_000)
     if days is not None:
         decay = Decay(half_life_days=float(days), landmark=handle.now)
         await set_decay(*await handle.place(), decay, decay.landmark)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from retrieval.adapters.store.items import collections as stored_collections
-from retrieval.domain.checks import check_flags, is_storable, is_whole
-from retrieval.domain.errors import Advice, InvalidRequestError, NotFoundError
+from retrieval.domain.checks import check_flags, check_text, is_whole
+from retrieval.domain.errors import Advice, NotFoundError
 from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.reading import check_limit
@@ -40,9 +40,10 @@ async def set_profile(handle: CollectionHandle, profile: Profile, note: str, *, 
     """See ``Collection.set_profile``."""
     check_flags(use=use)
     check_profile(profile)
-    checked, collection_id = _checked_note(note), (await handle.fresh()).collection_id
+    check_text("note", note, MAX_NOTE)
+    collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
-        version = await stored_collections.add_profile(connection, collection_id, profile, checked)
+        version = await stored_collections.add_profile(connection, collection_id, profile, note)
         if use:
             await stored_collections.use_profile(connection, collection_id, version)
     await handle.refresh()
@@ -64,14 +65,6 @@ async def use_profile(handle: CollectionHandle, version: int) -> None:
 def _unknown_profile(handle: CollectionHandle, version: object) -> NotFoundError:
     error = NotFoundError(f"collection {handle.name!r} has no profile {version!r:.40}")
     return error.advising(Advice.LIST_PROFILES, name=handle.name)
-
-
-def _checked_note(note: object) -> str:
-    if not is_storable(note) or len(note) > MAX_NOTE:
-        raise InvalidRequestError(
-            f"note is {note!r:.80}; it must be a text of at most {MAX_NOTE} characters without NUL"
-        )
-    return note
 
 
 def _is_version(version: object) -> bool:

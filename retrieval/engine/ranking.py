@@ -8,7 +8,6 @@ from datetime import datetime
 from functools import partial
 from itertools import repeat
 from operator import itemgetter
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -345,8 +344,8 @@ def hits(
     ranked: Sequence[Fused],
     columns: Columns,
     fusion: str,
-    slate: Sequence[Placed] = (),
-    relevance: Mapping[str, float | None] = MappingProxyType({}),
+    slate: Sequence[Placed],
+    relevance: Mapping[str, float | None],
 ) -> tuple[Hit, ...]:
     """The hits in order, for candidates that all exist.
 

@@ -82,7 +82,7 @@ class _Waiting:
     answered: Recordable | EncodedRecord
     number: int
     """The number of the search, from 1, in order."""
-    stored: asyncio.Future[bool] | None = None
+    stored: asyncio.Future[bool] | None
     """Completed when the record is stored, for a search that waits for its record."""
     row: bytes | None = None
     """The encoded record; None: not encoded yet."""

@@ -411,7 +411,7 @@ class QueryVectors:
     """One vector for each request, of shape (dimensions,) and unit length; None where there is no vector."""
 
     vectors: tuple[Vector | None, ...]
-    why_none: str | None = None
+    why_none: str | None
     """The reason why some vectors are missing."""
 
 

@@ -22,7 +22,7 @@ from retrieval.domain.search.profile_parts import Combination, Exploration, Lear
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.logistic import RELEVANCE
-from retrieval.learning.propensity import Ranked, is_eligible
+from retrieval.learning.propensity import Ranked
 from retrieval.learning.shrinkage import Prediction
 from retrieval.learning.stack import LEARNED, LogitStack
 
@@ -146,10 +146,10 @@ def _ranks(values: Floats) -> list[int]:
     return ranks.tolist()
 
 
-def unlearned(pool: Pool, learned: Learned, exploration: Exploration, now: datetime) -> list[Ranked]:
+def unlearned(pool: Pool, learned: Learned, eligible: Sequence[bool]) -> list[Ranked]:
     """The pool's candidates without a model: their rewards are estimated from their own counts.
 
-    Exploration gives these counts the weight of a learned reward.
+    Exploration gives these counts the weight of a learned reward. ``eligible``: whether Thompson slots may pick each.
     """
     share = 1.0 if learned.is_off else learned.share
     return [
@@ -158,24 +158,21 @@ def unlearned(pool: Pool, learned: Learned, exploration: Exploration, now: datet
             score=relevance,
             relevance=relevance,
             learned_share=share,
-            eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
+            eligible=may_be,
             arm=item.anywhere,
             uncertainty=Expectation.of_counts(item.anywhere.uses, item.anywhere.raw_successes).uncertainty,
         )
-        for item, relevance in zip(pool.arms, pool.relevance, strict=True)
+        for item, relevance, may_be in zip(pool.arms, pool.relevance, eligible, strict=True)
     ]
 
 
 def scored(
-    pool: Pool,
-    model: LearnedModel,
-    learned: Learned,
-    predicted: Sequence[Prediction],
-    *,
-    exploration: Exploration,
-    now: datetime,
+    pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction], eligible: Sequence[bool]
 ) -> list[Ranked]:
-    """The pool's candidates with the distributions of their rewards, in the order of the pool."""
+    """The pool's candidates with the distributions of their rewards, in the order of the pool.
+
+    ``eligible``: whether Thompson slots may pick each.
+    """
     if learned.combination is Combination.SUM:
         return [
             Ranked(
@@ -183,13 +180,13 @@ def scored(
                 score=(1 - learned.share) * relevance + learned.share * prediction.mean,
                 relevance=relevance,
                 learned_share=learned.share,
-                eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
+                eligible=may_be,
                 arm=item.anywhere,
                 reward_mean=prediction.mean,
                 effective_sample_size=prediction.effective_sample_size,
                 uncertainty=prediction.uncertainty,
             )
-            for item, relevance, prediction in zip(pool.arms, pool.relevance, predicted, strict=True)
+            for item, relevance, prediction, may_be in zip(pool.arms, pool.relevance, predicted, eligible, strict=True)
         ]
     chances = model.stack.probability(pool_signals(pool, predicted), np.ones(len(pool.ranked)))
     means, sizes = (
@@ -201,14 +198,14 @@ def scored(
             item_id=item.item_id,
             score=chance,
             relevance=relevance,
-            eligible=is_eligible(item.anywhere, item.created_at, now, exploration),
+            eligible=may_be,
             arm=item.anywhere,
             reward_mean=chance,
             effective_sample_size=size,
             uncertainty=prediction.uncertainty,
         )
-        for item, relevance, prediction, chance, size in zip(
-            pool.arms, pool.relevance, predicted, chances.tolist(), sizes.tolist(), strict=True
+        for item, relevance, prediction, chance, size, may_be in zip(
+            pool.arms, pool.relevance, predicted, chances.tolist(), sizes.tolist(), eligible, strict=True
         )
     ]
 

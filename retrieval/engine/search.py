@@ -12,9 +12,6 @@ from functools import partial
 from operator import itemgetter
 from typing import Any
 
-from opentelemetry.trace import Span
-from opentelemetry.util.types import AttributeValue
-
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import Database
@@ -62,7 +59,7 @@ from retrieval.engine.request import (
     SearchRequest,
     query_vectors,
 )
-from retrieval.engine.stages import Clock, Stages, moment
+from retrieval.engine.stages import Clock, Stages, moment, trace_candidates, trace_search
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +74,7 @@ class PlannedSearch:
     """The seed of everything random in this search."""
     is_recorded: bool
     """Whether the search is to be recorded."""
-    preferred: tuple[CandidateRequest, ...] = ()
+    preferred: tuple[CandidateRequest, ...]
     """One request for each preferred filter, within which every leg runs once more."""
 
     @property
@@ -126,45 +123,6 @@ class DecidedSearch:
     """The reasons why no candidate is shown."""
     found: Sequence[Fused] = ()
     """The items before those of a low score or relevance are left out."""
-
-
-def trace_search(root: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
-    """Set the tenant, the number of searches, the path and the results as attributes of the span."""
-    first = results[0]
-    root.set_attributes(
-        {
-            "retrieval.tenant_id": tenant_id,
-            "retrieval.collection": collection.name,
-            "retrieval.profile_version": first.profile_version or 0,
-            "retrieval.searches": len(results),
-            "retrieval.path": first.path.value,
-            "retrieval.why": first.why,
-            "retrieval.weighed": first.weighed,
-            "retrieval.hits": sum(len(result) for result in results),
-            "retrieval.notes": len(first.notes),
-        }
-    )
-    if first.retrieval_id is not None:
-        root.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
-
-
-def trace_candidates(leg_span: Span, searches: Sequence[PlannedSearch], each: Sequence[LegResults]) -> None:
-    """Add an event to the span for each leg, because one statement finds the candidates of all legs."""
-    leg_span.set_attributes(
-        {
-            "retrieval.legs": sorted({leg for leg_results in each for leg in leg_results.rankings}),
-            "retrieval.depth": searches[0].plan.request.depth,
-            "retrieval.effort": searches[0].plan.request.effort,
-            "retrieval.filtered": searches[0].request.condition is not None,
-            "retrieval.fell_short": any(leg_results.fell_short for leg_results in each),
-        }
-    )
-    for leg_results in each:
-        for leg, candidates in leg_results.rankings.items():
-            attributes: dict[str, AttributeValue] = {"retrieval.leg": leg, "retrieval.candidates": len(candidates)}
-            if leg.startswith("dense"):
-                attributes |= {"retrieval.path": leg_results.path.value, "retrieval.weighed": leg_results.weighed}
-            leg_span.add_event("leg", attributes)
 
 
 _DEEPER = 4
@@ -236,7 +194,7 @@ class Searcher:
             leg_span = stages.begin("retrieval.candidates", "candidates")
             each = await self._find_each(searches, is_long=is_long)
             if leg_span is not None:
-                trace_candidates(leg_span, searches, each)
+                trace_candidates(leg_span, searches[0].plan.request, each)
             if self.sampler is not None:
                 for planned, leg_results in zip(searches, each, strict=True):
                     self.sampler.offer(planned.plan.request, planned.query, leg_results)

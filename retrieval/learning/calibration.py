@@ -28,8 +28,8 @@ def log_losses(predicted: Floats, rewards: Floats) -> Floats:
     return np.asarray(-(rewards * np.log(clipped) + (1 - rewards) * np.log1p(-clipped)), dtype=np.float64)
 
 
-def calibration_error(predicted: Floats, rewards: Floats, bins: int = 10) -> float:
-    """The expected calibration error over bins of equal size, 0 to 1.
+def calibration_error(predicted: Floats, rewards: Floats) -> float:
+    """The expected calibration error over ten bins of equal size, 0 to 1.
 
     Mean over bins of |mean prediction - mean reward| (Naeini, Cooper and Hauskrecht, AAAI 2015). Equal predictions may
     fall into neighbouring bins. Raises ``InvalidRequestError`` for empty arrays, or for different lengths.
@@ -38,7 +38,7 @@ def calibration_error(predicted: Floats, rewards: Floats, bins: int = 10) -> flo
     order = np.argsort(predicted, kind="stable")
     gaps = [
         len(rows) * abs(float(predicted[rows].mean() - rewards[rows].mean()))
-        for rows in np.array_split(order, min(bins, len(order)))
+        for rows in np.array_split(order, min(10, len(order)))
     ]
     return sum(gaps) / len(order)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from typing import TypeVar
 
 import numpy as np
 
@@ -161,18 +161,25 @@ class Direction:
     rewards: float
 
 
+_Key = TypeVar("_Key", bound=Hashable)
+
+
 def directions(rated: Sequence[Example]) -> dict[str, Direction]:
     """The sum of the questions for which each item was rewarded (Rocchio, 1971)."""
-    totals: dict[str, Vector] = {}
-    rewards: dict[str, float] = defaultdict(float)
+    return _directions_by(rated, lambda example: example.event.item_id)
+
+
+def _directions_by(rated: Sequence[Example], key: Callable[[Example], _Key]) -> dict[_Key, Direction]:
+    sums: dict[_Key, Direction] = {}
     for example in rated:
         earned = example.event.weight * example.event.reward
         if example.vector is None or earned <= 0:
             continue
-        item_id = example.event.item_id
-        totals[item_id] = totals.get(item_id, np.zeros_like(example.vector)) + np.float32(earned) * example.vector
-        rewards[item_id] += earned
-    return {item_id: Direction(total, rewards[item_id]) for item_id, total in totals.items()}
+        own, known = np.float32(earned) * example.vector, sums.get(key(example))
+        sums[key(example)] = (
+            Direction(own, earned) if known is None else Direction(known.total + own, known.rewards + earned)
+        )
+    return sums
 
 
 def cosine(query: Vector | None, total: Vector | None) -> float:
@@ -185,19 +192,14 @@ def cosine(query: Vector | None, total: Vector | None) -> float:
 
 def without_own(rated: Sequence[Example], total: Mapping[str, Direction]) -> list[float]:
     """For each example, the cosine of its question and the other questions for which its item was rewarded."""
-    own: dict[tuple[str | None, str], Vector] = {}
-    for example in rated:
-        earned = example.event.weight * example.event.reward
-        if example.vector is not None and earned > 0:
-            key = (example.question, example.event.item_id)
-            own[key] = own.get(key, np.zeros_like(example.vector)) + np.float32(earned) * example.vector
+    own = _directions_by(rated, lambda example: (example.question, example.event.item_id))
     cosines: list[float] = []
     for example in rated:
         item_id = example.event.item_id
         direction, same_question = total.get(item_id), own.get((example.question, item_id))
         others = None if direction is None else direction.total
         if others is not None and same_question is not None:
-            others = others - same_question
+            others = others - same_question.total
         cosines.append(cosine(example.vector, others))
     return cosines
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import ItemArms
@@ -122,21 +121,15 @@ def logistic_mean(
             part = slope.weight * _centre(name, numbers.get(name), slope, len(items))
             total = total + part
             by_inputs = by_inputs if name == SHRUNK else by_inputs + part
-    for group, keys in _columns(contexts, items):
-        effects = model.effects.get(group, {})
-        total = total + np.array([0.0 if key is None else effects.get(key, 0.0) for key in keys])
-    return LogitMean(total, by_inputs)
-
-
-def _columns(contexts: Sequence[str], items: Sequence[ItemArms]) -> list[tuple[str, list[str | None]]]:
-    ids: list[str | None] = [item.item_id for item in items]
-    clusters = [None if item.cluster is None else str(item.cluster) for item in items]
-    columns = [("item", ids), ("item cluster", clusters)]
-    for bucket in contexts:
-        columns.append(("bucket", [bucket] * len(items)))
-        columns.append((f"item cluster in {bucket}", clusters))
-        columns.append((f"item in {bucket}", ids))
-    return columns
+    none: Mapping[str, float] = {}
+    effects = [
+        sum(
+            model.effects.get(group, none).get(key, 0.0)
+            for _, group, key in groups_of(contexts, item.item_id, item.cluster)
+        )
+        for item in items
+    ]
+    return LogitMean(total + np.array(effects), by_inputs)
 
 
 def _centre(name: str, values: Floats | None, slope: Slope, length: int) -> Floats:
@@ -216,20 +209,16 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
     )
 
 
-def fit_logistic(design: Design, held_out: NDArray[np.bool_] | None = None) -> Logistic:
-    """The MAP model. ``held_out``: the rows that choose the prior scales; default: every fifth.
-
-    Raises ``InvalidRequestError`` for a design without rows.
-    """
+def fit_logistic(design: Design) -> Logistic:
+    """The MAP model. Raises ``InvalidRequestError`` for a design without rows."""
     if not len(design.reward):
         raise InvalidRequestError("there are no events to learn from")
-    spreads = choose_spreads(design, held_out)
-    return _model(design, _map(design, _variances(design, spreads)))
+    return _model(design, _map(design, _variances(design, choose_spreads(design))))
 
 
-def choose_spreads(design: Design, held_out: NDArray[np.bool_] | None = None) -> dict[str, float]:
-    """The prior standard deviation of each block that predicts held-out events best, one block at a time."""
-    is_held_out = np.arange(len(design.reward)) % 5 == 4 if held_out is None else held_out
+def choose_spreads(design: Design) -> dict[str, float]:
+    """The prior standard deviation of each block that predicts held-out events, every fifth, best: block by block."""
+    is_held_out = np.arange(len(design.reward)) % 5 == 4
     fit_rows = _some(np.flatnonzero(~is_held_out), MOST_FOR_SCALES)
     test_rows = _some(np.flatnonzero(is_held_out), MOST_FOR_SCALES // 4)
     spreads = dict.fromkeys(design.blocks, USUAL_SCALE)

@@ -329,10 +329,9 @@ def _fit_items(table: ArmTable, priors: Priors) -> _Items:
         between = _spread(beta[2:], np.diag(covariance)[2:], priors.between_variance, priors.between_weight)
         concentration = _concentration(table.successes, table.failures, mean, priors)
     beta[1] = min(float(beta[1]), _most_by_uses(concentration))
-    clusters = [
-        ShrunkEstimate(float(beta[0] + beta[2 + k]), float(_sum_variance(covariance, 0, 2 + k)))
-        for k in range(len(table.clusters))
-    ]
+    variances = covariance[0, 0] + np.diag(covariance)[2:] + 2.0 * covariance[0, 2:]
+    estimates = zip((beta[0] + beta[2:]).tolist(), variances.tolist(), strict=True)
+    clusters = [ShrunkEstimate(*estimate) for estimate in estimates]
     anywhere = ShrunkEstimate(float(beta[0]), float(covariance[0, 0] + between))
     return _Items(anywhere, float(beta[1]), concentration, clusters, mean)
 
@@ -515,10 +514,6 @@ def _by_cluster(effects: Floats, cluster: Ints) -> Floats:
 def _by_both(effects: Floats, bucket: Ints, cluster: Ints) -> Floats:
     padded = np.concatenate([effects, np.zeros((len(effects), 1))], axis=1)
     return np.asarray(padded[bucket, cluster], dtype=np.float64)
-
-
-def _sum_variance(covariance: Floats, first: int, second: int) -> float:
-    return float(covariance[first, first] + covariance[second, second] + 2.0 * covariance[first, second])
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,9 +81,7 @@ class _Tally:
     """Discounted unexpected reward in the candidate's order minus that in the other order."""
 
 
-def trial(
-    examples: Examples, *, share: float, in_use: LearnedModel | None = None, seed: int = 1
-) -> dict[Combination, TrialOutcome]:
+def trial(examples: Examples, *, share: float, in_use: LearnedModel | None = None) -> dict[Combination, TrialOutcome]:
     """Fit on four fifths of the questions and evaluate on the rest, five times; returns each combination's outcome.
 
     A candidate is compared with the ranking by relevance alone. The shown items are ranked again, and a verdict counts
@@ -94,7 +92,7 @@ def trial(
     reward in the sum.
     """
     sums, shared, stacks, additions = _Tally(), _Tally(), _Tally(), _Tally()
-    for questions in _folds(examples, seed):
+    for questions in _folds(examples):
         training, held_out = examples.of(questions, inside=False), examples.of(questions, inside=True)
         fitted, by_relevance = fit(training), partial(_by_relevance, relevance_alone(training))
         by_sum = _sum_ranking(fitted.reward, fitted.arms, share)
@@ -132,9 +130,9 @@ def relevance_alone(examples: Examples) -> LogitStack:
     return fit_stack({RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown])}, *columns(shown))
 
 
-def _folds(examples: Examples, seed: int) -> list[frozenset[str]]:
+def _folds(examples: Examples) -> list[frozenset[str]]:
     questions = sorted({slate.question for slate in examples.slates})
-    np.random.default_rng(seed).shuffle(questions)
+    np.random.default_rng(1).shuffle(questions)  # always the same folds
     return [frozenset(questions[start::FOLDS]) for start in range(min(FOLDS, len(questions)))]
 
 

@@ -175,13 +175,19 @@ def _passage(chunks: Sequence[Hit | Item]) -> Passage:
         document=first.item_id if place is None else place[0],
         title=str(first.attributes.get("document_title", first.title)),
         headings=_headings(first),
-        page=first.attributes.get("page"),
-        last_page=last.attributes.get("last_page", last.attributes.get("page")),
+        page=_number(first, "page"),
+        last_page=_number(last, "page") if _number(last, "last_page") is None else _number(last, "last_page"),
         text=text_of(chunks),
         rank=best.rank,
         score=best.score,
         item_ids=tuple(chunk.item_id for chunk in chunks),
     )
+
+
+def _number(chunk: Hit | Item, name: str) -> int | None:
+    """The attribute, if it is a number at least 0; other values are of items that are not chunks."""
+    value = chunk.attributes.get(name)
+    return value if is_whole(value, 0) else None
 
 
 def _headings(chunk: Hit | Item) -> tuple[str, ...]:
@@ -193,7 +199,7 @@ def text_of(chunks: Sequence[Hit | Item]) -> str:
     """The chunks' texts, with shared text once, and a heading where it differs from the chunk before."""
     text, path = chunks[0].body, _headings(chunks[0])
     for chunk in chunks[1:]:
-        overlap = chunk.attributes.get("overlap", 0)
+        overlap = _number(chunk, "overlap") or 0
         shared, own = chunk.body[:overlap], chunk.body[overlap:]
         between = shared[len(shared.rstrip()) :] if shared else "\n\n"
         if _headings(chunk) != path:
@@ -215,4 +221,5 @@ def _block(number: int, passage: Passage) -> str:
     if passage.last_page not in (None, passage.page):
         pages = f", pages {passage.page} to {passage.last_page}"
     source = f"Source: {named(passage.document)}{pages}{', cut to the room' * passage.cut}"
-    return f"### {number}. {named(shown_line(title, _MAX_HEADING))}\n\n{source}\n\n{quoted_block(passage.text)}"
+    heading = named(shown_line(title or passage.document, _MAX_HEADING))
+    return f"### {number}. {heading}\n\n{source}\n\n{quoted_block(passage.text)}"

@@ -24,11 +24,11 @@ def test_certainty_that_was_wrong_costs_much_and_not_everything() -> None:
 
 
 def test_calibration_error_is_the_mean_gap_between_promise_and_reward() -> None:
-    """Two bins: .2 promised and .5 earned, .8 promised and .8 earned."""
-    predicted = np.array([0.2] * 10 + [0.8] * 10)
-    rewards = np.array([1.0, 0.0] * 5 + [1.0] * 8 + [0.0] * 2)
+    """In five bins .2 is promised and .5 earned, in the other five .8 promised and .8 earned."""
+    predicted = np.array([0.2] * 50 + [0.8] * 50)
+    rewards = np.array([1.0, 0.0] * 25 + [*[1.0] * 8, 0.0, 0.0] * 5)
 
-    assert calibration_error(predicted, rewards, bins=2) == pytest.approx(0.15)
+    assert calibration_error(predicted, rewards) == pytest.approx(0.15)
 
 
 def test_no_predictions_and_lengths_that_differ_are_refused() -> None:

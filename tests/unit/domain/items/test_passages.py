@@ -67,6 +67,17 @@ def test_chunks_of_one_section_are_joined_without_a_seam() -> None:
     assert passages_of(hits, {}, [], fits=always)[0][0].text == "One is here. Two follows it."
 
 
+def test_attributes_of_other_types_than_those_of_chunks_are_passed_over() -> None:
+    """Any item may have attributes of these names."""
+    other = {"overlap": "six", "page": "iv", "last_page": [1], "headings": 3}
+    hits = [replace(passage, attributes={**passage.attributes, **other}) for passage in (hit(1, 0), hit(2, 1))]
+
+    [passage], _, _ = passages_of(hits, {}, [], fits=always)
+    assert passage.text == "One is here.\n\nhere. Two follows it."
+    assert (passage.page, passage.last_page, passage.headings) == (None, None, ())
+    assert "### 1. a.md\n" in page_of([replace(passage, title="")]), "a text without a title is named by its document"
+
+
 def test_hits_come_before_what_stands_beside_them() -> None:
     """Room goes to hits first, then to their neighbours."""
     beside = {("a.md", 1): chunk(1), ("a.md", 2): chunk(2)}

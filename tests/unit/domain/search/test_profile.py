@@ -54,10 +54,13 @@ def test_a_rank_constant_below_one_is_refused() -> None:
     st.dictionaries(st.sampled_from([leg.value for leg in LegName]), st.floats(0.01, 100), min_size=1),
     st.sampled_from([FusionKind.RRF, FusionKind.WEIGHTED_SUM]),
     st.integers(1, 1000),
+    st.builds(Diversity, collapse_above=st.none() | st.floats(0.01, 1), relevance_share=st.none() | st.floats(0, 1)),
 )
-def test_a_stored_profile_comes_back_equal(legs: dict[str, float], kind: FusionKind, depth: int) -> None:
+def test_a_stored_profile_comes_back_equal(
+    legs: dict[str, float], kind: FusionKind, depth: int, diversity: Diversity
+) -> None:
     """Through JSON and back nothing is lost."""
-    profile = Profile(legs=legs, fusion=Fusion(kind=kind), depth=depth)
+    profile = Profile(legs=legs, fusion=Fusion(kind=kind), depth=depth, diversity=diversity)
     assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))) == profile
 
 
@@ -80,23 +83,11 @@ def test_an_invalid_stored_profile_is_refused(stored: dict[str, Any]) -> None:
 
 
 def test_only_keeps_weights_and_adds_missing_legs() -> None:
-    """Naming legs for one search neither changes weights nor the profile."""
-    profile = Profile(legs={LegName.DENSE: 0.7})
-    assert dict(profile.only((LegName.DENSE, LegName.LEXICAL)).legs) == {"dense": 0.7, "lexical": 1.0}
+    """Naming legs for one search changes neither weights nor anything else of the profile."""
+    profile = Profile(legs={LegName.DENSE: 0.7}, diversity=Diversity(collapse_above=0.9))
+    both = profile.only((LegName.DENSE, LegName.LEXICAL))
+    assert both == Profile(legs={"dense": 0.7, "lexical": 1.0}, diversity=profile.diversity)
     assert dict(profile.legs) == {"dense": 0.7}
-
-
-@given(st.none() | st.floats(0.01, 1), st.none() | st.floats(0, 1))
-def test_a_stored_profile_keeps_its_diversity(above: float | None, share: float | None) -> None:
-    """Through JSON and back, off or on."""
-    profile = Profile(diversity=Diversity(collapse_above=above, relevance_share=share))
-    assert Profile.from_dict(json.loads(json.dumps(profile.as_dict()))).diversity == profile.diversity
-
-
-def test_a_profile_that_was_stored_without_diversity_has_none() -> None:
-    """Versions from before there was any still search."""
-    stored = {name: value for name, value in Profile().as_dict().items() if name != "diversity"}
-    assert Profile.from_dict(stored).diversity.is_off
 
 
 @pytest.mark.parametrize(
@@ -106,11 +97,6 @@ def test_a_stored_diversity_that_cannot_be_is_refused(diversity: Any) -> None:
     """A number out of range, an unknown name, or a value that is not a mapping."""
     with pytest.raises(InvalidProfileError):
         Profile.from_dict({**Profile().as_dict(), "diversity": diversity})
-
-
-def test_only_keeps_the_diversity() -> None:
-    """It belongs to the profile, not to a leg."""
-    assert Profile(diversity=Diversity(collapse_above=0.9)).only(["dense"]).diversity.collapse_above == 0.9
 
 
 def test_missing_fields_of_a_stored_profile_have_defaults() -> None:
