@@ -83,8 +83,9 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
         {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
     )
     return Examples(
-        rated=_rated_examples(verdicts, searches, vectors, until, half_life),
-        slates=_slates(verdicts, searches, vectors),
+        # Many of them take a second, in which the event loop goes on.
+        rated=await anyio.to_thread.run_sync(_rated_examples, verdicts, searches, vectors, until, half_life),
+        slates=await anyio.to_thread.run_sync(_slates, verdicts, searches, vectors),
         clusters=await read_item_clusters(*where, seen),
         octets=await read_item_octets(*where, seen),
     )

@@ -6,6 +6,7 @@ its interval (``sql/learning/off_policy.sql``).
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import Counter
 from collections.abc import Mapping
@@ -187,7 +188,8 @@ async def compare_profiles(
         models = _Models(connection, collection.collection_id)
         async for pool in read_pools(connection, collection.collection_id, since=since, most=most):
             comparison.add(pool, default_reward, await models.of(pool.model_version))
-        weighings, estimates = await _estimate(connection, traffic, comparison.with_expectations())
+        targets = await asyncio.to_thread(comparison.with_expectations)
+        weighings, estimates = await _estimate(connection, traffic, targets)
     return ProfileComparison(
         collection=collection.name,
         profile=profile.name,

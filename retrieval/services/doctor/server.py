@@ -11,6 +11,7 @@ from retrieval.adapters.store.installation.checks import (
     OLDEST_POSTGRESQL,
     SOUND_PGVECTOR,
     SchemaStatus,
+    version,
 )
 from retrieval.adapters.store.installation.examination.installation import Holdup, ServerState, Settings
 from retrieval.adapters.store.installed_sql import quote_literal
@@ -65,16 +66,17 @@ def check_pgvector(server: ServerState) -> Iterator[Finding]:
         )
         return
     found = version(server.pgvector)
-    if found < OLDEST_PGVECTOR:
+    if found < version(OLDEST_PGVECTOR):
         yield Severity.ERROR.finding(
             "pgvector",
-            f"pgvector {server.pgvector} is installed; 0.8.0 or newer is needed (iterative index scans)",
+            f"pgvector {server.pgvector} is installed; {OLDEST_PGVECTOR} or newer is needed (iterative index scans)",
             f"install the newer package on the server, then run: {update}",
         )
-    elif found < SOUND_PGVECTOR:
+    elif found < version(SOUND_PGVECTOR):
         yield Severity.WARNING.finding(
             "pgvector",
-            f"pgvector {server.pgvector} is installed; before 0.8.6, parallel builds and vacuum can spoil HNSW indexes",
+            f"pgvector {server.pgvector} is installed; before {SOUND_PGVECTOR}, parallel builds and vacuum can "
+            "spoil HNSW indexes",
             f"install the newer package on the server, run: {update} and then: retrieval reindex COLLECTION",
         )
     elif server.pgvector_available and found < version(server.pgvector_available):
@@ -127,19 +129,6 @@ def check_replicas(replicas: Sequence[ReplicaState], longest: float) -> Iterator
                 "see that it runs, streams from the primary and replays; else take it out of "
                 f"RETRIEVAL_READ_DATABASE_URLS, or allow more than RETRIEVAL_READ_MAX_LAG_SECONDS={longest:g}",
             )
-
-
-def version(text: str) -> tuple[int, ...]:
-    """The leading numbers of a release: ``0.8.6`` is ``(0, 8, 6)``, ``1.0-dev`` is ``(1, 0)``."""
-    numbers: list[int] = []
-    for part in text.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-        if digits != part:
-            break
-    return tuple(numbers)
 
 
 _RELOAD = "SELECT pg_reload_conf();"

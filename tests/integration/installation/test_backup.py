@@ -432,7 +432,7 @@ def test_a_server_or_a_pgvector_that_is_too_old_is_reported(
     url, folder = new_database(empty=True), tmp_path / "backup"
     back_up(new_database(), folder, NOW)
     with monkeypatch.context() as changes:
-        changes.setattr(checks, "OLDEST_PGVECTOR", (99,))
+        changes.setattr(checks, "OLDEST_PGVECTOR", "99")
         with pytest.raises(UnsupportedDatabaseError, match=r"pgvector .* newer is needed"):
             restore_database(folder, url)
     monkeypatch.setattr(checks, "OLDEST_POSTGRESQL", 99)

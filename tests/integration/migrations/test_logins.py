@@ -101,7 +101,7 @@ async def test_a_pgvector_that_is_too_old_is_named_before_anything_is_made(
     database: str, schema: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Otherwise the schema's statements would fail at a type that it does not have."""
-    monkeypatch.setattr(checks, "OLDEST_PGVECTOR", (99,))
+    monkeypatch.setattr(checks, "OLDEST_PGVECTOR", "99")
     with pytest.raises(UnsupportedDatabaseError, match="ALTER EXTENSION vector UPDATE;"):
         upgrade(database, schema)
     with opened(database) as connection:

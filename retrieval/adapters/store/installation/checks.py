@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -109,8 +110,8 @@ def _declared_revision(path: Path) -> tuple[str, str | None]:
 _log = logging.getLogger(__name__)
 
 OLDEST_POSTGRESQL = 16
-OLDEST_PGVECTOR = (0, 8, 0)
-SOUND_PGVECTOR = (0, 8, 6)
+OLDEST_PGVECTOR = "0.8.0"
+SOUND_PGVECTOR = "0.8.6"
 
 MAJOR_VERSION = "SELECT current_setting('server_version_num')::int / 10000"
 
@@ -215,25 +216,28 @@ def check_versions(facts: ServerFacts) -> None:
             "CREATE EXTENSION vector;"
         )
     check_pgvector(facts.pgvector)
-    if _version(facts.pgvector) < SOUND_PGVECTOR:
+    if version(facts.pgvector) < version(SOUND_PGVECTOR):
         _log.warning(
-            "pgvector %s is installed; releases before 0.8.6 can corrupt or break HNSW indexes "
+            "pgvector %s is installed; releases before %s can corrupt or break HNSW indexes "
             "(parallel builds, vacuum); update it, run ALTER EXTENSION vector UPDATE; and REINDEX the HNSW indexes",
             facts.pgvector,
+            SOUND_PGVECTOR,
         )
 
 
-def check_pgvector(version: str) -> None:
+def check_pgvector(installed: str) -> None:
     """Raise ``UnsupportedDatabaseError`` for a pgvector that is too old."""
-    if _version(version) < OLDEST_PGVECTOR:
+    if version(installed) < version(OLDEST_PGVECTOR):
         raise UnsupportedDatabaseError(
-            f"pgvector {version} is installed; 0.8.0 or newer is needed (iterative index scans); "
+            f"pgvector {installed} is installed; {OLDEST_PGVECTOR} or newer is needed (iterative index scans); "
             "install the newer package on the server, then run: ALTER EXTENSION vector UPDATE;"
         )
 
 
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".")[:3])
+def version(text: str) -> tuple[int, ...]:
+    """The leading numbers of a release: ``0.8.6`` is ``(0, 8, 6)``, ``1.0-dev`` is ``(1, 0)``."""
+    numbers = re.match(r"\d+(?:\.\d+)*", text)
+    return tuple(map(int, numbers[0].split("."))) if numbers else ()
 
 
 def check_privileges(facts: ServerFacts, names: Names) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.installation.checks import SchemaStatus
+from retrieval.adapters.store.installation.checks import SchemaStatus, version
 from retrieval.adapters.store.installation.examination.installation import Holdup, setting_value
 from retrieval.domain.diagnosis import Severity
 from retrieval.services.doctor.server import (
@@ -20,7 +20,6 @@ from retrieval.services.doctor.server import (
     check_settings,
     check_textsearch,
     check_wraparound,
-    version,
 )
 from tests.support.facts import NOW, server
 
