@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
+import pytest
 
 from retrieval.adapters.store.installation.checks import known_revisions
 from tests.acceptance.conftest import Program, program_in
@@ -64,10 +65,11 @@ def test_data_is_not_destroyed_without_a_yes(program: Program) -> None:
     assert program.json("db", "status")["is_current"]
 
 
-def test_an_unknown_revision_is_refused(program: Program) -> None:
-    """With those there are."""
-    assert "there are base, 0001" in program.fails("db", "upgrade", "9999")
-    assert "there are base, 0001" in program.fails("db", "downgrade", "9999", "--yes")
+@pytest.mark.parametrize("revision", ["9999", ""])
+def test_an_unknown_revision_is_refused(program: Program, revision: str) -> None:
+    """With those there are; a script may have set no name."""
+    assert "there are base, 0001" in program.fails("db", "upgrade", revision)
+    assert "there are base, 0001" in program.fails("db", "downgrade", revision, "--yes")
 
 
 def test_several_upgrades_at_once_wait_for_each_other(program: Program) -> None:

@@ -96,7 +96,8 @@ class ChosenService:
 def service_in_use(settings: Settings, space: EmbeddingSpace | None = None) -> ChosenService | None:
     """The service that texts are sent to, for a space or for new collections; None: they stay on this machine.
 
-    Raises ``ConfigurationError`` where the address or the key of new collections is missing.
+    Raises ``ConfigurationError`` for an unusable address, and where the address or the key of new collections is
+    missing.
     """
     if space is not None:
         return _for_space(space, settings)
@@ -153,10 +154,15 @@ def _filling(space: EmbeddingSpace, chosen: ChosenService, settings: Settings) -
 
 
 def _chosen(service: EmbeddingService, settings: Settings, model: str, dimensions: int | None) -> ChosenService:
+    """The service by the settings. Raises ``ConfigurationError`` for anything but an HTTP address."""
+    from retrieval.adapters.endpoints.caller import check_address
+
     is_configured = _is_configured(service.name, settings)
     base_url = (settings.embedder_name.url or settings.embedding_base_url) if is_configured else None
     if not base_url and service.name == "openai":
         base_url = settings.openai_base_url
+    if url := service.address(base_url):
+        check_address(url, what="embedding", settings="RETRIEVAL_EMBEDDING")
     options = {
         "api_key": _key(service.name, settings),
         "dimensions": dimensions,
@@ -164,7 +170,7 @@ def _chosen(service: EmbeddingService, settings: Settings, model: str, dimension
         "timeout_seconds": settings.embedding_timeout_seconds,
         "is_implicit": settings.embedder_name.kind == "auto" and service.name == "openai",
     }
-    return ChosenService(service, service.address(base_url), model, options)
+    return ChosenService(service, url, model, options)
 
 
 def _is_configured(service: str, settings: Settings) -> bool:

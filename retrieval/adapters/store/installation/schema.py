@@ -180,6 +180,8 @@ def _status(connection: sa.Connection, schema: str) -> SchemaStatus:
 def _revision_errors(revision: str) -> Iterator[None]:
     """Translate Alembic's errors, which are about the requested revision."""
     try:
+        if not revision:
+            raise CommandError("it names none")  # noqa: TRY301 - Alembic asserts that there is a name
         yield
     except CommandError as error:
         raise SchemaRevisionError(

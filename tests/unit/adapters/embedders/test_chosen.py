@@ -8,10 +8,11 @@ import pytest
 
 import retrieval.adapters.embedders.chosen
 from retrieval import EmbeddingSpace, Settings
-from retrieval.adapters.embedders.chosen import ChosenEmbedders, no_embedder
+from retrieval.adapters.embedders.chosen import ChosenEmbedders, no_embedder, service_in_use
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.search.vectors import StoredSpace
+from retrieval.domain.errors import ConfigurationError
 
 DATABASE = cast(Database, None)
 """Nothing is read here."""
@@ -85,6 +86,13 @@ def test_the_queries_of_tenants_that_are_only_come_by_are_not_kept() -> None:
     assert choice.of(space, DATABASE, 1, keep=False) is own
     others = [choice.of(space, DATABASE, 2, keep=False) for _ in range(2)]
     assert others[0] is not others[1]
+
+
+@pytest.mark.parametrize("address", ["http://[::1", "http://host:80a/v1", "http://host:99999/v1"])
+def test_an_address_that_cannot_be_is_refused_before_it_is_shown(address: str) -> None:
+    """The message names the setting; an ingest would say first where texts are sent."""
+    with pytest.raises(ConfigurationError, match="set RETRIEVAL_EMBEDDING_BASE_URL"):
+        service_in_use(Settings(embedder=f"ollama:m@{address}"))
 
 
 @pytest.mark.parametrize(
