@@ -113,7 +113,10 @@ def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
     lines = [line + "\n" for _, line in _lines(Path(path))]
     header = lines[0] if lines else ""
     reader = csv.DictReader(lines, delimiter=max(",;\t", key=header.count), strict=True)
-    reader.fieldnames = [name.strip().casefold() for name in reader.fieldnames or ()]
+    try:
+        reader.fieldnames = [name.strip().casefold() for name in reader.fieldnames or ()]
+    except csv.Error:  # the first line is something else, such as JSON
+        reader.fieldnames = []
     if missing := {"query", "expected_id"} - set(reader.fieldnames):
         raise InvalidRequestError(
             f"{path}: no column {' and '.join(sorted(missing))} in its first line; without a file of judgements the "
