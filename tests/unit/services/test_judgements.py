@@ -355,6 +355,7 @@ def test_a_csv_brings_queries_with_what_is_expected(tmp_path: Path, separator: s
     [
         ("", "no column expected_id and query in its first line"),
         ("question,answer\na,b\n", "no column expected_id and query"),
+        ('{"id": "1", "text": "a"}\n', "no column expected_id and query"),
         ("query,expected_id\n", "no rows"),
         ("query,expected_id\na,\n", "a row needs a query and an expected_id"),
         ("query,expected_id\na\n", "a row needs a query and an expected_id"),

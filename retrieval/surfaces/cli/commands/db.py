@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -62,8 +62,7 @@ def upgrade(
 
     with _server(state_of(context)) as (url, name):
         schema.upgrade(url, name, revision)
-        schema_status = schema.status(url, name)
-        _print(schema_status, url, [_sentence(schema_status)], as_json=as_json)
+        _print(schema.status(url, name), url, as_json=as_json)
 
 
 def _no_option(context: typer.Context, revision: str) -> str:
@@ -96,8 +95,7 @@ def downgrade(
     with _server(state_of(context)) as (url, name):
         confirm(f"Downgrade schema {name!r} to {revision!r}, and destroy the data of newer revisions?", yes=yes)
         schema.downgrade(url, name, revision)
-        schema_status = schema.status(url, name)
-        _print(schema_status, url, [_sentence(schema_status)], as_json=as_json)
+        _print(schema.status(url, name), url, as_json=as_json)
 
 
 @app.command(epilog=examples("retrieval db status --json"))
@@ -258,11 +256,12 @@ def _server(state: State) -> Iterator[tuple[str, str]]:
         yield server.url, settings.database_schema
 
 
-def _print(schema_status: SchemaStatus, url: str, lines: list[str], *, as_json: bool) -> None:
+def _print(schema_status: SchemaStatus, url: str, lines: Sequence[str] = (), *, as_json: bool) -> None:
+    """Print the status as JSON, or the lines, by default its sentence."""
     from retrieval.adapters.store.translate import server_name
 
     facts = {"server": server_name(url), **asdict(schema_status), "is_current": schema_status.is_current}
-    print_answer(facts, lines, as_json=as_json)
+    print_answer(facts, list(lines) or _sentence(schema_status), as_json=as_json)
 
 
 def _sentence(schema_status: SchemaStatus) -> str:
