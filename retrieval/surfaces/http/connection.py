@@ -23,6 +23,9 @@ from retrieval.surfaces.http.problems import MEDIA_TYPE, BodyTimeoutError, BodyT
 HEAD_BYTES = 64 * 1024
 """The greatest number of bytes of a request's line and headers, and of trailers and other bytes outside a body."""
 
+REST_SECONDS = 10.0
+"""The seconds that the rest of a request is read after its response, before the connection is closed."""
+
 _PIECE_BYTES = HEAD_BYTES // 4
 _EXTENSION = "retrieval.connection"
 
@@ -144,11 +147,8 @@ class Connection(HttpToolsProtocol):
         self.transport.write(head.encode() + body)
         # Closing the connection before the whole request is read could discard the response at the client.
         self.transport.write_eof()
-        self.loop.call_later(self.timeout_keep_alive, self.transport.close)
+        self.loop.call_later(REST_SECONDS, self.transport.close)
 
-
-REST_SECONDS = 10.0
-"""The seconds that the rest of a body is read after its response, before a connection is closed."""
 
 GRACE_SECONDS = 0.2
 """The seconds between a request's deadline, at which the database ends its statements, and its cancellation."""
