@@ -29,6 +29,7 @@ from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.platform import Platform
 from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.caller import Handles, current_caller, current_platform
+from retrieval.surfaces.http.connection import HEAD_BYTES
 from retrieval.surfaces.http.openapi import CONSOLE, CONSOLE_FILES, SIGN_IN, Page
 from retrieval.surfaces.http.problems import MEDIA_TYPE, AuthenticationError, ForbiddenError, MisdirectedError
 
@@ -434,7 +435,8 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
             return RedirectResponse(_FIRST_PAGE, 303)
         if request.method in _SAFE:
             return HTMLResponse(str(_sign_in_page(request.query_params.get("then", ""))))
-        async with request.form() as form:
+        # Anybody can send this form, and reading a form blocks other requests: it has two short fields and no file.
+        async with request.form(max_files=0, max_fields=2, max_part_size=HEAD_BYTES) as form:
             key, then = str(form.get("key", "")).strip(), str(form.get("then", ""))
         try:
             await access.check(Headers({"x-api-key": key} if key.isascii() and key.isprintable() else {}))

@@ -57,8 +57,6 @@ HUNG_UP = 499
 """The status, in metrics and logs, of a request whose client disconnected before the response."""
 
 _QUIET = frozenset({"/livez", "/readyz", "/metrics"})
-_LENGTH, _ENCODING = b"content-length", b"transfer-encoding"
-_USED_HEADERS = frozenset({HEADER, TIMEOUT_HEADER, _LENGTH, _ENCODING})
 
 
 class Frame:
@@ -80,51 +78,48 @@ class Frame:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = {name: value for name, value in scope["headers"] if name in _USED_HEADERS}
-        exchange, request_id, began = Exchange(scope, receive, send), request_id_of(headers.get(HEADER)), self._clock()
+        exchange, began = Exchange(scope, receive, send), self._clock()
+        request_id = request_id_of(exchange.sent_headers.get(HEADER))
         exchange.headers.append((HEADER, request_id.encode()))
         token = set_request_id(request_id)
         try:
             if tracer() is None:
-                await self._serve_in_place(exchange, scope, headers)
+                await self._serve_in_place(exchange, scope)
             else:
                 # The span belongs to the trace in the caller's ``traceparent``, if there is one.
                 parent = propagate.extract(
                     {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
                 )
                 with span_under(scope["method"], SpanKind.SERVER, parent) as span:
-                    await self._serve_in_place(exchange, scope, headers)
+                    await self._serve_in_place(exchange, scope)
                     if span is not None:
                         _describe(span, scope, exchange.status or HUNG_UP, request_id)
         finally:
             self._record(exchange, scope, request_id, self._clock() - began)
             reset_request_id(token)
 
-    async def _serve_in_place(self, exchange: Exchange, scope: Scope, headers: dict[bytes, bytes]) -> None:
+    async def _serve_in_place(self, exchange: Exchange, scope: Scope) -> None:
         if scope["path"] in OPEN_PATHS:
             # Requests for the state of the service need no place: they are served however busy it is.
-            await self._respond(exchange, scope, headers, None)
+            await self._respond(exchange, scope, None)
         elif room := self._load.enter():
             exchange.on_start = room.leave
             begin_holding(scope)
             try:
-                await self._respond(exchange, scope, headers, room)
+                await self._respond(exchange, scope, room)
             finally:
                 room.leave()
                 give_back(scope)
         else:
             await exchange.refuse(OverloadedError())
 
-    async def _respond(
-        self, exchange: Exchange, scope: Scope, headers: dict[bytes, bytes], room: RequestRoom | None
-    ) -> None:
+    async def _respond(self, exchange: Exchange, scope: Scope, room: RequestRoom | None) -> None:
         """Respond within the time limit; every error is caught here."""
         try:
             limit = self._limits.body_of(scope)
-            check_length(headers.get(_LENGTH), limit)
-            seconds = self._limits.seconds_of(headers.get(TIMEOUT_HEADER))
-            has_body = _ENCODING in headers or headers.get(_LENGTH, b"0") != b"0"
-            async with exchange.limit(seconds=seconds, body_bytes=limit, has_body=has_body, flows=is_stream(scope)):
+            check_length(exchange.sent_headers.get(b"content-length"), limit)
+            seconds = self._limits.seconds_of(exchange.sent_headers.get(TIMEOUT_HEADER))
+            async with exchange.limit(seconds=seconds, body_bytes=limit, flows=is_stream(scope)):
                 await self._let_in(exchange, scope, room)
         except ClientDisconnect:
             pass  # in the middle of the body: nobody to respond to

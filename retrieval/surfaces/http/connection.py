@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Protocol
 
 import httptools
@@ -22,6 +22,9 @@ from retrieval.surfaces.http.problems import MEDIA_TYPE, BodyTimeoutError, BodyT
 
 HEAD_BYTES = 64 * 1024
 """The greatest number of bytes of a request's line and headers, and of trailers and other bytes outside a body."""
+
+REST_SECONDS = 10.0
+"""The seconds that the rest of a request is read after its response, before the connection is closed."""
 
 _PIECE_BYTES = HEAD_BYTES // 4
 _EXTENSION = "retrieval.connection"
@@ -144,7 +147,7 @@ class Connection(HttpToolsProtocol):
         self.transport.write(head.encode() + body)
         # Closing the connection before the whole request is read could discard the response at the client.
         self.transport.write_eof()
-        self.loop.call_later(self.timeout_keep_alive, self.transport.close)
+        self.loop.call_later(REST_SECONDS, self.transport.close)
 
 
 GRACE_SECONDS = 0.2
@@ -156,6 +159,8 @@ class Exchange:
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._scope, self._receive, self._send = scope, receive, send
+        self.sent_headers: dict[bytes, bytes] = dict(scope["headers"])
+        """The headers of the request; of a repeated one the last."""
         self.headers: list[tuple[bytes, bytes]] = []
         """Headers that are added to the response."""
         self.status = 0
@@ -165,17 +170,22 @@ class Exchange:
         self.on_start: Callable[[], None] = lambda: None
         """Called when the response begins, unless it is a stream: the client may read it slowly."""
         self.is_gone = self._is_complete = self._flows = self._is_awaited = False
+        sent = self.sent_headers
+        self._is_body_read = b"transfer-encoding" not in sent and sent.get(b"content-length", b"0") == b"0"
+        is_last = scope.get("http_version") == "1.0" or b"close" in sent.get(b"connection", b"").lower()
+        # A client that waits for "100 Continue" sends no body after a response.
+        self._reads_rest = is_last and b"expect" not in sent
         self._wire: Wire | None = scope.get("extensions", {}).get(_EXTENSION, {}).get("wire")
         self._read = 0
 
     @asynccontextmanager
-    async def limit(self, *, seconds: float, body_bytes: int, has_body: bool, flows: bool) -> AsyncIterator[None]:
+    async def limit(self, *, seconds: float, body_bytes: int, flows: bool) -> AsyncIterator[None]:
         """Limit the time of the request in the block, and the size of its body.
 
         With ``flows``, for a stream, the time restarts with each part. The block raises ``TimeoutError`` at its end if
         the request is late or its client disconnected.
         """
-        self._seconds, self._body_bytes, self._is_body_read, self._flows = seconds, body_bytes, not has_body, flows
+        self._seconds, self._body_bytes, self._flows = seconds, body_bytes, flows
         loop, wire = asyncio.get_running_loop(), self._wire
         self._deadline = Deadline(loop.time() + seconds, loop.time)
         async with asyncio.timeout_at(self._deadline.until + GRACE_SECONDS) as self._timeout:
@@ -215,9 +225,21 @@ class Exchange:
             message["headers"] = [*message.get("headers", ()), *self.headers]
             if not self._flows:
                 self.on_start()
+        is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if is_end and self._reads_rest and not self._is_body_read:
+            await self._send({**message, "more_body": True})
+            await self._read_rest()
+            message = {"type": "http.response.body"}
         await self._send(message)
-        self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+        self._is_complete = is_end
         self._restart_limit()
+
+    async def _read_rest(self) -> None:
+        """Read the rest of the body: a connection that is closed before could discard the response at the client."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REST_SECONDS):
+                while not self._is_body_read:
+                    self._is_body_read = not (await self._receive()).get("more_body", False)
 
     async def refuse(self, error: Exception) -> None:
         """Respond with the error's problem document, unless a response has begun or the client has disconnected."""

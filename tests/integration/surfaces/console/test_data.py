@@ -130,3 +130,12 @@ async def test_only_a_page_before_another_one_links_to_it(app: FastAPI, client: 
         await docs.add([{"_id": f"i{place:02}", "text": "disk"} for place in range(number)])
         answer = await client.get("/console/data", params={"collection": "docs"})
         assert ("i49" in answer.text, "i50" in answer.text, "Next page" in answer.text) == (True, False, is_linked)
+
+
+@pytest.mark.parametrize("body", [b"key=a&then=b&c=d", b"key=" + b"%41" * 300_000, b"&a" * 400_000])
+async def test_a_sign_in_form_is_short(body: bytes) -> None:
+    """Anybody may send one, and reading a long form would block other requests."""
+    app = app_of("postgresql://127.0.0.1:1/none", insecure_local=False)
+    headers = {**OWN, "Content-Type": "application/x-www-form-urlencoded"}
+    async with AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost", headers=headers) as client:
+        assert (await client.post("/console/sign-in", content=body)).status_code == 400
