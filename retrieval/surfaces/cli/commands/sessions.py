@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.apps.principles.principle import COLLECTION
 from retrieval.apps.principles.startup.surroundings import (
-    COLLECTION,
     MOST,
     EndOptions,
     HookInput,
