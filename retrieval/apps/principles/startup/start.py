@@ -290,7 +290,7 @@ def _identifier(now: datetime) -> UUID:
     return uuid7(int(now.timestamp() * 1000), random.SystemRandom())
 
 
-MOST_TAGS = 30
+MOST_TRACE_TAGS = 30
 """The most tags of a trace."""
 
 _LONGEST_TITLE = 200
@@ -307,7 +307,7 @@ async def end_session(platform: Platform, options: EndOptions, hook: HookInput, 
     folder = options.folder or Path(hook.folder or ".")
     return await PrincipleStore(platform, options.collection).add_trace(
         title=_storable_line(options.title or default_title(folder, context))[:_LONGEST_TITLE],
-        tags=normalised_tags([*map(_storable_line, options.tags), *context.project_tags][:MOST_TAGS]),
+        tags=normalised_tags([*map(_storable_line, options.tags), *context.project_tags][:MOST_TRACE_TAGS]),
         outcome=options.outcome,
         trace_id=session or None,
         session=session,
