@@ -13,7 +13,7 @@ from server import running
 
 from retrieval import Feedback, Platform, Settings, connect
 from retrieval.apps.principles import FoundPrinciples, PrincipleStore, principles_profile
-from retrieval.apps.principles.traces import principles_collection
+from retrieval.apps.principles.store import principles_collection
 
 PLACES = 5
 _MOST_VERDICTS = 20

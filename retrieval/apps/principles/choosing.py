@@ -52,6 +52,11 @@ def frequent_tags(tags_of_each: Iterable[Iterable[str]], most: int) -> list[str]
     return [tag for tag, _ in counts.most_common(most)]
 
 
+LATEST_TRACES: Final = 20
+RECENT_DAYS: Final = 7
+RECENT_TAGS: Final = 10
+"""The number of the latest traces that recent tags come from, their greatest age, and the number of the tags."""
+
 FEWER_USES_THAN: Final = 5
 YOUNGER_THAN: Final = timedelta(days=7)
 SLOTS: Final = 2

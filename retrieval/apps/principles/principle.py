@@ -46,6 +46,18 @@ class Principle:
         return rate(self.success_count, self.use_count)
 
 
+COLLECTION = "principles"
+"""The default collection of principles."""
+
+
+def traces_name(name: str) -> str:
+    """The name of the collection that holds the traces of the sessions with these principles."""
+    return f"{name}_traces"
+
+
+SESSION_START = "session-start"
+"""The recorded origin of the answers at the start of sessions."""
+
 KIND = "principle"
 
 IN_USE = (ACTIVE, CANDIDATE)

@@ -14,12 +14,17 @@ from uuid import UUID, uuid4
 
 from retrieval.apps.principles.choosing import (
     FEWER_USES_THAN,
+    LATEST_TRACES,
     MIN_PRINCIPLE_SCORE,
+    RECENT_DAYS,
+    RECENT_TAGS,
     frequent_tags,
     normalised_tags,
 )
-from retrieval.apps.principles.principle import IN_USE, KIND, Principle, principle_item
+from retrieval.apps.principles.principle import COLLECTION, IN_USE, KIND, SESSION_START, Principle, principle_item
 from retrieval.apps.principles.search import (
+    PRINCIPLES_PROFILE,
+    WORDS_PROFILE,
     FoundPrinciple,
     FoundPrinciples,
     PrincipleQuestion,
@@ -30,12 +35,9 @@ from retrieval.apps.principles.search import (
     traces_filter,
 )
 from retrieval.apps.principles.traces import (
-    COLLECTION,
-    LATEST,
     LATEST_PROFILE,
     Outcome,
     Trace,
-    principles_collection,
     trace_of,
     traces_collection,
 )
@@ -98,16 +100,29 @@ def stats_of(principles: Iterable[Principle]) -> PrincipleStats:
     )
 
 
-SESSION_START = "session-start"
-"""The recorded origin of the answers at the start of sessions."""
-
-
 class PrincipleScore(NamedTuple):
     """A principle with its score."""
 
     principle: Principle
     score: float
     """(successes + 1) / (uses + 2)."""
+
+
+_NEW, _BY_MEANING, _BY_WORDS = "the default", "the default with vectors", "by words alone"
+"""The notes of the default profiles."""
+
+
+async def principles_collection(platform: Platform, name: str = COLLECTION) -> Collection:
+    """The collection of that name, ranked by use, tags and meaning; created if missing."""
+    collection = await platform.collection(name, profile=PRINCIPLES_PROFILE)
+    has_vectors = await collection.space() is not None
+    # Compares the stored forms, which ignore the order of signals. A profile that a user has set is not replaced.
+    stored = collection.profile.as_dict(), handle_of(collection).stored.profile_note
+    if has_vectors and stored == (WORDS_PROFILE.as_dict(), _BY_WORDS):
+        await collection.set_profile(PRINCIPLES_PROFILE, note=_BY_MEANING)
+    if not has_vectors and stored[0] == PRINCIPLES_PROFILE.as_dict() and stored[1] in {_NEW, _BY_MEANING}:
+        await collection.set_profile(WORDS_PROFILE, note=_BY_WORDS)
+    return collection
 
 
 class PrincipleStore:
@@ -354,11 +369,11 @@ class PrincipleStore:
             return []  # there is no trace yet
         return [trace_of(hit) for hit in hits]
 
-    async def recent_tags(self, days: float = 7, most: int = 10) -> list[str]:
+    async def recent_tags(self, days: float = RECENT_DAYS, most: int = RECENT_TAGS) -> list[str]:
         """The most frequent tags of the latest 20 successful traces of the last days, the most frequent first."""
         now = self._platform.now
         since = now - timedelta(days=checked_positive("days", days, "7", 36500))
-        latest = await self.search_traces(LATEST, (since, now))
+        latest = await self.search_traces(LATEST_TRACES, (since, now))
         return frequent_tags((trace.tags for trace in latest if trace.is_success), checked_count("most", most))
 
     async def _principle(self, principle_id: str) -> Principle:

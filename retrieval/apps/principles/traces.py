@@ -1,4 +1,4 @@
-"""The collections of principles and traces, and traces: the outcomes and tags of sessions."""
+"""Traces: the outcomes and tags of sessions, and the collection that holds them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retrieval.apps.principles.choosing import normalised_tags
-from retrieval.apps.principles.search import PRINCIPLES_PROFILE, WORDS_PROFILE
-from retrieval.collection import Collection, handle_of
+from retrieval.apps.principles.principle import traces_name
+from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
@@ -16,12 +16,6 @@ from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.domain.search.signals import Recency
 from retrieval.platform import Platform
-
-COLLECTION = "principles"
-"""The default collection of a store."""
-
-_NEW, _BY_MEANING, _BY_WORDS = "the default", "the default with vectors", "by words alone"
-"""The notes of the default profiles."""
 
 LATEST_PROFILE = Profile(
     legs={"recent": 1.0},
@@ -32,25 +26,7 @@ LATEST_PROFILE = Profile(
 """The latest traces. Not recorded, because without a query there is nothing to judge."""
 
 
-def traces_name(name: str) -> str:
-    """The name of the collection that holds the traces of these principles."""
-    return f"{name}_traces"
-
-
-async def principles_collection(platform: Platform, name: str = COLLECTION) -> Collection:
-    """The collection of that name, ranked by use, tags and meaning; created if missing."""
-    collection = await platform.collection(name, profile=PRINCIPLES_PROFILE)
-    has_vectors = await collection.space() is not None
-    # Compares the stored forms, which ignore the order of signals. A profile that a user has set is not replaced.
-    stored = collection.profile.as_dict(), handle_of(collection).stored.profile_note
-    if has_vectors and stored == (WORDS_PROFILE.as_dict(), _BY_WORDS):
-        await collection.set_profile(PRINCIPLES_PROFILE, note=_BY_MEANING)
-    if not has_vectors and stored[0] == PRINCIPLES_PROFILE.as_dict() and stored[1] in {_NEW, _BY_MEANING}:
-        await collection.set_profile(WORDS_PROFILE, note=_BY_WORDS)
-    return collection
-
-
-async def traces_collection(platform: Platform, name: str = COLLECTION) -> Collection:
+async def traces_collection(platform: Platform, name: str) -> Collection:
     """The collection of the traces; created if missing."""
     return await platform.collection(traces_name(name), profile=LATEST_PROFILE)
 
@@ -134,7 +110,3 @@ def trace_of(hit: Hit) -> Trace:
         at=hit.occurred_at or _EPOCH,
         session=str(attributes.get(SESSION) or ""),
     )
-
-
-LATEST = 20
-"""The number of the latest traces that recent tags are taken from."""

@@ -15,7 +15,7 @@ from retrieval.apps.memories.store import COLLECTION as MEMORIES
 from retrieval.apps.metaphors import MetaphorCorpus, MetaphorRetriever, Problem, Retrieved
 from retrieval.apps.metaphors.corpus import COLLECTION as METAPHORS
 from retrieval.apps.principles import PrincipleScore, PrincipleStore
-from retrieval.apps.principles.traces import COLLECTION as PRINCIPLES
+from retrieval.apps.principles.principle import COLLECTION as PRINCIPLES
 from retrieval.apps.tickets.models import MovedTicket
 from retrieval.domain.api_key import Scope
 from retrieval.surfaces.console.frame import Visit, empty, page, shown_value, table, view

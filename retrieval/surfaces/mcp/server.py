@@ -24,6 +24,7 @@ from mcp_types import Tool as ToolListed
 from pydantic import AnyUrl, ValidationError
 
 from retrieval.adapters.store.deadline import LateError, within
+from retrieval.apps.principles.principle import COLLECTION
 from retrieval.domain.api_key import EVERY_SCOPE, Caller, Scope
 from retrieval.domain.checks import choices_hint, shown_line
 from retrieval.domain.errors import DatabaseUnreachableError, InvalidRequestError, UnknownCollectionError
@@ -108,7 +109,7 @@ class Offer:
     """The tools that a server offers: groups with the scopes of their tools, and the collections of two groups."""
 
     groups: Mapping[ToolGroup, frozenset[Scope]] = field(default_factory=lambda: _USUAL)
-    principles: str = "principles"
+    principles: str = COLLECTION
     memories: str = "memories"
     is_read_only: bool = False
 

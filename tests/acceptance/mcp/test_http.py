@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from retrieval import Context, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.apps.principles import PrincipleStore
-from retrieval.apps.principles.store import SESSION_START
+from retrieval.apps.principles.principle import SESSION_START
 from retrieval.domain.records.slate import ShownItem, Slot
 from tests.acceptance.conftest import SECONDS, Program
 from tests.acceptance.mcp.conftest import TENANT, serving_http, tool_answer, tool_error

@@ -25,7 +25,10 @@ from retrieval.adapters.store.records.recordings import store_recordings
 from retrieval.adapters.store.records.session_start import KnownPrinciple, StartQuestion, read_start
 from retrieval.apps.principles.choosing import (
     FEWER_USES_THAN,
+    LATEST_TRACES,
     MIN_PRINCIPLE_SCORE,
+    RECENT_DAYS,
+    RECENT_TAGS,
     TAG_BOOST,
     YOUNGER_THAN,
     Choice,
@@ -33,7 +36,7 @@ from retrieval.apps.principles.choosing import (
     normalised_tags,
     rivals,
 )
-from retrieval.apps.principles.principle import IN_USE, KIND, Principle
+from retrieval.apps.principles.principle import IN_USE, KIND, SESSION_START, Principle, traces_name
 from retrieval.apps.principles.startup.surroundings import (
     EndOptions,
     HookInput,
@@ -53,9 +56,6 @@ if TYPE_CHECKING:
     from retrieval.apps.principles.traces import Trace
     from retrieval.platform import Platform
 
-
-ORIGIN = "session-start"
-"""The recorded origin of the answer."""
 
 _LONGEST_LINE = 300
 _LONGEST_QUERY = 1000
@@ -115,11 +115,11 @@ def composed_answer(
     return ComposedAnswer(
         retrieval_id=retrieval_id,
         collection_id=collection_id,
-        query=" ".join(start.tags)[:_LONGEST_QUERY] or ORIGIN,
+        query=" ".join(start.tags)[:_LONGEST_QUERY] or SESSION_START,
         vector=None,
         shown=[_shown_item(principle, start.tags) for principle in start.principles],
         context=Context(session=start.session),
-        origin=ORIGIN,
+        origin=SESSION_START,
         retrieval_time_ms=took_ms,
         seed=seed,
         eligible=eligible,
@@ -194,11 +194,6 @@ def _end(when_late: Callable[[], None]) -> None:
 MOST_UNSURE = 150
 """The most eligible principles that compete, the latest first, half of them with a tag of the session."""
 
-TRACES = "{}_traces"
-"""The name of the collection of traces, the same as in ``traces.py``, which is too slow to load here."""
-
-RECENT, LATEST_TRACES, RECENT_TAGS = timedelta(days=7), 20, 10
-
 Say = Callable[[str], None]
 
 
@@ -255,7 +250,7 @@ async def start_session(
 def _question(options: StartOptions, context: Surroundings, now: datetime) -> StartQuestion:
     return StartQuestion(
         collection=options.collection,
-        traces=TRACES.format(options.collection),
+        traces=traces_name(options.collection),
         tags=context.tags,
         most=options.limit + options.explore,
         certain=max(0, options.limit - options.explore),
@@ -269,7 +264,7 @@ def _question(options: StartOptions, context: Surroundings, now: datetime) -> St
         most_unsure=MOST_UNSURE,
         failed_from=LEAST_TO_FAIL,
         failed_below=FAILED_BELOW,
-        since=now - RECENT,
+        since=now - timedelta(days=RECENT_DAYS),
         now=now,
         latest_traces=LATEST_TRACES,
         recent_tags=RECENT_TAGS,
@@ -295,7 +290,7 @@ def _identifier(now: datetime) -> UUID:
     return uuid7(int(now.timestamp() * 1000), random.SystemRandom())
 
 
-MOST_TAGS = 30
+MOST_TRACE_TAGS = 30
 """The most tags of a trace."""
 
 _LONGEST_TITLE = 200
@@ -312,7 +307,7 @@ async def end_session(platform: Platform, options: EndOptions, hook: HookInput, 
     folder = options.folder or Path(hook.folder or ".")
     return await PrincipleStore(platform, options.collection).add_trace(
         title=_storable_line(options.title or default_title(folder, context))[:_LONGEST_TITLE],
-        tags=normalised_tags([*map(_storable_line, options.tags), *context.project_tags][:MOST_TAGS]),
+        tags=normalised_tags([*map(_storable_line, options.tags), *context.project_tags][:MOST_TRACE_TAGS]),
         outcome=options.outcome,
         trace_id=session or None,
         session=session,

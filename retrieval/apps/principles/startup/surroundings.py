@@ -16,6 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from retrieval.apps.principles.choosing import MAX_PRINCIPLES, SLOTS
+from retrieval.apps.principles.principle import COLLECTION
 from retrieval.apps.principles.startup.project import keywords, project_tags, tags_of_files
 from retrieval.domain.checks import is_storable
 from retrieval.domain.errors import InvalidRequestError
@@ -40,7 +41,6 @@ def shown_line(text: str) -> str:
     return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
-COLLECTION = "principles"
 MOST = 100
 """The most principles, and the most places for explored ones."""
 

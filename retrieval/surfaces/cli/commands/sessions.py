@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from retrieval.apps.principles.principle import COLLECTION
 from retrieval.apps.principles.startup.surroundings import (
-    COLLECTION,
     MOST,
     EndOptions,
     HookInput,

@@ -14,10 +14,9 @@ from pydantic import SecretStr
 
 from retrieval import Feedback, Platform, Settings
 from retrieval.apps.principles import PrincipleStore
-from retrieval.apps.principles import traces as collections
 from retrieval.apps.principles.choosing import best
-from retrieval.apps.principles.startup import start, surroundings
-from retrieval.apps.principles.startup.start import ORIGIN, SessionStart, end_session, start_session
+from retrieval.apps.principles.startup import start
+from retrieval.apps.principles.startup.start import SessionStart, end_session, start_session
 from retrieval.apps.principles.startup.surroundings import (
     EndOptions,
     HookInput,
@@ -25,8 +24,6 @@ from retrieval.apps.principles.startup.surroundings import (
     StartOptions,
     Surroundings,
 )
-from retrieval.apps.principles.store import SESSION_START
-from retrieval.apps.principles.traces import LATEST
 from retrieval.apps.probation import CANDIDATE
 from retrieval.domain.errors import SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.search.profile_parts import Recording
@@ -212,11 +209,3 @@ async def test_a_schema_of_another_revision_is_reported(
         there = Settings(database_url=SecretStr(url), tenant=places.tenant)
         with pytest.raises(SchemaRevisionError, match=advice):
             await started(there, StartOptions(), clock.now)
-
-
-def test_the_light_modules_say_what_the_heavy_ones_say() -> None:
-    """They cannot import them, and repeat a few names and numbers."""
-    assert surroundings.COLLECTION == collections.COLLECTION
-    assert start.TRACES.format("own") == collections.traces_name("own")
-    assert ORIGIN == SESSION_START
-    assert start.LATEST_TRACES == LATEST

@@ -6,8 +6,8 @@ import json
 import random
 
 from retrieval.apps.principles.choosing import Choice
-from retrieval.apps.principles.principle import Principle
-from retrieval.apps.principles.startup.start import ORIGIN, SessionStart, composed_answer
+from retrieval.apps.principles.principle import SESSION_START, Principle
+from retrieval.apps.principles.startup.start import SessionStart, composed_answer
 from retrieval.apps.principles.startup.surroundings import History, surroundings
 from retrieval.domain.checks import STORED_NOTE
 from retrieval.domain.records.retrieval_id import uuid7
@@ -79,11 +79,12 @@ def test_the_answer_is_recorded_with_its_chance() -> None:
     record = composed_answer(
         STARTED, retrieval_id=uuid7(0, random.Random(1)), collection_id=7, seed=11, eligible=3, took_ms=12.5
     ).record()
-    assert (record.query, record.session, record.origin) == ("postgresql sql retry timeouts locks", "s-1", ORIGIN)
+    assert record.query == "postgresql sql retry timeouts locks"
+    assert (record.session, record.origin) == ("s-1", SESSION_START)
     assert record.shown_items == ["bind", "lock"]
     assert isinstance(record.shown_signals, list)
     assert record.shown_signals[0] == {"principle_score": {"raw": 0.7}, "tag_match": {"raw": 0.1}}
-    assert (record.seed, record.eligible, record.policy) == (11, 3, f"{ORIGIN}/1")
+    assert (record.seed, record.eligible, record.policy) == (11, 3, f"{SESSION_START}/1")
     assert (record.propensities, record.rank_propensities) == ([1.0, 0.25], [1.0, 0.125])
 
 
@@ -93,4 +94,4 @@ def test_a_certain_answer_has_no_policy() -> None:
     record = composed_answer(
         plain, retrieval_id=uuid7(0, random.Random(1)), collection_id=1, seed=1, eligible=0, took_ms=1.0
     ).record()
-    assert (record.policy, record.query, record.score_spread) == ("off/1", ORIGIN, 0.0)
+    assert (record.policy, record.query, record.score_spread) == ("off/1", SESSION_START, 0.0)
