@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -96,8 +96,9 @@ class DoctorContext:
     pool_size: int
     is_embedded: bool
     """Whether the server is the platform's own."""
+    asked_at: datetime
     now: datetime
-    """This machine's time, in UTC, when the server's facts were read."""
+    """This machine's times, in UTC, before and after the server's facts were read."""
     expected_indexes: Mapping[str, ExpectedIndex] = field(default_factory=dict)
     """The indexes that the schema's migrations create, by name."""
     expected_functions: frozenset[str] = frozenset()
@@ -141,7 +142,7 @@ def traffic_findings(installation: Installation, where: DoctorContext) -> Iterat
     yield from or_fine(holdups, "transactions", "none is open for long")
     fine = f"the oldest rows were frozen {server.frozen_age:,} transactions ago"
     yield from or_fine(check_wraparound(server), "wraparound", fine)
-    yield from or_fine(check_clock(server, where.now), "clock", "the server's and this machine's agree")
+    yield from or_fine(check_clock(server, where.asked_at, where.now), "clock", "the server's and this machine's agree")
 
 
 def storage_findings(
@@ -209,21 +210,24 @@ def hnsw_of(state: CollectionState) -> str:
     return hnsw_name(space.space_id, state.stored.collection_id) if space else ""
 
 
-async def diagnose_closed(settings: Settings, error: RetrievalError, now: datetime) -> Diagnosis:
-    """Diagnose a platform whose opening raised ``error``; ``now`` is the time of day, in UTC."""
+async def diagnose_closed(settings: Settings, error: RetrievalError, clock: Callable[[], datetime]) -> Diagnosis:
+    """Diagnose a platform whose opening raised ``error``; ``clock`` gives the time of day, in UTC."""
     names = Names(settings.database_schema)
     findings: list[Finding] = []
+    asked_at = clock()
     if settings.database_url is not None:
         try:
             installation, status = await _read_server(settings, names)
         except DatabaseError as again:
             error = again
         else:
-            where = DoctorContext(names=names, pool_size=settings.pool_size, is_embedded=False, now=now)
+            where = DoctorContext(
+                names=names, pool_size=settings.pool_size, is_embedded=False, asked_at=asked_at, now=clock()
+            )
             findings = list(server_findings(installation, status, where))
     if all(finding.severity is not Severity.ERROR for finding in findings):
         findings.insert(0, finding_of(error))
-    return diagnosis_of(findings, now)
+    return diagnosis_of(findings, clock())
 
 
 def finding_of(error: RetrievalError) -> Finding:
@@ -264,6 +268,7 @@ async def diagnose(
     ``DatabaseUnreachableError``.
     """
     database, settings = workplace.database, workplace.settings
+    asked_at = workplace.now()
     async with database.maintenance() as connection:
         installation = await read_installation(
             connection, database.names, stalled_seconds=settings.worker_stalled_seconds
@@ -278,6 +283,7 @@ async def diagnose(
         names=database.names,
         pool_size=settings.pool_size,
         is_embedded=settings.database_url is None,
+        asked_at=asked_at,
         now=read_at,
         expected_indexes=expected_indexes(database.names.schema),
         expected_functions=expected_functions(),

@@ -289,9 +289,9 @@ def check_wraparound(server: ServerState) -> Iterator[Finding]:
     )
 
 
-def check_clock(server: ServerState, now: datetime) -> Iterator[Finding]:
-    """Check that the server's clock agrees with this machine's, which was ``now`` when the server's was read."""
-    skew = (server.now - now).total_seconds()
+def check_clock(server: ServerState, asked_at: datetime, now: datetime) -> Iterator[Finding]:
+    """Check that the server's clock, read between ``asked_at`` and ``now`` of this machine's, agrees with it."""
+    skew = (server.now - min(max(server.now, asked_at), now)).total_seconds()
     if abs(skew) <= SKEW_SECONDS:
         return
     yield Severity.WARNING.finding(

@@ -301,7 +301,7 @@ async def test_a_database_that_was_never_set_up_is_examined_all_the_same(
     own = settings.changed(database_url=SecretStr(new_database(empty=True)))
     with pytest.raises(SchemaRevisionError) as refused:
         await connect(settings=own).__aenter__()
-    findings = await diagnose_closed(own, refused.value, NOW)
+    findings = await diagnose_closed(own, refused.value, lambda: NOW)
     assert (finding_of(findings, "schema").severity, finding_of(findings, "schema").mend) == (
         Severity.ERROR,
         "retrieval db upgrade",
@@ -312,7 +312,7 @@ async def test_a_database_that_was_never_set_up_is_examined_all_the_same(
 async def test_a_server_that_is_not_there_is_one_finding(settings: Settings) -> None:
     """Without the password of its URL."""
     own = settings.changed(database_url=SecretStr("postgresql://shop:geheim@127.0.0.1:1/shop"))
-    findings = await diagnose_closed(own, SchemaRevisionError("unused"), NOW)
+    findings = await diagnose_closed(own, SchemaRevisionError("unused"), lambda: NOW)
     (finding,) = findings.findings
     assert finding.severity is Severity.ERROR
     assert finding.found.startswith("cannot reach PostgreSQL at 127.0.0.1:1")

@@ -22,6 +22,7 @@ from retrieval.adapters.store.installation.access import add_analyst
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError, UnsupportedDatabaseError
+from retrieval.engine.stages import utc_now
 from retrieval.services.doctor import diagnose_closed, examine
 from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster
@@ -210,7 +211,7 @@ async def test_a_login_with_settings_that_the_platform_cannot_use_is_refused(
         with pytest.raises(UnsupportedDatabaseError) as raised:
             async with connect(settings=settings):
                 pass
-        found = (await diagnose_closed(settings, raised.value, datetime.now(UTC))).findings[0]
+        found = (await diagnose_closed(settings, raised.value, utc_now)).findings[0]
         assert f"{found.found}; {found.mend}" == str(raised.value)
         connection.execute(str(raised.value).partition("run: ")[2])
         async with connect(settings=settings) as platform:

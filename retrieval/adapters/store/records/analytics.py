@@ -55,9 +55,6 @@ _ORDERS = {
 }
 """The order of the rows, by view; other views are ordered by their first column."""
 
-_MOST_ROWS = 2**63 - 1
-"""The greatest limit that PostgreSQL accepts."""
-
 _LENGTH = timedelta(days=28)
 _LENGTHS = {"rising_items": timedelta(days=14)}
 """The length of a period without a begin, the same as the functions' own default."""
@@ -102,7 +99,6 @@ def analytics_statement(view: AnalyticsView, question: ViewQuestion, now: dateti
         "until": "%(until)s::timestamptz",
     }
     values = {"collection": question.collection, "since": since, "until": question.until}
-    limit = None if question.limit is None else min(question.limit, _MOST_ROWS)
     set_placeholders = {name: placeholders[name] for name, value in values.items() if value is not None}
     source: sql.Composable = sql.Identifier(PREFIX + view.name)
     conditions: sql.Composable = sql.SQL("true")
@@ -117,7 +113,8 @@ def analytics_statement(view: AnalyticsView, question: ViewQuestion, now: dateti
         conditions,
         _trusted(_ORDERS.get(view.name, "1")),
     )
-    return Compiled(statement.as_string(), {**{name: values[name] for name in set_placeholders}, "limit": limit})
+    given = {name: values[name] for name in set_placeholders}
+    return Compiled(statement.as_string(), {**given, "limit": question.limit})
 
 
 def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:

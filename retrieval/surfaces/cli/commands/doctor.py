@@ -7,7 +7,6 @@ import contextlib
 import shlex
 import sys
 from collections import Counter
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -126,6 +125,7 @@ def repair_command(finding: Finding) -> tuple[str, ...] | None:
 
 def diagnosis(state: State, collection: str | None, *, deep: bool = False) -> Diagnosis:
     """The findings of an examination; of a database that does not open, the findings that need no connection."""
+    from retrieval.engine.stages import utc_now
     from retrieval.services.doctor import diagnose_closed, examine
 
     try:
@@ -133,7 +133,7 @@ def diagnosis(state: State, collection: str | None, *, deep: bool = False) -> Di
     except (UnknownCollectionError, InvalidRequestError):
         raise
     except RetrievalError as error:
-        return asyncio.run(diagnose_closed(state.settings(), error, datetime.now(UTC)))
+        return asyncio.run(diagnose_closed(state.settings(), error, utc_now))
 
 
 def diagnosis_lines(report: Diagnosis) -> Iterator[Text | str]:

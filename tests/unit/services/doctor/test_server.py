@@ -216,6 +216,11 @@ def test_rows_that_are_not_frozen_in_time_are_reported(age: int, severity: Sever
 @pytest.mark.parametrize(("seconds", "text"), [(90, "ahead of"), (-90, "behind")])
 def test_different_clocks_are_reported(seconds: int, text: str) -> None:
     """In which direction, and by how much."""
-    (finding,) = check_clock(server(now=NOW + timedelta(seconds=seconds)), NOW)
+    (finding,) = check_clock(server(now=NOW + timedelta(seconds=seconds)), NOW, NOW)
     assert f"90 seconds {text} this machine's" in finding.found
-    assert list(check_clock(server(), NOW)) == []
+    assert list(check_clock(server(), NOW, NOW)) == []
+
+
+def test_a_slow_answer_is_no_difference_of_clocks() -> None:
+    """The server's time is then anywhere between the question and the answer."""
+    assert list(check_clock(server(), NOW - timedelta(minutes=1), NOW + timedelta(minutes=1))) == []

@@ -130,7 +130,7 @@ def test_roles_that_may_log_in_on_a_cluster_are_not_said_to_be_unable_to(
     installation = Installation(
         server=server(), settings={}, tables=(), indexes=(), holdups=(), queue=None, functions=frozenset(functions)
     )
-    where = DoctorContext(names=NAMES, pool_size=8, is_embedded=False, now=NOW)
+    where = DoctorContext(names=NAMES, pool_size=8, is_embedded=False, asked_at=NOW, now=NOW)
     (roles,) = [finding for finding in server_findings(installation, None, where) if finding.check == "roles"]
     assert roles.severity is Severity.OK
     assert expected in roles.found
