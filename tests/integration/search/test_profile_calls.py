@@ -85,7 +85,7 @@ async def test_a_version_that_is_not_there_is_refused(platform: Platform, versio
 @pytest.mark.parametrize("note", ["\x00", "\ud800", "n" * 10_001])
 async def test_a_note_that_cannot_be_kept_is_refused(platform: Platform, note: str) -> None:
     """Before the profile is stored."""
-    with pytest.raises(InvalidRequestError, match="note (is|holds)"):
+    with pytest.raises(InvalidRequestError, match=r"note (is|holds)"):
         await (await _docs(platform)).set_profile(WORDS, note=note)
 
 
