@@ -105,7 +105,7 @@ class LogitStack(Serializable):
             weights=stored["weights"],
             intercept=stored["intercept"],
             position=stored["position"],
-            wrong=stored.get("wrong", 0.0),
+            wrong=stored["wrong"],
         )
 
 

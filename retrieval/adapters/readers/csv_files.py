@@ -23,6 +23,7 @@ from retrieval.adapters.readers.lines import (
 )
 from retrieval.adapters.readers.records import FIELD_NAMES, check_no_vector, item_from_fields, target_of
 from retrieval.domain.checks import choices_hint, parse_value
+from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
 
@@ -383,4 +384,4 @@ def _reason(error: csv.Error, record: _Record) -> str:
 
 
 def _open_quote_reason(record: _Record) -> str:
-    return f"a quote that opens here is still open after {len(record.texts)} lines"
+    return f"a quote that opens here is still open after {several(len(record.texts), 'line')}"

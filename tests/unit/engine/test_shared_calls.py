@@ -102,7 +102,7 @@ async def test_calls_under_way_are_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 async def test_a_model_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever asks: the call of a caller without a time limit ends too."""
+    """A call without a time limit of its caller ends too."""
     monkeypatch.setattr(shared_calls, "LONGEST_SECONDS", 0.01)
     with pytest.raises(LLMUnavailableError, match=r"odd model gave no answer within 0\.01 s"):
         await SharedCalls().answer(Model(), hang)  # type: ignore[arg-type]

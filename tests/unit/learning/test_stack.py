@@ -56,13 +56,6 @@ def test_wrong_verdicts_do_not_flatten_the_weights() -> None:
         assert float(np.mean(stack.probability(signals, ranks))) == pytest.approx(float(np.mean(rewards)), abs=0.04)
 
 
-def test_a_stack_of_an_earlier_release_believes_every_verdict() -> None:
-    """It was stored without a share of wrong ones."""
-    stored = LogitStack(weights={RELEVANCE: 2.0}, wrong=0.2).as_dict()
-    del stored["wrong"]
-    assert LogitStack.from_dict(stored).wrong == 0.0
-
-
 def test_without_events_the_order_is_that_of_relevance() -> None:
     """Unknown rewards weigh little against it."""
     none = np.zeros(0)
