@@ -205,7 +205,8 @@ def ranking(
         weights = profile.weights_of(results.rankings)
         fused = fuse(results.rankings, weights, profile.fusion, limit=limit, explained=explained)
         return _good_enough(fused, profile)
-    return [candidate for candidates in results.rankings.values() for candidate in _alone(candidates[:limit])]
+    [candidates] = results.rankings.values()
+    return _alone(candidates[:limit])
 
 
 def reranked(

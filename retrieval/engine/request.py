@@ -432,19 +432,18 @@ async def query_vectors(
                 error.place = ("vector",)
                 raise
             raise type(error)(f"query {len(vectors) + 1}: {error}").at("vectors", len(vectors)) from None
-    without_vector = [place for place, request in enumerate(requests) if request.vector is None]
-    embedded, why_none = await _embed(collection, embedder, [requests[place] for place in without_vector])
-    for place, vector in zip(without_vector, embedded, strict=True):
-        vectors[place] = vector
-    return QueryVectors(tuple(vectors), why_none)
+    without_vector = [request for request in requests if request.vector is None]
+    if not without_vector:
+        return QueryVectors(tuple(vectors), None)
+    embedded, why_none = await _embed(collection, embedder, without_vector)
+    remaining = iter(embedded)
+    return QueryVectors(tuple(next(remaining) if vector is None else vector for vector in vectors), why_none)
 
 
 async def _embed(
     collection: StoredCollection, embedder: CachedEmbedder | None, requests: Sequence[SearchRequest]
 ) -> tuple[Sequence[Vector | None], str | None]:
     no_vectors: list[Vector | None] = [None] * len(requests)
-    if not requests:
-        return no_vectors, None
     profile = requests[0].profile or collection.profile
     why_none = _why_no_vectors(collection, embedder, profile)
     if not all(request.query for request in requests):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from operator import itemgetter
 from typing import Any
+from uuid import UUID
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
@@ -28,7 +29,7 @@ from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.diversity import Diversity, PairSimilarities, diversified
 from retrieval.domain.search.filters import extent, is_small
 from retrieval.domain.search.fusion import Candidate, Fused
-from retrieval.domain.search.hit import Hit, SearchResult
+from retrieval.domain.search.hit import Hit, Path, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, LegName, Profile, leg_of
 from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.query import with_synonyms
@@ -61,10 +62,13 @@ from retrieval.engine.request import (
 )
 from retrieval.engine.stages import Clock, Stages, moment, trace_candidates, trace_search
 
+_NO_DECISION = DecisionRecord()
+_NOT_FOUND = LegResults(rankings={}, path=Path.NONE, weighed=0)
 
-@dataclass(frozen=True, slots=True)
-class PlannedSearch:
-    """A search with its plan."""
+
+@dataclass(slots=True, eq=False)
+class Search:
+    """A search in progress; each stage adds its part."""
 
     request: SearchRequest
     plan: SearchPlan
@@ -76,6 +80,27 @@ class PlannedSearch:
     """Whether the search is to be recorded."""
     preferred: tuple[CandidateRequest, ...]
     """One request for each preferred filter, within which every leg runs once more."""
+    first: LegResults = _NOT_FOUND
+    """The candidates as found at first."""
+    leg_results: LegResults = _NOT_FOUND
+    """The candidates of the ranking, for which the legs may have gone deeper."""
+    pool: Sequence[Fused] = ()
+    """The best candidates by relevance, including the hits."""
+    reranked: Scored | None = None
+    """The reranker's scores; None: the candidates were not reranked."""
+    shown: Sequence[Fused] = ()
+    """What is shown, best first, each item with the parts of its score."""
+    slate: Sequence[Placed] = ()
+    """The places of the hits; a hit without one is placed by its score."""
+    decision: DecisionRecord = _NO_DECISION
+    relevance: Mapping[str, float | None] = field(default_factory=dict)
+    """The probability of being relevant by item id; None or missing: unknown."""
+    passed: Sequence[Fused] = ()
+    """What would be shown without a least score or relevance."""
+    why_none: tuple[str, ...] = ()
+    """The reasons why no candidate is shown."""
+    hits: tuple[Hit, ...] = ()
+    """What is shown, with the items."""
 
     @property
     def requests(self) -> tuple[CandidateRequest, ...]:
@@ -95,36 +120,6 @@ class PlannedSearch:
         return profile if is_unchanged else replace(profile, exploration=Exploration())
 
 
-@dataclass(frozen=True, slots=True)
-class RankedSearch:
-    """A search whose candidates are ranked by relevance."""
-
-    shown: list[Fused]
-    """The hits, best first."""
-    pool: list[Fused]
-    """The best candidates by relevance, including the hits."""
-    leg_results: LegResults
-    reranked: Scored | None = None
-    """The reranker's scores; None: the candidates were not reranked."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecidedSearch:
-    """A search whose hits are chosen by relevance, learned model, exploration, and least scores."""
-
-    ranked: RankedSearch
-    slate: Sequence[Placed]
-    decision: DecisionRecord
-    shown: list[Fused]
-    """The items in the order of the slate, each with the parts of its score."""
-    relevance: Mapping[str, float | None] = field(default_factory=dict)
-    """The probability of being relevant by item id; None or missing: unknown."""
-    why_none: tuple[str, ...] = ()
-    """The reasons why no candidate is shown."""
-    found: Sequence[Fused] = ()
-    """The items before those of a low score or relevance are left out."""
-
-
 _DEEPER = 4
 """The factor by which the depth grows when groups or near-duplicates leave too few candidates."""
 
@@ -132,7 +127,6 @@ _DEEPEST = 50_000
 """The greatest depth of a leg when groups leave too few candidates; larger groups may leave the page short."""
 
 
-_NO_DECISION = DecisionRecord()
 _ITEM_ID = itemgetter(0)
 
 _MOST_PLANS = 200
@@ -192,38 +186,31 @@ class Searcher:
             searches = await aside(plan, is_long=True) if is_long else plan()
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
-            each = await self._find_each(searches, is_long=is_long)
+            await self._find_each(searches, is_long=is_long)
             if leg_span is not None:
-                trace_candidates(leg_span, searches[0].plan.request, each)
-            if self.sampler is not None:
-                for planned, leg_results in zip(searches, each, strict=True):
-                    self.sampler.offer(planned.plan.request, planned.query, leg_results)
+                trace_candidates(leg_span, searches[0].plan.request, [search.leg_results for search in searches])
             stages.begin("retrieval.rank", "learn")
             if profile.signals or self.collection.has_expiring:
-                each = await self._add_signals(searches, each)
-            rankings = [
-                await self._rank(search, leg_results, is_long=is_long)
-                for search, leg_results in zip(searches, each, strict=True)
-            ]
+                await self._add_signals(searches)
+            for search in searches:
+                await self._rank(search, is_long=is_long)
             if profile.rerank is not None and self.reranker is not None:
                 stages.begin("retrieval.rerank", "rerank")
-                searches, rankings = await self._rerank(searches, rankings, profile.rerank, self.reranker)
+                await self._rerank(searches, profile.rerank, self.reranker)
             stages.begin("retrieval.learn", "learn")
-            finals = await self._decide(searches, rankings, context)
-            finals = [self._add_relevance(*pair) for pair in zip(searches, finals, strict=True)]
+            await self._decide(searches, context)
+            for search in searches:
+                self._add_relevance(search)
             stages.begin("retrieval.items", "items")
-            rows = await self._rows(searches, finals)
+            rows = await self._rows(searches)
             stages.begin("retrieval.record")
             timings = stages.timings()
-            answer = partial(self._answers, searches, finals, rows.columns, context, timings)
+            answer = partial(self._answer_each, searches, rows.columns, context, timings)
             answers = await aside(answer, is_long=True) if is_long else answer()
-            are_stored = await self._record(answers, searches, is_long=is_long)
-            parts = zip(searches, answers, each, are_stored, finals, strict=True)
+            stored = await self._record(answers, searches, is_long=is_long)
             results = [
-                self._result(
-                    *answer, first, final, rows=rows, is_stored=is_stored, is_lost=search.is_recorded and not is_stored
-                )
-                for search, answer, first, is_stored, final in parts
+                self._result(search, answer, rows, is_stored=answer.retrieval_id in stored)
+                for search, answer in zip(searches, answers, strict=True)
             ]
             if search_span is not None:
                 trace_search(search_span, self.tenant_id, self.collection, results)
@@ -259,21 +246,18 @@ class Searcher:
                 values += sum(extent(condition).values for condition in filters if condition is not None)
         return values >= LONG
 
-    def _prepare_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[PlannedSearch]:
+    def _prepare_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[Search]:
         remaining = iter(vectors.vectors)
-        return [
-            self._prepare(request, [next(remaining) for _ in request.wordings], vectors.why_none)
-            for request in requests
-        ]
+        return [self._prepare(request, remaining, vectors.why_none) for request in requests]
 
-    def _prepare(self, request: SearchRequest, vectors: Sequence[Vector | None], why_none: str | None) -> PlannedSearch:
-        now = self._now()
-        why_no_vector = why_none if vectors[0] is None else None
+    def _prepare(self, request: SearchRequest, vectors: Iterator[Vector | None], why_none: str | None) -> Search:
+        """The search; ``vectors`` begin with those of its wordings."""
+        now, vector = self._now(), next(vectors)
+        why_no_vector = why_none if vector is None else None
         plan = self._plan(request, why_no_vector)
-        queries: tuple[Query, ...] = (_query(request, vectors[0], now, plan.profile),)
+        queries: tuple[Query, ...] = (_query(request, vector, now, plan.profile),)
         if request.rewrites:
-            rewrites = zip(request.wordings[1:], vectors[1:], strict=True)
-            queries += tuple(_query(wording, vector, now, plan.profile) for wording, vector in rewrites)
+            queries += tuple(_query(wording, next(vectors), now, plan.profile) for wording in request.wordings[1:])
             if LegName.DENSE in plan.request.legs and not all(query.vector is not None for query in queries):
                 # All wordings run the same legs.
                 queries = tuple(query for query in queries if query.vector is not None)
@@ -282,7 +266,7 @@ class Searcher:
         preferred: tuple[CandidateRequest, ...] = ()
         if request.preferred:
             preferred = tuple(self._plan_preferred(narrowed, why_no_vector, plan) for narrowed in request.narrowed)
-        return PlannedSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
+        return Search(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
         check_calibrated(self.collection, request)
@@ -310,70 +294,81 @@ class Searcher:
         check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
-    async def _find(
-        self, queries: Sequence[Query], requests: Sequence[CandidateRequest], *, is_long: bool
-    ) -> LegResults:
+    async def _find(self, search: Search, requests: Sequence[CandidateRequest], *, is_long: bool) -> LegResults:
         """The candidates of a query and its rewrites, by each of the requests."""
-        each = [await find_candidates_of_each(self.database, self.tenant_id, request, queries) for request in requests]
+        place = (self.database, self.tenant_id)
+        each = [await find_candidates_of_each(*place, request, search.queries) for request in requests]
+        if len(each) == len(search.queries) == 1:
+            return each[0][0]
         return await aside(partial(merged, *each), is_long=is_long)
 
-    async def _find_each(self, searches: Sequence[PlannedSearch], *, is_long: bool) -> list[LegResults]:
-        """The candidates of each search. Searches with equal requests to the store share a round trip."""
+    async def _find_each(self, searches: Sequence[Search], *, is_long: bool) -> None:
+        """Find the candidates of each search. Searches with equal requests to the store share a round trip."""
         if len(searches) == 1:
-            return [await self._find(searches[0].queries, searches[0].requests, is_long=is_long)]
-        results: list[list[list[LegResults]]] = [[] for _ in searches]
-        for request in dict.fromkeys(request for search in searches for request in search.requests):
-            places = [place for place, search in enumerate(searches) if request in search.requests]
-            queries = [query for place in places for query in searches[place].queries]
-            answers = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
-            for place in places:
-                results[place].append([next(answers) for _ in searches[place].queries])
-        return await aside(lambda: [merged(*each) for each in results], is_long=is_long)
+            [search] = searches
+            search.leg_results = await self._find(search, search.requests, is_long=is_long)
+        else:
+            results: list[list[list[LegResults]]] = [[] for _ in searches]
+            for request in dict.fromkeys(request for search in searches for request in search.requests):
+                places = [place for place, search in enumerate(searches) if request in search.requests]
+                queries = [query for place in places for query in searches[place].queries]
+                answers = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
+                for place in places:
+                    results[place].append([next(answers) for _ in searches[place].queries])
+            each = await aside(lambda: [merged(*parts) for parts in results], is_long=is_long)
+            for search, leg_results in zip(searches, each, strict=True):
+                search.leg_results = leg_results
+        if self.sampler is not None:
+            for search in searches:
+                self.sampler.offer(search.plan.request, search.query, search.leg_results)
 
-    async def _add_signals(self, searches: Sequence[PlannedSearch], each: list[LegResults]) -> list[LegResults]:
-        """The candidates that have not expired, with the signals of the profile, which all searches share."""
-        profile = searches[0].plan.profile
+    async def _add_signals(self, searches: Sequence[Search]) -> None:
+        """Leave out expired candidates, and add the signals of the profile, which all searches share."""
+        profile, each = searches[0].plan.profile, [search.leg_results for search in searches]
         signaller, now = Signaller(self.database, self.tenant_id, self.collection), self._now()
         if profile.signals:
-            return await signaller.add_signals(each, profile, [search.query for search in searches], now)
-        return await signaller.remove_expired(each, now)
+            queries = [search.query for search in searches]
+            each = await signaller.add_signals(each, profile, queries, now)
+        else:
+            each = await signaller.remove_expired(each, now)
+        for search, leg_results in zip(searches, each, strict=True):
+            search.leg_results = leg_results
 
     def _now(self) -> datetime:
         return moment(self.wall_clock())
 
-    async def _rank(self, planned: PlannedSearch, leg_results: LegResults, *, is_long: bool) -> RankedSearch:
+    async def _rank(self, search: Search, *, is_long: bool) -> None:
         """Rank the candidates; the legs go deeper until there are enough hits, or no more candidates."""
-        requests, profile, limit = planned.requests, planned.plan.profile, planned.request.limit
-        is_diverse, pool = planned.plan.is_diverse, planned.plan.pool
+        requests, profile, limit = search.requests, search.plan.profile, search.request.limit
+        is_diverse, pool = search.plan.is_diverse, search.plan.pool
         # Signals are computed for every candidate, so their number stays small.
         deepest = MAX_DEPTH if is_diverse or profile.signals else _DEEPEST
         # Without diversity and groups, no ranking beyond the pool is needed.
-        most_ranked = None if is_diverse or planned.request.group_by is not None else pool
+        most_ranked = None if is_diverse or search.request.group_by is not None else pool
+        search.first = search.leg_results
         while True:
-            leg_results = with_refining(leg_results, profile)
-            in_order = partial(_in_order, planned, leg_results, most_ranked)
-            ranked = await aside(in_order, is_long=True) if is_long else in_order()
-            shown = _diverse(profile.diversity, leg_results, ranked, limit) if is_diverse else ranked[:limit]
+            search.leg_results = with_refining(search.leg_results, profile)
+            ranked = (
+                await aside(partial(_in_order, search, most_ranked), is_long=True)
+                if is_long
+                else _in_order(search, most_ranked)
+            )
+            shown = _diverse(search, ranked) if is_diverse else ranked[:limit]
             request = requests[0]
-            is_full = len(shown) >= limit or _is_exhausted(planned, leg_results, request.depth)
-            may_rise = _could_rise(planned, leg_results, shown) and request.least_depth < MAX_DEPTH
+            is_full = len(shown) >= limit or _is_exhausted(search, request.depth)
+            may_rise = request.least_depth < MAX_DEPTH and _could_rise(search, shown)
             if (is_full and not may_rise) or request.least_depth >= deepest:
-                return RankedSearch(shown, ranked[:pool], leg_results)
+                search.shown, search.pool = shown, ranked[:pool]
+                return
             most = MAX_DEPTH if is_full else deepest
             requests = tuple(each.deeper(_DEEPER, most) for each in requests)
-            leg_results = await self._find(planned.queries, requests, is_long=is_long)
+            search.leg_results = await self._find(search, requests, is_long=is_long)
             if profile.signals or self.collection.has_expiring:
-                [leg_results] = await self._add_signals([planned], [leg_results])
+                await self._add_signals([search])
 
-    async def _rerank(
-        self,
-        searches: Sequence[PlannedSearch],
-        rankings: Sequence[RankedSearch],
-        rerank: Rerank,
-        reranker: Reranking,
-    ) -> tuple[list[PlannedSearch], list[RankedSearch]]:
-        """The searches and their rankings after reranking; if it failed, a note is added and the ranking unchanged."""
-        best = [[candidate.item_id for candidate in ranked.pool[: rerank.candidates]] for ranked in rankings]
+    async def _rerank(self, searches: Sequence[Search], rerank: Rerank, reranker: Reranking) -> None:
+        """Rerank the candidates; if that failed, a note is added and the ranking unchanged."""
+        best = [[candidate.item_id for candidate in search.pool[: rerank.candidates]] for search in searches]
         collection_id, set_already = self.collection.collection_id, settings(searches[0].plan.request)
         item_ids = list(dict.fromkeys(item_id for some in best for item_id in some))
         rows = (await read_hit_rows(self.database, self.tenant_id, collection_id, item_ids, set_already)).columns
@@ -387,54 +382,51 @@ class Searcher:
                 for search, some in zip(searches, best, strict=True)
             )
         )
-        reranked_searches = [_after_reranking(*each, rerank) for each in zip(searches, rankings, scored, strict=True)]
-        return [search for search, _ in reranked_searches], [ranked for _, ranked in reranked_searches]
+        for search, scores in zip(searches, scored, strict=True):
+            _order_by_reranker(search, scores, rerank)
 
-    async def _decide(
-        self, searches: Sequence[PlannedSearch], rankings: Sequence[RankedSearch], context: Context
-    ) -> list[DecidedSearch]:
+    async def _decide(self, searches: Sequence[Search], context: Context) -> None:
         """Choose the hits by learned models and exploration."""
-        has_clusters = self.collection.clustered_at is not None
-        if self.decider is None or not (
-            has_clusters
-            or any(not search.plan.is_final and may_decide(self.collection, search.profile) for search in searches)
-        ):
-            return [_as_ranked(ranked) for ranked in rankings]
+        is_final = searches[0].plan.is_final  # the same for all searches of a call
+        # Where there are clusters, the record of a search has the cluster of its question.
+        if self.decider is None or (is_final and self.collection.clustered_at is None):
+            return
         requests = [
             DecisionRequest(
                 profile=search.profile,
                 context=context,
                 vector=search.query.vector,
                 about=search.query.vector if search.request.about is None else search.request.about,
-                ranked=ranked.pool,
-                leg_results=ranked.leg_results,
-                is_reranked=ranked.reranked is not None,
+                ranked=search.pool,
+                leg_results=search.leg_results,
+                is_reranked=search.reranked is not None,
             )
-            for search, ranked in zip(searches, rankings, strict=True)
+            for search in searches
         ]
         set_already = settings(searches[0].plan.request)
         decisions = await self.decider.decide(self.collection, requests, self._now(), set_already)
-        return [_final(*parts) for parts in zip(searches, rankings, decisions, strict=True)]
+        for search, decision in zip(searches, decisions, strict=True):
+            _order_by_decision(search, decision)
 
-    def _add_relevance(self, planned: PlannedSearch, final: DecidedSearch) -> DecidedSearch:
-        """The hits with their relevance, without those below the request's least score and relevance."""
-        leg_results, shown = final.ranked.leg_results, final.shown
-        relevance = relevance_by_id(self.collection, planned.plan, planned.query.words, leg_results, shown)
-        places, why_none = good_enough(planned.request, shown, relevance)
-        good = shown if places is None else [shown[place] for place in places]
-        return DecidedSearch(final.ranked, final.slate, final.decision, good, relevance, why_none, shown)
+    def _add_relevance(self, search: Search) -> None:
+        """Add the hits' relevance, and leave out those below the request's least score and relevance."""
+        search.passed = shown = search.shown
+        search.relevance = relevance_by_id(self.collection, search.plan, search.query.words, search.leg_results, shown)
+        places, search.why_none = good_enough(search.request, shown, search.relevance)
+        if places is not None:
+            search.shown = [shown[place] for place in places]
 
-    async def _rows(self, searches: Sequence[PlannedSearch], finals: Sequence[DecidedSearch]) -> HitRows:
+    async def _rows(self, searches: Sequence[Search]) -> HitRows:
         """The columns of all hits, read in one statement, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
         missing: dict[str, None] = {}
         space_id = size = 0
-        for search, final in zip(searches, finals, strict=True):
+        for search in searches:
             request = search.plan.request
             if request.with_items:
-                columns |= final.ranked.leg_results.rows
+                columns |= search.leg_results.rows
             else:
-                missing |= dict.fromkeys(map(_ITEM_ID, final.shown))
+                missing |= dict.fromkeys(map(_ITEM_ID, search.shown))
             if SCORED_BOTH_WAYS.issubset(request.legs):  # the lexical leg may have found items without a vector
                 space_id, size = request.space_id, request.dimensions
         if not missing:
@@ -445,154 +437,129 @@ class Searcher:
         )
         return HitRows({**columns, **rows.columns}, rows.waiting) if columns else rows
 
-    def _answers(
-        self,
-        searches: Sequence[PlannedSearch],
-        finals: Sequence[DecidedSearch],
-        columns: Columns,
-        context: Context,
-        timings: Mapping[str, float],
-    ) -> list[tuple[AnsweredSearch, tuple[Hit, ...]]]:
-        return [self._answer(*pair, columns, context, timings) for pair in zip(searches, finals, strict=True)]
+    def _answer_each(
+        self, searches: Sequence[Search], columns: Columns, context: Context, timings: Mapping[str, float]
+    ) -> list[AnsweredSearch]:
+        return [self._answer(search, columns, context, timings) for search in searches]
 
     def _answer(
-        self,
-        planned: PlannedSearch,
-        final: DecidedSearch,
-        columns: Columns,
-        context: Context,
-        timings: Mapping[str, float],
-    ) -> tuple[AnsweredSearch, tuple[Hit, ...]]:
-        """The search with what its record needs, and its hits."""
-        leg_results, shown = final.ranked.leg_results, present(final.shown, columns)
-        fusion = fusion_name(leg_results, planned.plan.profile)
-        if final.ranked.reranked is not None:
-            fusion = f"{fusion}, reranked by {final.ranked.reranked.reranker}"
-        if final.decision.model_version:
-            fusion = f"{fusion}, learned {planned.plan.profile.learned.combination}"
-        answered = AnsweredSearch(
+        self, search: Search, columns: Columns, context: Context, timings: Mapping[str, float]
+    ) -> AnsweredSearch:
+        """The search with its hits, and what its record needs."""
+        leg_results = search.leg_results
+        search.shown = shown = present(search.shown, columns)
+        fusion = fusion_name(leg_results, search.plan.profile)
+        if search.reranked is not None:
+            fusion = f"{fusion}, reranked by {search.reranked.reranker}"
+        if search.decision.model_version:
+            fusion = f"{fusion}, learned {search.plan.profile.learned.combination}"
+        search.hits = hits(shown, columns, fusion, search.slate, search.relevance)
+        return AnsweredSearch(
             retrieval_id=uuid7(int(self.wall_clock() * 1000), self.chance),
             collection_id=self.collection.collection_id,
-            profile_version=self.collection.profile_version if planned.request.profile is None else None,
-            request=planned.request,
+            profile_version=self.collection.profile_version if search.request.profile is None else None,
+            request=search.request,
             context=context,
-            plan=planned.plan,
-            query=planned.query,
-            leg_results=replace(leg_results, rows={}),  # the record waits, and texts may be large
+            plan=search.plan,
+            query=search.query,
+            # The record waits, and texts may be large.
+            leg_results=replace(leg_results, rows={}) if leg_results.rows else leg_results,
             shown=shown,
-            slate=final.slate,
+            slate=search.slate,
             timings_ms=timings,
-            seed=planned.seed,
-            decision=final.decision,
-            reranked=final.ranked.reranked,
+            seed=search.seed,
+            decision=search.decision,
+            reranked=search.reranked,
         )
-        return answered, hits(shown, columns, fusion, final.slate, final.relevance)
 
     async def _record(
-        self,
-        answers: Sequence[tuple[AnsweredSearch, tuple[Hit, ...]]],
-        searches: Sequence[PlannedSearch],
-        *,
-        is_long: bool,
-    ) -> list[bool]:
-        """Record searches as planned; returns whether each is recorded, or will be after its answer."""
+        self, answers: Sequence[AnsweredSearch], searches: Sequence[Search], *, is_long: bool
+    ) -> Container[UUID]:
+        """Record searches as planned; returns the ids of those that are recorded, or will be after their answer."""
         recorder = self.recorder
-        to_record = [answered for (answered, _), search in zip(answers, searches, strict=True) if search.is_recorded]
+        to_record = [answer for answer, search in zip(answers, searches, strict=True) if search.is_recorded]
         if recorder is None or not to_record:
-            return [False] * len(answers)
+            return ()
         records: Sequence[Recordable | EncodedRecord] = to_record
         if is_long:
             records = await aside(lambda: [recorder.ready(answer) for answer in to_record], is_long=True)
         if to_record[0].plan.profile.recording.wait:  # the same profile for all searches of a call
-            successes = iter(await recorder.store(records))
+            successes = await recorder.store(records)
         else:
-            successes = iter([recorder.offer(record) for record in records])
-        return [search.is_recorded and next(successes) for search in searches]
+            successes = list(map(recorder.offer, records))
+        return {answer.retrieval_id for answer, is_stored in zip(to_record, successes, strict=True) if is_stored}
 
-    def _result(
-        self,
-        answer: AnsweredSearch,
-        shown: tuple[Hit, ...],
-        first: LegResults,
-        final: DecidedSearch,
-        *,
-        rows: HitRows,
-        is_stored: bool,
-        is_lost: bool,
-    ) -> SearchResult:
-        weighed, why = account(self.collection, first, is_filtered=answer.request.condition is not None)
-        notes, why_none = answer.plan.notes, final.why_none
-        if is_lost and answer.plan.profile.recording.wait:
+    def _result(self, search: Search, answered: AnsweredSearch, rows: HitRows, *, is_stored: bool) -> SearchResult:
+        request, plan, shown = search.request, search.plan, search.hits
+        weighed, why = account(self.collection, search.first, is_filtered=request.condition is not None)
+        notes, why_none = plan.notes, search.why_none
+        if search.is_recorded and not is_stored and plan.profile.recording.wait:
             notes = (*notes, NOT_RECORDED)
-        after, next_cursor = answer.request.after, None
+        after, next_cursor = request.after, None
         if after is not None:
-            found = map(_ITEM_ID, final.found)
-            shown, next_cursor = after.next_page(found, shown, answer.request.limit - len(after.passed))
-            if not shown and answer.request.min_score is not None and answer.request.min_relevance is None:
+            found = map(_ITEM_ID, search.passed)
+            shown, next_cursor = after.next_page(found, shown, request.limit - len(after.passed))
+            if not shown and request.min_score is not None and request.min_relevance is None:
                 next_cursor = None  # scores fall from page to page
-        if rows.waiting and LegName.DENSE in answer.plan.request.legs:
+        if rows.waiting and LegName.DENSE in plan.request.legs:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
             notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes
-        if answer.request.wordless_note and self._has_no_word(answer, first):
-            scope = "" if answer.request.condition is None else " that passes the filter"
-            wordless = answer.request.wordless_note.format(scope)
-            if any(first.rankings.values()):
+        if request.wordless_note and self._has_no_word(search):
+            scope = "" if request.condition is None else " that passes the filter"
+            wordless = request.wordless_note.format(scope)
+            if any(search.first.rankings.values()):
                 notes = (*notes, wordless)
             else:
                 why_none = (wordless,)
         return SearchResult(
             hits=shown,
-            path=first.path,
+            path=search.first.path,
             why=why,
             weighed=weighed,
-            profile_version=answer.profile_version,
+            profile_version=answered.profile_version,
             notes=notes,
             why_no_hits=why_none,
-            timings_ms=answer.timings_ms,
-            retrieval_id=answer.retrieval_id if is_stored else None,
+            timings_ms=answered.timings_ms,
+            retrieval_id=answered.retrieval_id if is_stored else None,
             next=next_cursor,
         )
 
-    def _has_no_word(self, answer: AnsweredSearch, first: LegResults) -> bool:
+    def _has_no_word(self, search: Search) -> bool:
         """Whether the lexical leg ran in vain; empty collections and filters without matches have their own notes."""
-        lexical = [ranking for leg, ranking in first.rankings.items() if leg.startswith(LegName.LEXICAL)]
+        rankings = search.first.rankings
+        lexical = [ranking for leg, ranking in rankings.items() if leg.startswith(LegName.LEXICAL)]
         return (
-            LegName.LEXICAL in answer.plan.request.legs
+            LegName.LEXICAL in search.plan.request.legs
             and not any(lexical)
-            and bool(tokens(answer.query.words) and self.collection.documents)
-            and (answer.request.condition is None or any(first.rankings.values()))
+            and bool(tokens(search.query.words) and self.collection.documents)
+            and (search.request.condition is None or any(rankings.values()))
         )
 
 
-async def _rerank_scores(
-    reranker: Reranking, rerank: Rerank, planned: PlannedSearch, texts: Mapping[str, str]
-) -> Scored:
+async def _rerank_scores(reranker: Reranking, rerank: Rerank, search: Search, texts: Mapping[str, str]) -> Scored:
     if not texts:
         return Scored()
-    if not planned.request.query:
+    if not search.request.query:
         return Scored(note=_NO_WORDS)
-    return await reranker.scored(rerank, planned.request.query, texts)
+    return await reranker.scored(rerank, search.request.query, texts)
 
 
-def _after_reranking(
-    planned: PlannedSearch, ranked: RankedSearch, scored: Scored, rerank: Rerank
-) -> tuple[PlannedSearch, RankedSearch]:
+def _order_by_reranker(search: Search, scored: Scored, rerank: Rerank) -> None:
     if scored.note:
-        notes = (*planned.plan.notes, _NOT_RERANKED.format(scored.note))
-        return replace(planned, plan=replace(planned.plan, notes=notes)), ranked
-    if not scored.scores:
-        return planned, ranked
-    profile, leg_results = planned.plan.profile, ranked.leg_results
-    pool = reranked(ranked.pool, leg_results, profile, rerank, scored.scores)
-    shown = _diverse(profile.diversity, leg_results, pool, planned.request.limit)
-    return planned, RankedSearch(shown, pool, leg_results, scored)
+        notes = (*search.plan.notes, _NOT_RERANKED.format(scored.note))
+        search.plan = replace(search.plan, notes=notes)
+    elif scored.scores:
+        search.pool = reranked(search.pool, search.leg_results, search.plan.profile, rerank, scored.scores)
+        search.shown = _diverse(search, search.pool)
+        search.reranked = scored
 
 
-def _final(planned: PlannedSearch, ranked: RankedSearch, decision: Decision) -> DecidedSearch:
+def _order_by_decision(search: Search, decision: Decision) -> None:
+    search.decision = decision.record
     if not decision.is_open:
-        return replace(_as_ranked(ranked), decision=decision.record)
-    profile, limit = planned.profile, planned.request.limit
-    first = _diverse(profile.diversity, ranked.leg_results, decision.ranked, limit)
+        return
+    profile, limit = search.profile, search.request.limit
+    first = _diverse(search, decision.ranked)
     names = {candidate.item_id for candidate in first}
     # Near-duplicates are left out of a diverse page, and are not explored either.
     rest = (
@@ -600,17 +567,18 @@ def _final(planned: PlannedSearch, ranked: RankedSearch, decision: Decision) -> 
         if decision.candidates and profile.diversity.is_off
         else []
     )
-    placed, record = slate(decision, [*first, *rest], profile, limit, planned.seed)
-    return DecidedSearch(ranked, placed, record, [decision.explain(candidate.item_id) for candidate in placed])
+    search.slate, search.decision = slate(decision, [*first, *rest], profile, limit, search.seed)
+    search.shown = [decision.explain(place.item_id) for place in search.slate]
 
 
-def _diverse(diversity: Diversity, leg_results: LegResults, ranked: Sequence[Fused], limit: int) -> list[Fused]:
+def _diverse(search: Search, ranked: Sequence[Fused]) -> Sequence[Fused]:
     """The best candidates without near-duplicates, from a larger pool where near-duplicates leave too few."""
-    if diversity.is_off or not leg_results.vectors.places:
-        return list(ranked[:limit])
-    shown = _diverse_of(diversity, leg_results, ranked[: diverse_pool(limit)], limit)
+    diversity, limit = search.plan.profile.diversity, search.request.limit
+    if diversity.is_off or not search.leg_results.vectors.places:
+        return ranked[:limit]
+    shown = _diverse_of(diversity, search.leg_results, ranked[: diverse_pool(limit)], limit)
     if len(shown) < limit < len(ranked):
-        shown = _diverse_of(diversity, leg_results, ranked[:MAX_DEPTH], limit)
+        shown = _diverse_of(diversity, search.leg_results, ranked[:MAX_DEPTH], limit)
     return shown
 
 
@@ -619,20 +587,22 @@ def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fu
     return [pool[place] for place in diversified([hit.score for hit in pool], similarities, diversity, limit)]
 
 
-def _in_order(planned: PlannedSearch, leg_results: LegResults, most_ranked: int | None) -> list[Fused]:
+def _in_order(search: Search, most_ranked: int | None) -> list[Fused]:
     """The candidates, best first; with ``group_by`` only the best of each group."""
-    ranked = ranking(leg_results, planned.plan.profile, most_ranked, _most_explained(planned))
-    if planned.request.group_by is None:
+    leg_results = search.leg_results
+    ranked = ranking(leg_results, search.plan.profile, most_ranked, _most_explained(search))
+    if search.request.group_by is None:
         return ranked
     return best_of_groups(ranked, {item_id: row[0] for item_id, row in leg_results.rows.items()})
 
 
-def _most_explained(planned: PlannedSearch) -> int | None:
+def _most_explained(search: Search) -> int | None:
     """The most candidates whose scores need their parts (None: all); a stack has parts of its own."""
-    profile = planned.plan.profile
-    may_be_hits = profile.diversity.is_off and profile.exploration.is_off and planned.request.group_by is None
-    is_stack = profile.learned.combination is Combination.LOGIT_STACK and profile.rerank is None
-    return planned.request.limit if is_stack and may_be_hits else None
+    profile = search.plan.profile
+    if profile.learned.combination is not Combination.LOGIT_STACK or profile.rerank is not None:
+        return None
+    may_be_hits = profile.diversity.is_off and profile.exploration.is_off and search.request.group_by is None
+    return search.request.limit if may_be_hits else None
 
 
 def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile: Profile) -> Query:
@@ -642,33 +612,28 @@ def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile
     return Query(words, vector, request.prefixes, entities, tags, request.as_of or now, now)
 
 
-def _is_exhausted(planned: PlannedSearch, leg_results: LegResults, depth: int) -> bool:
+def _is_exhausted(search: Search, depth: int) -> bool:
     """True if more candidates would not fill the page.
 
     With signals, one leg with at least ``limit`` candidates is enough: any missing hit was dropped for its low score,
     and further candidates score no higher.
     """
-    legs = {
-        name: ranking for name, ranking in leg_results.rankings.items() if leg_of(name) in planned.plan.request.legs
-    }
+    leg_results, plan = search.leg_results, search.plan
+    legs = {name: ranking for name, ranking in leg_results.rankings.items() if leg_of(name) in plan.request.legs}
     is_complete = all(leg_results.brought.get(name, len(ranking)) < depth for name, ranking in legs.items())
     if (
-        planned.plan.profile.signals
-        and max(map(len, legs.values()), default=0) >= planned.request.limit
-        and planned.request.group_by is None
+        plan.profile.signals
+        and max(map(len, legs.values()), default=0) >= search.request.limit
+        and search.request.group_by is None
     ):
-        return not planned.plan.is_diverse or is_complete
+        return not plan.is_diverse or is_complete
     return is_complete
 
 
-def _could_rise(planned: PlannedSearch, leg_results: LegResults, shown: Sequence[Fused]) -> bool:
+def _could_rise(search: Search, shown: Sequence[Fused]) -> bool:
     """Whether a dropped candidate can score more than the last hit, or fill the page (Fagin et al., 2003)."""
-    if leg_results.dropped_score is None:
+    dropped_score = search.leg_results.dropped_score
+    if dropped_score is None:
         return False
-    least = planned.plan.profile.min_score or 0.0
-    return leg_results.dropped_score > (shown[-1].score if len(shown) >= planned.request.limit else least)
-
-
-def _as_ranked(ranked: RankedSearch) -> DecidedSearch:
-    """The hits in the order of relevance."""
-    return DecidedSearch(ranked, (), _NO_DECISION, ranked.shown)
+    least = search.plan.profile.min_score or 0.0
+    return dropped_score > (shown[-1].score if len(shown) >= search.request.limit else least)
