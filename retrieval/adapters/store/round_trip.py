@@ -275,8 +275,8 @@ class Answer(NamedTuple):
 async def rows_of(answers: Sequence[Answer]) -> list[list[Row]]:
     """The rows of each answer; many rows are decoded in another thread."""
     if sum([answer.result.ntuples for answer in answers]) < LONG:
-        return [answer.rows() for answer in answers]
-    pairs = [(answer.reader.another(), answer.result) for answer in answers]
+        return [reader.rows(result) for reader, result in answers]
+    pairs = [(reader.another(), result) for reader, result in answers]
     return await aside(lambda: [reader.rows(result) for reader, result in pairs], is_long=True)
 
 
@@ -440,9 +440,11 @@ def _send(connection: SessionConnection, statement: Compiled, plan: Hashable | N
     else:  # not cached, because for a cluster the text contains the values, which may take megabytes
         text, names = statement.text.replace("%%", "%").encode(), ()
     arguments = [statement.parameters[name] for name in names]
-    encoded = {place: value for place, value in enumerate(arguments) if type(value) is WrittenValue}
-    for place in encoded:
-        arguments[place] = None
+    encoded: dict[int, WrittenValue] = {}
+    if WrittenValue in map(type, arguments):
+        encoded = {place: value for place, value in enumerate(arguments) if type(value) is WrittenValue}
+        for place in encoded:
+            arguments[place] = None
     values = list(writer.dump_sequence(arguments, [PyFormat.AUTO] * len(names)))
     types, formats = tuple(writer.types or ()), list(writer.formats or ())
     if encoded:
