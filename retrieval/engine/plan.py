@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.composed import facet_share
+from retrieval.adapters.store.items.composed import Share, facet_share
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, StandingWeights
 from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
@@ -102,19 +102,23 @@ def choose_way(
     depth: int,
     limit: int,
     is_filtered: bool,
-    by_facets: float | None = None,
+    by_facets: Share | None = None,
 ) -> Way:
     """The way for ``depth`` candidates, of which the first ``limit`` are shown.
 
-    ``by_facets``: the least share of items that pass a filter answered by facets; 0: unknown; None: a filter that
-    facets do not answer. Without a dense leg, ``APPROXIMATE`` means that matches are counted up to ``few`` only.
+    ``by_facets``: the share of items that pass a filter answered by facets; None: a filter that facets do not answer.
+    Without a dense leg, ``APPROXIMATE`` means that matches are counted up to ``few`` only.
     """
     index = collection.ann_index
     if LegName.DENSE not in legs:
         if not is_filtered:
             return Way(Path.EXACT)
         way = _way_of_orders(Path.APPROXIMATE, depth, collection.documents)
-        return _way_by_words(way, collection.documents, by_facets or 0.0) if LegName.LEXICAL in legs else way
+        return (
+            _way_by_words(way, collection.documents, by_facets.least if by_facets else 0.0)
+            if LegName.LEXICAL in legs
+            else way
+        )
     if index is None or effort_for(index, limit) > MAX_EFFORT:
         if is_filtered and not ORDERED_LEGS.isdisjoint(legs):
             return _way_of_orders(Path.EXACT, depth, collection.documents)
@@ -123,7 +127,8 @@ def choose_way(
         return Way(Path.APPROXIMATE, effort=effort_for(index, limit))
     depth, limit = max(depth, _LEAST_LIMIT), max(limit, _LEAST_LIMIT)
     if by_facets is not None:
-        return _way_by_facets(index, depth, limit, collection.documents, by_facets)
+        is_dense_alone = set(legs) == {LegName.DENSE}
+        return _way_by_facets(index, depth, limit, collection.documents, by_facets, may_be_exact=is_dense_alone)
     few = few_matches(index, depth, limit, collection.documents)
     effort, less = (effort_for(index, _walk_depth(limit, collection.documents, some)) for some in (few, 2 * few))
     if effort > 2 * less:
@@ -134,10 +139,15 @@ def choose_way(
     return Way(Path.APPROXIMATE, few=few, reach=reach, effort=min(effort, MAX_EFFORT))
 
 
-def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, share: float) -> Way:
-    """The way under a filter answered by facets: matches are not counted where many items certainly match."""
+def _way_by_facets(index: AnnIndex, depth: int, limit: int, documents: int, share: Share, *, may_be_exact: bool) -> Way:
+    """The way under a filter answered by facets. Where few items certainly match, the statement has no walk.
+
+    Matches are not counted where many items certainly match.
+    """
     few = few_by_facets(index, limit, documents)
-    expected = math.floor(share * _RELIABLE_SHARE * documents)
+    if may_be_exact and share.most * documents <= few * _RELIABLE_SHARE:
+        return Way(Path.EXACT)
+    expected = math.floor(share.least * _RELIABLE_SHARE * documents)
     matches = max(few, expected)
     return Way(
         Path.APPROXIMATE,
@@ -164,7 +174,7 @@ def few_by_facets(index: AnnIndex, limit: int, documents: int) -> int:
     return 1 + bisect_left(range(1, max(documents, 1)), True, key=is_dearer)  # noqa: FBT003 - the value to find
 
 
-def share_by_facets(collection: StoredCollection, condition: Filter | None) -> float | None:
+def share_by_facets(collection: StoredCollection, condition: Filter | None) -> Share | None:
     """The ``by_facets`` of ``choose_way``. None if facets do not answer the filter, or without an index."""
     if condition is None or collection.ann_index is None:
         return None
@@ -323,7 +333,7 @@ def make_plan(
             dimensions=space.space.dimensions if space else 0,
             documents=collection.documents,
             few=way.few,
-            share=by_facets or 0.0,
+            share=by_facets.least if by_facets else 0.0,
             reach=way.reach,
             effort=way.effort,
             is_quantised=collection.ann_index is not None and collection.ann_index.is_quantised,

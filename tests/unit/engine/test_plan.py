@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.composed import Share
 from retrieval.adapters.store.search.candidate_request import StandingWeights
 from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
@@ -291,8 +292,9 @@ def test_a_filtered_walk_has_the_effort_for_all_that_it_must_rank() -> None:
 def test_matches_are_ranked_by_words_unless_enough_of_those_found_by_words_would_pass() -> None:
     """The leg finds twenty times the wanted items: a rarer match leaves too few. Common values are not counted."""
 
-    def few(documents: int, share: float | None = None) -> int:
+    def few(documents: int, least: float | None = None) -> int:
         collection, words = replace(LARGE_WAY, documents=documents), (LegName.LEXICAL,)
+        share = None if least is None else Share(least, 1.0)
         return choose_way(collection, words, depth=10, limit=10, is_filtered=True, by_facets=share).few
 
     assert (few(20_000), few(40_000), few(1_000_000)) == (20_000 // LEAST_PASSING, 2_000, MOST_RANKED)
@@ -310,7 +312,7 @@ def test_matches_by_facets_are_compared_up_to_the_crossover() -> None:
     walked = [effort_for(INDEX, rows) * INDEX.walk_row_us * EFFORT_BY_FACETS for rows in ranked]
     assert compared[0] < walked[0]
     assert compared[1] >= walked[1]
-    way = choose_way(LARGE_WAY, DENSE, depth=10, limit=10, is_filtered=True, by_facets=0.0)
+    way = choose_way(LARGE_WAY, DENSE, depth=10, limit=10, is_filtered=True, by_facets=Share(0.0, 1.0))
     assert (way.path, way.few, way.effort) == (Path.APPROXIMATE, few, effort_for(INDEX, ranked[1]))
 
 
@@ -325,12 +327,24 @@ def test_more_are_compared_where_each_unit_of_effort_is_a_row() -> None:
 
 def test_where_many_surely_match_nothing_is_counted_and_the_effort_is_theirs() -> None:
     """The plan counts on four fifths of the matches that the sample predicts."""
-    way = choose_way(LARGE_WAY, DENSE, depth=50, limit=10, is_filtered=True, by_facets=0.5)
+    way = choose_way(LARGE_WAY, DENSE, depth=50, limit=10, is_filtered=True, by_facets=Share(0.5, 0.5))
     assert way.few == -1
     assert way.effort == effort_for(INDEX, math.ceil((10 + 2 * math.sqrt(10) + 1) / 0.4))
     assert way.reach == math.ceil(SPARE * (50 + 2 * math.sqrt(50) + 1) / 0.4)
-    rare = choose_way(LARGE_WAY, DENSE, depth=50, limit=10, is_filtered=True, by_facets=0.01)
-    assert rare.few == few_by_facets(INDEX, limit=10, documents=50_000)
+    perhaps = choose_way(LARGE_WAY, DENSE, depth=50, limit=10, is_filtered=True, by_facets=Share(0.0, 0.5))
+    assert perhaps.few == few_by_facets(INDEX, limit=10, documents=50_000)
+
+
+def test_where_few_surely_match_the_dense_leg_alone_needs_no_walk() -> None:
+    """The plan counts on five fourths of the matches that the sample predicts. Words rank fewer matches one by one."""
+    surely = 0.8 * few_by_facets(INDEX, limit=10, documents=50_000) / 50_000
+    for legs, most, path in (
+        (DENSE, 0.99 * surely, Path.EXACT),
+        (DENSE, 1.01 * surely, Path.APPROXIMATE),
+        ((LegName.DENSE, LegName.LEXICAL), 0.99 * surely, Path.APPROXIMATE),
+    ):
+        way = choose_way(LARGE_WAY, legs, depth=10, limit=10, is_filtered=True, by_facets=Share(0.0, most))
+        assert way.path is path
 
 
 def test_all_that_facets_find_is_compared_where_no_walk_is_good_enough() -> None:

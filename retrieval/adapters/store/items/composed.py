@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from hashlib import sha256
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -244,6 +244,18 @@ _FIELDS = frozenset({_TAGS, "kind", "status"})
 """The fields with facets, apart from attributes."""
 
 
+LEAST_COMMON = 0.05
+"""The least share of the items from which a facet counts as common."""
+
+
+class Share(NamedTuple):
+    """The estimated bounds of a share of the items, 0 to 1."""
+
+    least: float
+    """0: nothing is known to be common."""
+    most: float
+
+
 @dataclass(frozen=True, slots=True)
 class Clause:
     """A field, and the values of which an item must have one."""
@@ -268,11 +280,12 @@ class Clause:
         """Whether an item may have several values in the field."""
         return isinstance(self.source, AllTags) or self.source.field.is_attribute or self.source.field.name == _TAGS
 
-    def share(self, collection_id: int, common: Mapping[str, float]) -> float:
-        """The share of the items that have one of the values; 0 if none of them is known to be common."""
+    def share(self, collection_id: int, common: Mapping[str, float]) -> Share:
+        """The share of the items that have one of the values, by the facets that are known to be common."""
         field = _field_text(self.source)
-        shares = (common.get(facet(collection_id, field, value), 0.0) for value in self.values_of(self.source))
-        return min(sum(shares), 1.0)
+        facets = [facet(collection_id, field, value) for value in self.values_of(self.source)]
+        least, most = (sum(common.get(name, rare) for name in facets) for rare in (0.0, LEAST_COMMON))
+        return Share(min(least, 1.0), min(most, 1.0))
 
 
 def fields_and_values(clauses: Sequence[Clause]) -> tuple[sa.ColumnElement[Any], sa.ColumnElement[Any]]:
@@ -308,13 +321,16 @@ def facet_part(filter_: Filter, filterable: Filterable) -> Filter | None:
 
 def facet_share(
     filter_: Filter, filterable: Filterable, collection_id: int, common: Mapping[str, float]
-) -> float | None:
-    """The estimated share of the items that match the filter, by common facets; 0: its values are not common.
+) -> Share | None:
+    """The estimated share of the items that match the filter, by common facets; None if facets cannot express it.
 
-    None if facets cannot express the filter. Clauses count as independent.
+    For the least share, clauses count as independent.
     """
     clauses = facet_clauses(filter_, filterable)
-    return None if clauses is None else math.prod(clause.share(collection_id, common) for clause in clauses)
+    if clauses is None:
+        return None
+    shares = [clause.share(collection_id, common) for clause in clauses]
+    return Share(math.prod(share.least for share in shares), min(share.most for share in shares))
 
 
 def facet(collection_id: int, field: str, value: Scalar) -> str:

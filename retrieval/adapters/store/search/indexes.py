@@ -12,6 +12,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installation.nodes import counted_rows, stored_bytes
 from retrieval.adapters.store.installed_sql import qualified, quote_identifier
+from retrieval.adapters.store.items.composed import LEAST_COMMON
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, is_of_part
 from retrieval.adapters.store.search.vectors import for_table, table_of
@@ -212,7 +213,7 @@ _KEEP_FACETS = """
         GROUP BY facet ORDER BY share DESC LIMIT 50
     )
     UPDATE ann_indexes SET common_facets = coalesce(
-        (SELECT jsonb_object_agg(often.facet, often.share) FROM often WHERE often.share >= 0.05), '{{}}'
+        (SELECT jsonb_object_agg(often.facet, often.share) FROM often WHERE often.share >= %(least)s), '{{}}'
     )
     WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
 """
@@ -242,7 +243,7 @@ async def keep_measured(connection: Connection, collection_id: int, space_id: in
 async def keep_common_facets(database: Database, tenant_id: int, collection_id: int, space_id: int) -> None:
     """Count facets in a sample of the items, and store the common ones. Does nothing where no index was measured."""
     statement = for_table(_KEEP_FACETS, table_of(space_id))
-    await database.write(tenant_id, statement.bind(collection_id=collection_id, space_id=space_id))
+    await database.write(tenant_id, statement.bind(collection_id=collection_id, space_id=space_id, least=LEAST_COMMON))
 
 
 async def forget_measured(connection: Connection, collection_id: int, space_id: int) -> None:
