@@ -67,7 +67,7 @@ _NOT_FOUND = LegResults(rankings={}, path=Path.NONE, weighed=0)
 
 
 @dataclass(slots=True, eq=False)
-class Search:
+class RunningSearch:
     """A search in progress; each stage adds its part."""
 
     request: SearchRequest
@@ -246,11 +246,11 @@ class Searcher:
                 values += sum(extent(condition).values for condition in filters if condition is not None)
         return values >= LONG
 
-    def _prepare_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[Search]:
+    def _prepare_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[RunningSearch]:
         remaining = iter(vectors.vectors)
         return [self._prepare(request, remaining, vectors.why_none) for request in requests]
 
-    def _prepare(self, request: SearchRequest, vectors: Iterator[Vector | None], why_none: str | None) -> Search:
+    def _prepare(self, request: SearchRequest, vectors: Iterator[Vector | None], why_none: str | None) -> RunningSearch:
         """The search; ``vectors`` begin with those of its wordings."""
         now, vector = self._now(), next(vectors)
         why_no_vector = why_none if vector is None else None
@@ -266,7 +266,7 @@ class Searcher:
         preferred: tuple[CandidateRequest, ...] = ()
         if request.preferred:
             preferred = tuple(self._plan_preferred(narrowed, why_no_vector, plan) for narrowed in request.narrowed)
-        return Search(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
+        return RunningSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
         check_calibrated(self.collection, request)
@@ -294,7 +294,7 @@ class Searcher:
         check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
-    async def _find(self, search: Search, requests: Sequence[CandidateRequest], *, is_long: bool) -> LegResults:
+    async def _find(self, search: RunningSearch, requests: Sequence[CandidateRequest], *, is_long: bool) -> LegResults:
         """The candidates of a query and its rewrites, by each of the requests."""
         place = (self.database, self.tenant_id)
         each = [await find_candidates_of_each(*place, request, search.queries) for request in requests]
@@ -302,7 +302,7 @@ class Searcher:
             return each[0][0]
         return await aside(partial(merged, *each), is_long=is_long)
 
-    async def _find_each(self, searches: Sequence[Search], *, is_long: bool) -> None:
+    async def _find_each(self, searches: Sequence[RunningSearch], *, is_long: bool) -> None:
         """Find the candidates of each search. Searches with equal requests to the store share a round trip."""
         if len(searches) == 1:
             [search] = searches
@@ -322,7 +322,7 @@ class Searcher:
             for search in searches:
                 self.sampler.offer(search.plan.request, search.query, search.leg_results)
 
-    async def _add_signals(self, searches: Sequence[Search]) -> None:
+    async def _add_signals(self, searches: Sequence[RunningSearch]) -> None:
         """Leave out expired candidates, and add the signals of the profile, which all searches share."""
         profile, each = searches[0].plan.profile, [search.leg_results for search in searches]
         signaller, now = Signaller(self.database, self.tenant_id, self.collection), self._now()
@@ -337,7 +337,7 @@ class Searcher:
     def _now(self) -> datetime:
         return moment(self.wall_clock())
 
-    async def _rank(self, search: Search, *, is_long: bool) -> None:
+    async def _rank(self, search: RunningSearch, *, is_long: bool) -> None:
         """Rank the candidates; the legs go deeper until there are enough hits, or no more candidates."""
         requests, profile, limit = search.requests, search.plan.profile, search.request.limit
         is_diverse, pool = search.plan.is_diverse, search.plan.pool
@@ -366,7 +366,7 @@ class Searcher:
             if profile.signals or self.collection.has_expiring:
                 await self._add_signals([search])
 
-    async def _rerank(self, searches: Sequence[Search], rerank: Rerank, reranker: Reranking) -> None:
+    async def _rerank(self, searches: Sequence[RunningSearch], rerank: Rerank, reranker: Reranking) -> None:
         """Rerank the candidates; if that failed, a note is added and the ranking unchanged."""
         best = [[candidate.item_id for candidate in search.pool[: rerank.candidates]] for search in searches]
         collection_id, set_already = self.collection.collection_id, settings(searches[0].plan.request)
@@ -385,7 +385,7 @@ class Searcher:
         for search, scores in zip(searches, scored, strict=True):
             _order_by_reranker(search, scores, rerank)
 
-    async def _decide(self, searches: Sequence[Search], context: Context) -> None:
+    async def _decide(self, searches: Sequence[RunningSearch], context: Context) -> None:
         """Choose the hits by learned models and exploration."""
         is_final = searches[0].plan.is_final  # the same for all searches of a call
         # Where there are clusters, the record of a search has the cluster of its question.
@@ -408,7 +408,7 @@ class Searcher:
         for search, decision in zip(searches, decisions, strict=True):
             _order_by_decision(search, decision)
 
-    def _add_relevance(self, search: Search) -> None:
+    def _add_relevance(self, search: RunningSearch) -> None:
         """Add the hits' relevance, and leave out those below the request's least score and relevance."""
         search.passed = shown = search.shown
         search.relevance = relevance_by_id(self.collection, search.plan, search.query.words, search.leg_results, shown)
@@ -416,7 +416,7 @@ class Searcher:
         if places is not None:
             search.shown = [shown[place] for place in places]
 
-    async def _rows(self, searches: Sequence[Search]) -> HitRows:
+    async def _rows(self, searches: Sequence[RunningSearch]) -> HitRows:
         """The columns of all hits, read in one statement, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
         missing: dict[str, None] = {}
@@ -438,12 +438,12 @@ class Searcher:
         return HitRows({**columns, **rows.columns}, rows.waiting) if columns else rows
 
     def _answer_each(
-        self, searches: Sequence[Search], columns: Columns, context: Context, timings: Mapping[str, float]
+        self, searches: Sequence[RunningSearch], columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> list[AnsweredSearch]:
         return [self._answer(search, columns, context, timings) for search in searches]
 
     def _answer(
-        self, search: Search, columns: Columns, context: Context, timings: Mapping[str, float]
+        self, search: RunningSearch, columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> AnsweredSearch:
         """The search with its hits, and what its record needs."""
         leg_results = search.leg_results
@@ -473,7 +473,7 @@ class Searcher:
         )
 
     async def _record(
-        self, answers: Sequence[AnsweredSearch], searches: Sequence[Search], *, is_long: bool
+        self, answers: Sequence[AnsweredSearch], searches: Sequence[RunningSearch], *, is_long: bool
     ) -> Container[UUID]:
         """Record searches as planned; returns the ids of those that are recorded, or will be after their answer."""
         recorder = self.recorder
@@ -489,7 +489,9 @@ class Searcher:
             successes = list(map(recorder.offer, records))
         return {answer.retrieval_id for answer, is_stored in zip(to_record, successes, strict=True) if is_stored}
 
-    def _result(self, search: Search, answered: AnsweredSearch, rows: HitRows, *, is_stored: bool) -> SearchResult:
+    def _result(
+        self, search: RunningSearch, answered: AnsweredSearch, rows: HitRows, *, is_stored: bool
+    ) -> SearchResult:
         request, plan, shown = search.request, search.plan, search.hits
         weighed, why = account(self.collection, search.first, is_filtered=request.condition is not None)
         notes, why_none = plan.notes, search.why_none
@@ -524,7 +526,7 @@ class Searcher:
             next=next_cursor,
         )
 
-    def _has_no_word(self, search: Search) -> bool:
+    def _has_no_word(self, search: RunningSearch) -> bool:
         """Whether the lexical leg ran in vain; empty collections and filters without matches have their own notes."""
         rankings = search.first.rankings
         lexical = [ranking for leg, ranking in rankings.items() if leg.startswith(LegName.LEXICAL)]
@@ -536,7 +538,9 @@ class Searcher:
         )
 
 
-async def _rerank_scores(reranker: Reranking, rerank: Rerank, search: Search, texts: Mapping[str, str]) -> Scored:
+async def _rerank_scores(
+    reranker: Reranking, rerank: Rerank, search: RunningSearch, texts: Mapping[str, str]
+) -> Scored:
     if not texts:
         return Scored()
     if not search.request.query:
@@ -544,7 +548,7 @@ async def _rerank_scores(reranker: Reranking, rerank: Rerank, search: Search, te
     return await reranker.scored(rerank, search.request.query, texts)
 
 
-def _order_by_reranker(search: Search, scored: Scored, rerank: Rerank) -> None:
+def _order_by_reranker(search: RunningSearch, scored: Scored, rerank: Rerank) -> None:
     if scored.note:
         notes = (*search.plan.notes, _NOT_RERANKED.format(scored.note))
         search.plan = replace(search.plan, notes=notes)
@@ -554,7 +558,7 @@ def _order_by_reranker(search: Search, scored: Scored, rerank: Rerank) -> None:
         search.reranked = scored
 
 
-def _order_by_decision(search: Search, decision: Decision) -> None:
+def _order_by_decision(search: RunningSearch, decision: Decision) -> None:
     search.decision = decision.record
     if not decision.is_open:
         return
@@ -571,7 +575,7 @@ def _order_by_decision(search: Search, decision: Decision) -> None:
     search.shown = [decision.explain(place.item_id) for place in search.slate]
 
 
-def _diverse(search: Search, ranked: Sequence[Fused]) -> Sequence[Fused]:
+def _diverse(search: RunningSearch, ranked: Sequence[Fused]) -> Sequence[Fused]:
     """The best candidates without near-duplicates, from a larger pool where near-duplicates leave too few."""
     diversity, limit = search.plan.profile.diversity, search.request.limit
     if diversity.is_off or not search.leg_results.vectors.places:
@@ -587,7 +591,7 @@ def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fu
     return [pool[place] for place in diversified([hit.score for hit in pool], similarities, diversity, limit)]
 
 
-def _in_order(search: Search, most_ranked: int | None) -> list[Fused]:
+def _in_order(search: RunningSearch, most_ranked: int | None) -> list[Fused]:
     """The candidates, best first; with ``group_by`` only the best of each group."""
     leg_results = search.leg_results
     ranked = ranking(leg_results, search.plan.profile, most_ranked, _most_explained(search))
@@ -596,7 +600,7 @@ def _in_order(search: Search, most_ranked: int | None) -> list[Fused]:
     return best_of_groups(ranked, {item_id: row[0] for item_id, row in leg_results.rows.items()})
 
 
-def _most_explained(search: Search) -> int | None:
+def _most_explained(search: RunningSearch) -> int | None:
     """The most candidates whose scores need their parts (None: all); a stack has parts of its own."""
     profile = search.plan.profile
     if profile.learned.combination is not Combination.LOGIT_STACK or profile.rerank is not None:
@@ -612,7 +616,7 @@ def _query(request: SearchRequest, vector: Vector | None, now: datetime, profile
     return Query(words, vector, request.prefixes, entities, tags, request.as_of or now, now)
 
 
-def _is_exhausted(search: Search, depth: int) -> bool:
+def _is_exhausted(search: RunningSearch, depth: int) -> bool:
     """True if more candidates would not fill the page.
 
     With signals, one leg with at least ``limit`` candidates is enough: any missing hit was dropped for its low score,
@@ -630,7 +634,7 @@ def _is_exhausted(search: Search, depth: int) -> bool:
     return is_complete
 
 
-def _could_rise(search: Search, shown: Sequence[Fused]) -> bool:
+def _could_rise(search: RunningSearch, shown: Sequence[Fused]) -> bool:
     """Whether a dropped candidate can score more than the last hit, or fill the page (Fagin et al., 2003)."""
     dropped_score = search.leg_results.dropped_score
     if dropped_score is None:
