@@ -369,7 +369,7 @@ async def run_together(
             await connection.wait(generators.send(server))
         answers = await _answers(connection)
     except asyncio.CancelledError:
-        await _undisturbed(_cancel(connection))
+        await undisturbed(_cancel(connection))
         raise
     except psycopg.Error:
         connection.unwatch()
@@ -408,7 +408,7 @@ async def _answers(connection: SessionConnection) -> list[pq.abc.PGresult]:
         is_ended = answer is None
 
 
-async def _undisturbed(work: Coroutine[Any, Any, None]) -> None:
+async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
     """Wait until the work has ended, however often the caller is cancelled meanwhile; the caller then raises.
 
     A cancelled scope of anyio cancels its task again and again, and the tasks that this one waits for. PgBouncer 1.18

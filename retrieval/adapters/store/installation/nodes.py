@@ -5,7 +5,9 @@ A session's settings do not reach the nodes, and Citus loses some of a statement
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from struct import iter_unpack, unpack_from
 from typing import Any
 
@@ -23,6 +25,7 @@ from retrieval.adapters.store.round_trip import (
     WrittenValue,
     run_together,
     set_statement,
+    undisturbed,
 )
 
 _BEGIN, _COMMIT = Compiled("BEGIN"), Compiled("COMMIT")
@@ -85,8 +88,18 @@ async def run_on_nodes(
     before = [_BEGIN, *settings_of_nodes(settings)]
     cursor = psycopg.AsyncClientCursor(connection)
     with_values = [_with_values(cursor, statement) for statement in statements]
-    answers = await run_together(connection, [*before, *with_values, _COMMIT])
+    try:
+        answers = await run_together(connection, [*before, *with_values, _COMMIT])
+    except asyncio.CancelledError:
+        await undisturbed(_roll_back(connection))
+        raise
     return answers[len(before) : -1]
+
+
+async def _roll_back(connection: SessionConnection) -> None:
+    """End the transaction: in a cancelled scope the pool cannot do it, and would replace the connection."""
+    with suppress(psycopg.Error):
+        await connection.rollback()
 
 
 def _with_values(cursor: psycopg.AsyncClientCursor[Any], statement: Compiled) -> Compiled:

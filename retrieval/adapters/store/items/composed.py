@@ -284,7 +284,9 @@ class Clause:
         """The share of the items that have one of the values, by the facets that are known to be common."""
         field = _field_text(self.source)
         facets = [facet(collection_id, field, value) for value in self.values_of(self.source)]
-        least, most = (sum(common.get(name, rare) for name in facets) for rare in (0.0, LEAST_COMMON))
+        # Nearly all items are active, so without any common facet they were not counted yet.
+        most_of_rare = LEAST_COMMON if common else 1.0
+        least, most = (sum(common.get(name, other) for name in facets) for other in (0.0, most_of_rare))
         return Share(min(least, 1.0), min(most, 1.0))
 
 

@@ -107,7 +107,7 @@ async def test_a_closed_connection_is_noticed_though_its_socket_s_number_is_in_u
         number = spare.pgconn.socket
         await platform.database.give_back(spare)
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
-            await other.execute("SELECT pg_terminate_backend(%s)", (former,))
+            await other.execute("SELECT pg_terminate_backend(%s::integer)", (former,))
             while not spare.closed:  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0.01)
         with contextlib.ExitStack() as opened:

@@ -32,9 +32,9 @@ async def test_each_statement_has_its_own_rows(platform: Platform) -> None:
 async def test_a_text_that_contains_its_values_is_not_kept_in_memory(platform: Platform) -> None:
     """On a cluster each call has another one, of megabytes if many items are stored."""
     await platform.database.read(None, GOOD)
-    before = round_trip._with_numbers.cache_info()  # noqa: SLF001
+    before = round_trip._with_numbers.cache_info().misses  # noqa: SLF001
     assert await platform.database.read(None, Compiled("SELECT '%%', 7 %% 2")) == [("%", 1)]
-    assert round_trip._with_numbers.cache_info() == before  # noqa: SLF001
+    assert round_trip._with_numbers.cache_info().misses == before  # noqa: SLF001
 
 
 async def test_a_statement_larger_than_the_socket_is_sent_in_pieces(
