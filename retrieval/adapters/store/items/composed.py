@@ -285,6 +285,8 @@ class Clause:
         field = _field_text(self.source)
         facets = [facet(collection_id, field, value) for value in self.values_of(self.source)]
         least, most = (sum(common.get(name, rare) for name in facets) for rare in (0.0, LEAST_COMMON))
+        # Items whose lists are too long for facets may have any of the values.
+        most += common.get(_facet(collection_id, field, "[]"), 0.0)
         return Share(min(least, 1.0), min(most, 1.0))
 
 
@@ -335,7 +337,11 @@ def facet_share(
 
 def facet(collection_id: int, field: str, value: Scalar) -> str:
     """The facet of a value, as the function ``facet`` of the database makes it."""
-    text = f"{collection_id} {_json(value)} {field}"
+    return _facet(collection_id, field, _json(value))
+
+
+def _facet(collection_id: int, field: str, json_value: str) -> str:
+    text = f"{collection_id} {json_value} {field}"
     return str(UUID(bytes=sha256(text.encode()).digest()[:16]))
 
 
