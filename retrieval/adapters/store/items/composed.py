@@ -287,6 +287,8 @@ class Clause:
         # Nearly all items are active, so without any common facet they were not counted yet.
         most_of_rare = LEAST_COMMON if common else 1.0
         least, most = (sum(common.get(name, other) for name in facets) for other in (0.0, most_of_rare))
+        # Items whose lists are too long for facets may have any of the values.
+        most += common.get(_facet(collection_id, field, "[]"), 0.0)
         return Share(min(least, 1.0), min(most, 1.0))
 
 
@@ -337,7 +339,11 @@ def facet_share(
 
 def facet(collection_id: int, field: str, value: Scalar) -> str:
     """The facet of a value, as the function ``facet`` of the database makes it."""
-    text = f"{collection_id} {_json(value)} {field}"
+    return _facet(collection_id, field, _json(value))
+
+
+def _facet(collection_id: int, field: str, json_value: str) -> str:
+    text = f"{collection_id} {json_value} {field}"
     return str(UUID(bytes=sha256(text.encode()).digest()[:16]))
 
 

@@ -27,13 +27,14 @@ _EXPIRED_OF = """
     SELECT memory.item_id FROM memories AS memory
     WHERE memory.collection_id = %s AND memory.item_id = ANY(%s) AND memory.expires_at <= %s
 """
-# A facet is a hash of an item's value; common facets of a collection are stored.
+# A facet is a hash of an item's value; common facets of a collection are stored. Without one of them the others would
+# tell that it is rare, so all are forgotten, until the job counts them again.
 _FORGET_FACETS = """
-    UPDATE ann_indexes AS known SET common_facets = known.common_facets - ARRAY(
+    UPDATE ann_indexes AS known SET common_facets = '{}'
+    WHERE known.collection_id = %(id)s AND known.common_facets ?| ARRAY(
         SELECT facet::text FROM items AS item CROSS JOIN unnest(item.facets) AS facet
         WHERE item.collection_id = %(id)s AND item.item_id = ANY(%(ids)s)
     )
-    WHERE known.collection_id = %(id)s
 """
 _FORGET = "SELECT forget_items(%s, %s, %s)"
 _SPACES = """

@@ -210,7 +210,7 @@ _KEEP_FACETS = """
             WHERE known.collection_id = %(collection_id)s AND known.item_id = sampled.item_id LIMIT 1
         ) AS row
         CROSS JOIN unnest(row.facets) AS facet
-        GROUP BY facet ORDER BY share DESC LIMIT 50
+        GROUP BY facet
     )
     UPDATE ann_indexes SET common_facets = coalesce(
         (SELECT jsonb_object_agg(often.facet, often.share) FROM often WHERE often.share >= %(least)s), '{{}}'
