@@ -657,7 +657,10 @@ async def _give_back(place: _Place, embedder: CachedEmbedder, texts: Sequence[st
 
 
 async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[int]:
-    return await asyncio.to_thread(embedder.measure.count_tokens, texts) if texts else []
+    if not texts:
+        return []
+    measure = await embedder.measure()
+    return await asyncio.to_thread(measure.count_tokens, texts)
 
 
 async def _tokens(embedder: CachedEmbedder, texts: Sequence[str]) -> int:
