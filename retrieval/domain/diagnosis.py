@@ -46,6 +46,11 @@ class Finding(Serializable):
     mend: str = ""
     """The remedy: a command, or SQL; empty where nothing has to be done."""
 
+    @property
+    def mends_statistics(self) -> bool:
+        """Whether the remedy is a statement that only renews the planner's statistics of a table."""
+        return self.check == "statistics" and self.mend.startswith("ANALYZE ")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Serializable):

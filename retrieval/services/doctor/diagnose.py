@@ -442,6 +442,15 @@ async def examine(settings: Settings, collection: str | None = None, *, is_deep:
         return diagnosis_of([*embedded_findings, *diagnosis.findings], diagnosis.examined_at)
 
 
+async def renew_statistics(settings: Settings, findings: Sequence[Finding]) -> None:
+    """Run the statements of findings that ``mends_statistics``; the server skips tables that the login does not own."""
+    async with AsyncExitStack() as stack:
+        database = await open_database(settings, stack)
+        async with database.maintenance() as connection:
+            for finding in findings:
+                await connection.execute(finding.mend.encode())
+
+
 def check_embedded(home: Path) -> Iterator[Finding]:
     """The finding that the embedded server does not hang; opening it would already have mended that."""
     seconds = hanging_seconds(home.expanduser().resolve() / "data")
