@@ -35,17 +35,10 @@ from retrieval.adapters.store.installed_sql import Names, qualified, quote_ident
 from retrieval.adapters.store.items.collections import all_collections, find_collection, find_tenant
 from retrieval.adapters.store.search.indexes import hnsw_name, stem_of
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.diagnosis import (
-    Diagnosis,
-    Finding,
-    Severity,
-    diagnosis_of,
-    or_fine,
-    several,
-    size,
-)
+from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of, or_fine
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.collection import check_collection_name
+from retrieval.domain.wording import several, size
 from retrieval.services.doctor.collections import (
     ARM_TOLERANCE,
     EmbedderState,

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from retrieval.domain.diagnosis import Severity, several
+from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED, INTERRUPTED
 from retrieval.surfaces.cli.options import Json, State, check_terminal, complete_collection, state_of
 from retrieval.surfaces.cli.output import (
