@@ -153,11 +153,17 @@ def test_a_login_that_no_database_has_is_refused_before_a_statement_is_made() ->
         app(["analysts", "add", "\udcff", "--sql"], standalone_mode=False)
 
 
-def test_an_argument_that_is_not_utf_8_is_named_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [(["analysts", "add", "caf\udce9", "--sql"], "LOGIN"), (["-t", "caf\udce9", "status"], "tenant: the name")],
+)
+def test_an_argument_that_is_not_utf_8_is_named_as_such(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """With what to change; Python hands its bytes over as halves of surrogate pairs."""
-    assert run_program(["analysts", "add", "caf\udce9", "--sql"]) == 1
+    assert run_program(arguments) == 1
     assert capsys.readouterr().err == (
-        "error: LOGIN holds bytes that are not UTF-8 text; set the terminal and LANG to UTF-8\n"
+        f"error: {named} holds bytes that are not UTF-8 text; set the terminal and LANG to UTF-8\n"
     )
 
 
