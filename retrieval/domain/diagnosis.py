@@ -46,6 +46,11 @@ class Finding(Serializable):
     mend: str = ""
     """The remedy: a command, or SQL; empty where nothing has to be done."""
 
+    @property
+    def mends_statistics(self) -> bool:
+        """Whether the remedy is a statement that only renews the planner's statistics of a table."""
+        return self.check == "statistics" and self.mend.startswith("ANALYZE ")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis(Serializable):
@@ -73,35 +78,7 @@ def diagnosis_of(findings: Iterable[Finding], examined_at: datetime) -> Diagnosi
     return Diagnosis(examined_at=examined_at, findings=tuple(ordered))
 
 
-GIGABYTE = 1 << 30
-MEGABYTE = 1 << 20
-
-
 def or_fine(found: Iterable[Finding], check: str, fine: str) -> list[Finding]:
     """The findings; where there are none, a single finding that all is well."""
     known = list(found)
     return known or [Finding(check=check, severity=Severity.OK, found=fine)]
-
-
-def duration(seconds: float) -> str:
-    """``42 seconds``, ``12 minutes``, ``3 hours``, ``2 days``."""
-    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:,.0f} {unit}s"
-    return f"{seconds:,.0f} seconds"
-
-
-def size(number: float) -> str:
-    """``12 MB``, ``3.4 GB``."""
-    return f"{number / GIGABYTE:,.1f} GB" if number >= GIGABYTE else f"{number / MEGABYTE:,.0f} MB"
-
-
-def several(number: int, noun: str) -> str:
-    """``1 item``, ``1,200 items``, ``2 queries``, ``3 searches``, ``4 indexes``."""
-    return f"{number:,} {noun if number == 1 else _plural(noun)}"
-
-
-def _plural(noun: str) -> str:
-    if noun.endswith("y"):
-        return f"{noun[:-1]}ies"
-    return f"{noun}es" if noun.endswith(("ch", "x")) else f"{noun}s"

@@ -265,7 +265,8 @@ class Writer:
                 vectors_by_id = {
                     i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(part, vectors, strict=True)
                 }
-                cut = await asyncio.to_thread(self.embedder.measure.number_cut, [i.indexed_text for i in part])
+                measure = await self.embedder.measure()
+                cut = await asyncio.to_thread(measure.number_cut, [i.indexed_text for i in part])
                 done = _Part(AddReport(embedded=len(part), cut=cut), vectors_by_id)
             if self.on_embedded is not None:
                 self.on_embedded(done.report)

@@ -313,7 +313,7 @@ class Documents:
         """The hits as passages, with the chunks beside them. ``parts_of`` gives parts of a hit, by their size."""
         places = places_around(result.hits, around)
         beside = await self._chunks_at(places)
-        count = count_tokens or (lambda text: self._measure.count_tokens([text])[0])
+        count = count_tokens or partial(_tokens_of, await self._measure())
 
         def fits(page: str) -> bool:
             return count(page) <= max_tokens
@@ -336,9 +336,8 @@ class Documents:
             notes=(*result.notes, *result.why_no_hits),
         )
 
-    @property
-    def _measure(self) -> TokenMeasure:
-        return measure_of(None) if self.writer.embedder is None else self.writer.embedder.measure
+    async def _measure(self) -> TokenMeasure:
+        return measure_of(None) if self.writer.embedder is None else await self.writer.embedder.measure()
 
     async def _store(
         self,
@@ -347,7 +346,7 @@ class Documents:
         chunking: Chunking,
         progress: DocumentProgress | None,
     ) -> DocumentsReport:
-        writer, measure = self.writer, self._measure
+        writer, measure = self.writer, await self._measure()
         reading = _Reading(known, chunking.within(measure.max_tokens), measure, writer.collection.schema)
         report, done, rest = DocumentsReport(), 0, iter(sources)
 
@@ -596,6 +595,10 @@ async def passages(
         count_tokens=count_tokens,
         parts_of=partial(collection_search.parts_of, handle, query),
     )
+
+
+def _tokens_of(measure: TokenMeasure, text: str) -> int:
+    return measure.count_tokens([text])[0]
 
 
 def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:

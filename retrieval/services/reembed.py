@@ -49,7 +49,6 @@ from retrieval.adapters.store.search.reembeddings import (
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
 from retrieval.domain.checks import checked_number, checked_whole, choices_hint, is_finite
-from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import (
     Advice,
     ConflictError,
@@ -64,6 +63,7 @@ from retrieval.domain.items.item import Item, text_hash
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.relevance import SHIPPED
 from retrieval.domain.serialization import Serializable
+from retrieval.domain.wording import several
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.record import request_of
 from retrieval.engine.request import SearchRequest
@@ -657,7 +657,10 @@ async def _give_back(place: _Place, embedder: CachedEmbedder, texts: Sequence[st
 
 
 async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[int]:
-    return await asyncio.to_thread(embedder.measure.count_tokens, texts) if texts else []
+    if not texts:
+        return []
+    measure = await embedder.measure()
+    return await asyncio.to_thread(measure.count_tokens, texts)
 
 
 async def _tokens(embedder: CachedEmbedder, texts: Sequence[str]) -> int:

@@ -225,3 +225,21 @@ def test_the_doctor_runs_the_advised_job_on_request(program: Program, admin: Adm
     assert "running retrieval jobs run embed --collection docs" in mended.stderr
     assert f"✓ collection: 'docs': {ITEMS:,} items, nothing waits" in mended.stdout
     assert embedded(admin, collection) == ITEMS
+
+
+def test_the_doctor_renews_stale_statistics_on_request(program: Program, admin: Admin) -> None:
+    """A server that stops after each command has no time to do it by itself."""
+    number, _ = make_pending(program, admin)
+    admin.execute(
+        "INSERT INTO retrieval.term_statistics (collection_id, lexeme, term, document_frequency) "
+        "SELECT %s, -n, 'w' || n, 1 FROM generate_series(1, 40000) AS n",
+        (number,),
+    )
+    admin.execute("SELECT pg_stat_force_next_flush()")
+    admin.execute("SELECT 1")
+    stale = "the planner's statistics of table 'term_statistics' are stale"
+    assert stale in program.succeeds("doctor", "docs")
+    mended = program("doctor", "docs", "--fix", "--yes")
+    assert 'ANALYZE "retrieval"."term_statistics";' in mended.stderr
+    assert "not run: ANALYZE" not in mended.stderr
+    assert stale not in mended.stdout

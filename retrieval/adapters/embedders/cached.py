@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -87,10 +88,9 @@ class CachedEmbedder:
         self.stored_space = space
         self._queries: OrderedDict[str, Vector] = OrderedDict()
 
-    @property
-    def measure(self) -> TokenMeasure:
-        """The measure of texts by the embedder's model."""
-        return measure_of(self._embedder)
+    async def measure(self) -> TokenMeasure:
+        """The measure of texts by the embedder's model, which is loaded in a thread if it must be."""
+        return await asyncio.to_thread(measure_of, self._embedder)
 
     async def embed_documents(
         self, texts: Sequence[str], keys: Sequence[str], *, within_budget: bool = False

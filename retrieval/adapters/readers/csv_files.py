@@ -23,9 +23,9 @@ from retrieval.adapters.readers.lines import (
 )
 from retrieval.adapters.readers.records import FIELD_NAMES, check_no_vector, item_from_fields, target_of
 from retrieval.domain.checks import choices_hint, parse_value
-from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
+from retrieval.domain.wording import several
 
 
 @dataclass(frozen=True, slots=True)

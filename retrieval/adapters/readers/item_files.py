@@ -49,7 +49,10 @@ _LEAST_PACKED = 18
 _NAMES_SHOWN = 20
 """The most names of entries that a message lists."""
 
-_ARRAY = "a list over several items is not read; write one object a line (jq -c '.[]' does that)"
+_ARRAY = (
+    'each line must be an object, such as {"id": "1", "text": "Words"}, not a list; '
+    "jq -c '.[]' writes a list of objects as lines"
+)
 
 
 def read_json_lines(
@@ -263,6 +266,7 @@ def _format_of(file: str, format_: str | None) -> str:
         raise ConfigurationError(f"{file}: is a folder; ingest_documents stores the documents in it")
     if ending not in FORMAT_OF_ENDING:
         raise ConfigurationError(
-            f"{file}: the name does not tell the format; save it as CSV, or give its format, {' or '.join(FORMATS)}"
+            f"{file}: the name does not tell the format; name it with --format {' or --format '.join(FORMATS)}, "
+            "or save the file as CSV"
         )
     return FORMAT_OF_ENDING[ending]

@@ -15,9 +15,10 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.diagnosis import Finding, Severity, duration, several
+from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import MAX_PARTS
+from retrieval.domain.wording import duration, several
 from retrieval.services.indexes import (
     LARGE_ROWS,
     IndexOutcome,

@@ -35,17 +35,10 @@ from retrieval.adapters.store.installed_sql import Names, qualified, quote_ident
 from retrieval.adapters.store.items.collections import all_collections, find_collection, find_tenant
 from retrieval.adapters.store.search.indexes import hnsw_name, stem_of
 from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.diagnosis import (
-    Diagnosis,
-    Finding,
-    Severity,
-    diagnosis_of,
-    or_fine,
-    several,
-    size,
-)
+from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of, or_fine
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.collection import check_collection_name
+from retrieval.domain.wording import several, size
 from retrieval.services.doctor.collections import (
     ARM_TOLERANCE,
     EmbedderState,
@@ -440,6 +433,15 @@ async def examine(settings: Settings, collection: str | None = None, *, is_deep:
         else:
             diagnosis = await diagnose(workplace, tenant_id, collection, is_deep=is_deep)
         return diagnosis_of([*embedded_findings, *diagnosis.findings], diagnosis.examined_at)
+
+
+async def renew_statistics(settings: Settings, findings: Sequence[Finding]) -> None:
+    """Run the statements of findings that ``mends_statistics``; the server skips tables that the login does not own."""
+    async with AsyncExitStack() as stack:
+        database = await open_database(settings, stack)
+        async with database.maintenance() as connection:
+            for finding in findings:
+                await connection.execute(finding.mend.encode())
 
 
 def check_embedded(home: Path) -> Iterator[Finding]:

@@ -16,7 +16,8 @@ from retrieval.adapters.store.installation.checks import (
 from retrieval.adapters.store.installation.examination.installation import Holdup, ServerState, Settings
 from retrieval.adapters.store.installed_sql import quote_literal
 from retrieval.adapters.store.replicas import ReplicaState
-from retrieval.domain.diagnosis import GIGABYTE, MEGABYTE, Finding, Severity, duration, size
+from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.domain.wording import GIGABYTE, MEGABYTE, duration, size
 
 
 def check_server(server: ServerState) -> Iterator[Finding]:

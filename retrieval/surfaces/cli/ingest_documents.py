@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from retrieval.adapters.readers.folders import find_documents
-from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import Chunking
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import State, has_terminal
 from retrieval.surfaces.cli.output import (
     Step,

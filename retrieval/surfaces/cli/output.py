@@ -31,7 +31,7 @@ from rich.table import Table
 from rich.text import Text
 
 from retrieval.domain.checks import clean_text, escaped_json
-from retrieval.domain.diagnosis import several
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import PENDING
 
 NO_COLLECTIONS = "no collections yet; make one with: retrieval ingest NAME FILE"

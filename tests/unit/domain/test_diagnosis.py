@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of, several
+from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -47,9 +47,3 @@ def test_a_diagnosis_is_serialized_as_json() -> None:
             {"check": "any", "severity": "warning", "about": "", "found": "something", "mend": "do something"}
         ],
     }
-
-
-def test_numbers_agree_with_their_noun() -> None:
-    """One item, several items."""
-    assert [several(number, "item") for number in (0, 1, 1200)] == ["0 items", "1 item", "1,200 items"]
-    assert [several(2, noun) for noun in ("query", "search", "index")] == ["2 queries", "2 searches", "2 indexes"]

@@ -49,6 +49,12 @@ def test_a_query_that_postgresql_cannot_take_is_refused(query: Any, message: str
         checked_request(query)
 
 
+def test_a_query_loses_the_hidden_characters_that_no_stored_text_has() -> None:
+    """Else its words would be others than those of the items; joiners within words are stored too, and stay."""
+    request = checked_request("\ufefftime\u200bout\u2060 connection\u200b", rewrites=["idle\u200b", "auf\u200clage"])
+    assert (request.query, request.rewrites) == ("timeout connection", ("idle", "auf\u200clage"))
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("vector", ["text", [[1.0, 2.0]], 3, ["a"], ["1", "2"], [b"1"], np.array([1j, 2.0]), [10**400]])
 def test_an_invalid_vector_is_refused(vector: Any) -> None:

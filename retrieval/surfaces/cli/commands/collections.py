@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import OCCURRED_AT, IndexKind, Neighbours
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, Yes, confirm, examples, filterable_of, state_of
 from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,

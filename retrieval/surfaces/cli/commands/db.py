@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, State, Yes, confirm, examples, state_of
 from retrieval.surfaces.cli.output import print_answer, print_json, spinner

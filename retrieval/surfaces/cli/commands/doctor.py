@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from retrieval.domain.diagnosis import Severity, several
+from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED, INTERRUPTED
 from retrieval.surfaces.cli.options import Json, State, check_terminal, complete_collection, state_of
 from retrieval.surfaces.cli.output import (
@@ -47,7 +48,7 @@ EXAMPLES = (
 )
 
 _REPAIRS = (("jobs", "run"), ("reindex",), ("db", "upgrade"))
-"""The commands that ``--fix`` runs: each only rebuilds derived data."""
+"""The commands that ``--fix`` runs, besides renewing the planner's statistics: each only rebuilds derived data."""
 
 _MARKS = {"ok": ("✓", "green"), "advice": ("·", "cyan"), "warning": ("!", "yellow"), "error": ("✗", "bold red")}
 _INDENT = "    "
@@ -93,15 +94,23 @@ def _repair(state: State, report: Diagnosis, *, yes: bool) -> bool:
 
     Raises ``InvalidRequestError`` without a terminal to ask at, and ``KeyboardInterrupt`` if a command was stopped.
     """
+    from retrieval.services.doctor import renew_statistics
     from retrieval.surfaces.cli.app import run_program
 
     commands = list(dict.fromkeys(filter(None, map(repair_command, report.findings))))
-    if commands:
+    stale = [finding for finding in report.findings if finding.mends_statistics]
+    if commands or stale:
         check_terminal("--fix asks before each command.", yes=yes)
     for line in dict.fromkeys(
-        finding.mend for finding in report.findings if finding.mend and not repair_command(finding)
+        finding.mend
+        for finding in report.findings
+        if finding.mend and finding not in stale and not repair_command(finding)
     ):
         tell(f"not run: {line}")
+    statements = " ".join(finding.mend for finding in stale)
+    if stale and (yes or typer.confirm(f"Run {statements}?", default=True, err=True)):
+        tell(f"running {statements}")
+        run_alone(lambda: renew_statistics(state.settings(), stale))
     for words in commands:
         line = shlex.join(("retrieval", *words))
         if not yes and not typer.confirm(f"Run {line}?", default=True, err=True):
@@ -112,7 +121,7 @@ def _repair(state: State, report: Diagnosis, *, yes: bool) -> bool:
             code = run_program([*tenant, *words])
         if code == INTERRUPTED:
             raise KeyboardInterrupt
-    return bool(commands)
+    return bool(commands or stale)
 
 
 def repair_command(finding: Finding) -> tuple[str, ...] | None:

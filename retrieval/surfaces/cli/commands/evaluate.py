@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from retrieval.domain.diagnosis import several
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import (
     CollectionName,
     DropSelfOption,

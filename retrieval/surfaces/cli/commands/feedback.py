@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, Json, State, collection_option, state_of
 from retrieval.surfaces.cli.output import print_answer, table, tell
 from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run

@@ -20,10 +20,10 @@ from retrieval.adapters.readers.folders import holds_documents
 from retrieval.adapters.readers.item_files import FORMAT_OF_ENDING, unpacked_size
 from retrieval.adapters.readers.lines import STANDARD_INPUT
 from retrieval.adapters.readers.records import mapped_columns
-from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
 from retrieval.domain.items.collection import IndexKind
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.ingest_documents import (
     DocumentOptions,
     RunOptions,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.checks import JSONTextError, json_of
-from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, Json, examples
 from retrieval.surfaces.cli.output import field_rows, table, tell
 from retrieval.surfaces.cli.run import answer, of_collection

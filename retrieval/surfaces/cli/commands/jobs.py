@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import RetrievalError
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import (
     CollectionName,

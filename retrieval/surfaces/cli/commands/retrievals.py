@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.domain.diagnosis import several
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, collection_option, examples
 from retrieval.surfaces.cli.output import table
 from retrieval.surfaces.cli.run import answer, of_collection

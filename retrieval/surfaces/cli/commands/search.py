@@ -11,9 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from retrieval.domain.diagnosis import several
 from retrieval.domain.search.hit import Explanation, Hit, Path, SearchResult
 from retrieval.domain.search.snippet import Snippet
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli import search_options as options
 from retrieval.surfaces.cli.options import (
     Actor,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from retrieval.domain.checks import refusal_of
-from retrieval.domain.diagnosis import several
 from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED, typed_name
 from retrieval.surfaces.cli.options import Json, collection_option, examples
 from retrieval.surfaces.cli.output import cell_text, plain_name

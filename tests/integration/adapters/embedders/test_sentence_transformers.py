@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from retrieval import Settings
+from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import configured_embedder, embedder_for, load_embedder
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError, MissingExtraError
@@ -85,6 +88,26 @@ async def test_a_stored_space_finds_its_model_again() -> None:
     assert (await again.embed(["apples"], TextRole.DOCUMENT)).shape == (1, 48)
     assert not getattr(again, "needs_loading", True)
     await again.aclose()
+
+
+@pytest.mark.usefixtures("library")
+async def test_its_measure_loads_the_model_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loading takes seconds, in which the event loop serves others."""
+    first = await new_embedder()
+    again = embedder_for(first.space, Settings())
+    assert again is not None
+    threads: list[int] = []
+
+    def load(*_: object) -> None:
+        threads.append(threading.get_ident())
+
+    monkeypatch.setattr(sys.modules["sentence_transformers"].SentenceTransformer, "__init__", load)
+    cached = CachedEmbedder(again, cast("Any", None), 1, cast("Any", None), guard=cast("Any", None), budget_seconds=1)
+    assert (await cached.measure()).max_tokens == 8
+    assert threads
+    assert threading.get_ident() not in threads
+    for embedder in (first, again):
+        await embedder.aclose()
 
 
 @pytest.mark.usefixtures("library")

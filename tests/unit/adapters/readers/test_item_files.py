@@ -59,7 +59,7 @@ def test_a_format_that_is_given_goes_before_the_name(tmp_path: Path, format_: st
 def test_a_name_that_does_not_tell_the_format_is_refused(tmp_path: Path, name: str) -> None:
     """The error says what to give."""
     (tmp_path / name).write_bytes(CSV)
-    with pytest.raises(ConfigurationError, match="jsonl or csv"):
+    with pytest.raises(ConfigurationError, match="--format jsonl or --format csv"):
         read_items(tmp_path / name)
 
 

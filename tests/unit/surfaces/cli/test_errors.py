@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
 from retrieval.settings import Settings
-from retrieval.surfaces.cli.app import app
+from retrieval.surfaces.cli.app import app, run_program
 from retrieval.surfaces.cli.errors import InterruptedRunError, error_line, one_line, report_error
 
 
@@ -151,6 +151,20 @@ def test_a_login_that_no_database_has_is_refused_before_a_statement_is_made() ->
     """Bytes of the terminal that are not UTF-8 cannot stand in SQL."""
     with pytest.raises(InvalidRequestError, match="LOGIN holds half of a surrogate pair"):
         app(["analysts", "add", "\udcff", "--sql"], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [(["analysts", "add", "caf\udce9", "--sql"], "LOGIN"), (["-t", "caf\udce9", "status"], "tenant: the name")],
+)
+def test_an_argument_that_is_not_utf_8_is_named_as_such(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what to change; Python hands its bytes over as halves of surrogate pairs."""
+    assert run_program(arguments) == 1
+    assert capsys.readouterr().err == (
+        f"error: {named} holds bytes that are not UTF-8 text; set the terminal and LANG to UTF-8\n"
+    )
 
 
 def test_lines_are_joined() -> None:
