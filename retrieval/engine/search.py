@@ -45,6 +45,7 @@ from retrieval.engine.ranking import (
     check_calibrated,
     fusion_name,
     good_enough,
+    group_key,
     hits,
     merged,
     present,
@@ -111,6 +112,11 @@ class RunningSearch:
     def query(self) -> Query:
         """The query without rewrites."""
         return self.queries[0]
+
+    @property
+    def groups(self) -> dict[str, Any]:
+        """The candidates' values in the field of ``group_by``, by item id."""
+        return {item_id: row[0] for item_id, row in self.leg_results.rows.items()}
 
     @property
     def profile(self) -> Profile:
@@ -499,7 +505,10 @@ class Searcher:
             notes = (*notes, NOT_RECORDED)
         after, next_cursor = request.after, None
         if after is not None:
-            found = map(_ITEM_ID, search.passed)
+            found = {item_id: item_id for item_id in map(_ITEM_ID, search.passed)}
+            if request.group_by is not None:
+                groups = search.groups
+                found = {item_id: group_key(item_id, groups.get(item_id)) for item_id in found}
             shown, next_cursor = after.next_page(found, shown, request.limit - len(after.passed))
             if not shown and request.min_score is not None and request.min_relevance is None:
                 next_cursor = None  # scores fall from page to page
@@ -593,11 +602,8 @@ def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fu
 
 def _in_order(search: RunningSearch, most_ranked: int | None) -> list[Fused]:
     """The candidates, best first; with ``group_by`` only the best of each group."""
-    leg_results = search.leg_results
-    ranked = ranking(leg_results, search.plan.profile, most_ranked, _most_explained(search))
-    if search.request.group_by is None:
-        return ranked
-    return best_of_groups(ranked, {item_id: row[0] for item_id, row in leg_results.rows.items()})
+    ranked = ranking(search.leg_results, search.plan.profile, most_ranked, _most_explained(search))
+    return ranked if search.request.group_by is None else best_of_groups(ranked, search.groups)
 
 
 def _most_explained(search: RunningSearch) -> int | None:
