@@ -349,7 +349,8 @@ async def test_no_group_is_on_two_pages(platform: Platform) -> None:
     notes, chance = await platform.collection("notes"), random.Random(1)
     texts = [" ".join(chance.choices(["wind", "storm", "rain", "sun"], k=chance.randint(1, 9))) for _ in range(400)]
     await notes.add([{"id": f"{n}", "text": text, "n": n % 40 / 2} for n, text in enumerate(texts)])
-    groups, after = list[float](), ""
+    groups = list[float]()
+    after: str | None = ""
     while after is not None:
         hits = await notes.search("wind sun", rewrites=["storm", "rain"], limit=7, group_by="n", after=after)
         groups, after = [*groups, *(hit.metadata["n"] for hit in hits)], hits.next
