@@ -188,8 +188,7 @@ class Searcher:
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
             stages.begin("retrieval.plan", "embed")
-            plan = partial(self._prepare_each, requests, vectors)
-            searches = await aside(plan, is_long=True) if is_long else plan()
+            searches = await aside(partial(self._prepare_each, requests, vectors), is_long=is_long)
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
             await self._find_each(searches, is_long=is_long)
@@ -211,8 +210,8 @@ class Searcher:
             rows = await self._rows(searches)
             stages.begin("retrieval.record")
             timings = stages.timings()
-            answer = partial(self._answer_each, searches, rows.columns, context, timings)
-            answers = await aside(answer, is_long=True) if is_long else answer()
+            answer = partial(self._answer, columns=rows.columns, context=context, timings=timings)
+            answers = await aside(lambda: list(map(answer, searches)), is_long=is_long)
             stored = await self._record(answers, searches, is_long=is_long)
             results = [
                 self._result(search, answer, rows, is_stored=answer.retrieval_id in stored)
@@ -354,11 +353,7 @@ class Searcher:
         search.first = search.leg_results
         while True:
             search.leg_results = with_refining(search.leg_results, profile)
-            ranked = (
-                await aside(partial(_in_order, search, most_ranked), is_long=True)
-                if is_long
-                else _in_order(search, most_ranked)
-            )
+            ranked = await aside(partial(_in_order, search, most_ranked), is_long=is_long)
             shown = _diverse(search, ranked) if is_diverse else ranked[:limit]
             request = requests[0]
             is_full = len(shown) >= limit or _is_exhausted(search, request.depth)
@@ -442,11 +437,6 @@ class Searcher:
             self.database, self.tenant_id, collection_id, list(missing), set_already, space_id=space_id, dimensions=size
         )
         return HitRows({**columns, **rows.columns}, rows.waiting) if columns else rows
-
-    def _answer_each(
-        self, searches: Sequence[RunningSearch], columns: Columns, context: Context, timings: Mapping[str, float]
-    ) -> list[AnsweredSearch]:
-        return [self._answer(search, columns, context, timings) for search in searches]
 
     def _answer(
         self, search: RunningSearch, columns: Columns, context: Context, timings: Mapping[str, float]
