@@ -75,8 +75,7 @@ async def search(
     chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
-    has_plain_words = isinstance(query, str) and query and options.get("syntax", True) is True
-    wordless_note = "" if not has_plain_words else _NO_WORD if typos else f"{_NO_WORD}; {_FIND_TYPOS}"
+    wordless_note = _wordless_note(syntax=options.get("syntax", True), typos=typos)
     needs_question = options.get("vector") is None and (chosen or stored.profile).needs_question
 
     def request_for(words: str | None) -> SearchRequest:
@@ -110,10 +109,8 @@ async def search(
     )
     result = replace(result, notes=(*notes, *result.notes)) if notes else result
     result = await _with_facets(handle, stored, result, request.condition, counted) if counted else result
-    if not result.hits:
-        is_explained = result.why_no_hits or (cursor is not None and cursor.passed)
-        return result if is_explained else replace(result, why_no_hits=await _why_no_hits(handle, request.condition))
-    return result if size is None else await _with_snippets(handle, stored, result, request, size)
+    [result] = await _explained(handle, [request], [result])
+    return result if size is None or not result.hits else await _with_snippets(handle, stored, result, request, size)
 
 
 @from_a_replica
@@ -132,8 +129,11 @@ async def search_each(
     checked_context(context)
     stored, bounds = await handle.fresh(), handle.parts.bounds
     condition, chosen = await parsed_filter(where, bounds), _call_profile(handle, stored, legs, profile)
+    note = _wordless_note(syntax=options.get("syntax", True))
     requests = await aside(
-        lambda: checked_requests(queries, condition=condition, profile=chosen, bounds=bounds, **options),
+        lambda: checked_requests(
+            queries, condition=condition, profile=chosen, wordless_note=note, bounds=bounds, **options
+        ),
         is_long=_is_long(None, queries),
     )
     results = await _with_current(
@@ -142,10 +142,7 @@ async def search_each(
         lambda searcher: searcher.search_each(requests, context),
         has_vectors=any(request.vector is not None for request in requests),
     )
-    if all(result.hits or result.why_no_hits for result in results):
-        return results
-    why = await _why_no_hits(handle, condition)
-    return [result if result.hits or result.why_no_hits else replace(result, why_no_hits=why) for result in results]
+    return await _explained(handle, requests, results)
 
 
 async def interleave(
@@ -257,6 +254,14 @@ def _identity(handle: CollectionHandle, stored: StoredCollection, request: Searc
 
 _NO_WORD = "no item{} has a word of the query, apart from stop words"
 _FIND_TYPOS = "to find misspelt words, search with typos"
+
+
+def _wordless_note(*, syntax: bool, typos: bool = False) -> str:
+    """The ``wordless_note`` of a request; none where the query is taken literally."""
+    if syntax is not True:
+        return ""
+    return _NO_WORD if typos else f"{_NO_WORD}; {_FIND_TYPOS}"
+
 
 _MOST_COMPLETIONS = 100
 _MOST_FACETS = 10
@@ -400,13 +405,24 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     return spelling.completions_of(typed, items, limit)
 
 
-async def _why_no_hits(handle: CollectionHandle, condition: Filter | None) -> tuple[str, ...]:
-    """Notes on why an answer has no hits; none for an unrecorded search, whose notes no one reads."""
-    if not handle.is_recorded:
-        return ()
+async def _explained(
+    handle: CollectionHandle, requests: Sequence[SearchRequest], results: list[SearchResult]
+) -> list[SearchResult]:
+    """The results, those without hits with the reasons; an unrecorded search gets none, because no one reads them."""
+    unexplained = {
+        place: request.condition
+        for place, (request, result) in enumerate(zip(requests, results, strict=True))
+        if not (result.hits or result.why_no_hits or (request.after is not None and request.after.passed))
+    }
+    if not unexplained or not handle.is_recorded:
+        return results
     from retrieval.engine.no_hits import reasons
 
-    return await reasons(handle, condition)
+    why = await reasons(handle, unexplained.values())
+    return [
+        replace(result, why_no_hits=why[unexplained[place]]) if place in unexplained else result
+        for place, result in enumerate(results)
+    ]
 
 
 _Answer = TypeVar("_Answer")

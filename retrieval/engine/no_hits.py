@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.checks import is_number, parse_value
@@ -33,7 +33,7 @@ from retrieval.engine.conditions import TYPE_NAMES, json_type
 from retrieval.engine.reading import page, value_counts
 
 SECONDS = 1.0
-"""The time limit; the notes that exist by then are returned."""
+"""The time limit of one call; the notes that exist by then are returned."""
 
 _MOST_PARTS = 8
 _MOST_COUNTED = 50_000
@@ -43,15 +43,19 @@ _NOTHING_PASSES = "the filter lets nothing through: "
 _LONGEST = 80
 
 
-async def reasons(handle: CollectionHandle, condition: Filter | None) -> tuple[str, ...]:
-    """The notes for a caller whose search with this filter has no hits; none after an error of the database."""
-    notes: list[str] = []
+async def reasons(
+    handle: CollectionHandle, conditions: Iterable[Filter | None]
+) -> dict[Filter | None, tuple[str, ...]]:
+    """The notes for searches without hits by each of these filters; none after an error of the database."""
+    notes = {condition: list[str]() for condition in conditions}
     try:
         async with asyncio.timeout(SECONDS):
-            await _explain(handle, await handle.fresh(), condition, notes)
+            stored = await handle.fresh()
+            for condition, own in notes.items():
+                await _explain(handle, stored, condition, own)
     except (RetrievalError, TimeoutError):
         pass
-    return tuple(notes)
+    return {condition: tuple(own) for condition, own in notes.items()}
 
 
 async def _explain(

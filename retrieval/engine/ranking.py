@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -298,20 +298,21 @@ def fusion_name(results: LegResults, profile: Profile) -> str:
 
 
 def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list[Fused]:
-    """The best candidate of each group, in order. An item without a group is a group by itself.
+    """The best candidate of each group, in order. ``group_of``: the groups by item id."""
+    best: dict[str, Fused] = {}
+    for candidate in ranked:
+        best.setdefault(group_key(candidate.item_id, group_of.get(candidate.item_id)), candidate)
+    return list(best.values())
+
+
+def group_key(item_id: str, group: Any) -> str:
+    """The text that identifies an item's group. An item without a group (None) is a group by itself.
 
     Groups are JSON values: 1 and 1.0 are one group, and true is another.
     """
-    best: dict[tuple[str, Hashable], Fused] = {}
-    for candidate in ranked:
-        group = group_of.get(candidate.item_id)
-        if group is None:
-            best["item", candidate.item_id] = candidate
-        elif isinstance(group, str | int | float) and not isinstance(group, bool):
-            best.setdefault(("plain", group), candidate)
-        else:
-            best.setdefault(("other", repr(group)), candidate)
-    return list(best.values())
+    if group is None:
+        return f"item {item_id}"
+    return repr(int(group) if isinstance(group, float) and group.is_integer() else group)
 
 
 def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:

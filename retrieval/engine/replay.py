@@ -312,8 +312,9 @@ def _changes(then: RecordedSearch, now: RecordedSearch) -> list[str]:
     if then.path != now.path:
         changes.append(f"the dense leg took another path: {then.path} then, {now.path} now")
     legs_then, legs_now = set(then.pool_signals["legs"]), set(now.pool_signals["legs"])
-    changes += [f"the {leg} leg did not run then" for leg in sorted(legs_now - legs_then)]
-    changes += [f"the {leg} leg does not run now" for leg in sorted(legs_then - legs_now)]
+    if legs_then:  # a search that showed the hits of two profiles has no legs of its own
+        changes += [f"the {leg} leg did not run then" for leg in sorted(legs_now - legs_then)]
+        changes += [f"the {leg} leg does not run now" for leg in sorted(legs_then - legs_now)]
     return changes
 
 

@@ -45,6 +45,7 @@ from retrieval.engine.ranking import (
     check_calibrated,
     fusion_name,
     good_enough,
+    group_key,
     hits,
     merged,
     present,
@@ -111,6 +112,11 @@ class RunningSearch:
     def query(self) -> Query:
         """The query without rewrites."""
         return self.queries[0]
+
+    @property
+    def groups(self) -> dict[str, Any]:
+        """The candidates' values in the field of ``group_by``, by item id."""
+        return {item_id: row[0] for item_id, row in self.leg_results.rows.items()}
 
     @property
     def profile(self) -> Profile:
@@ -182,8 +188,7 @@ class Searcher:
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
             stages.begin("retrieval.plan", "embed")
-            plan = partial(self._prepare_each, requests, vectors)
-            searches = await aside(plan, is_long=True) if is_long else plan()
+            searches = await aside(partial(self._prepare_each, requests, vectors), is_long=is_long)
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
             await self._find_each(searches, is_long=is_long)
@@ -205,8 +210,8 @@ class Searcher:
             rows = await self._rows(searches)
             stages.begin("retrieval.record")
             timings = stages.timings()
-            answer = partial(self._answer_each, searches, rows.columns, context, timings)
-            answers = await aside(answer, is_long=True) if is_long else answer()
+            answer = partial(self._answer, columns=rows.columns, context=context, timings=timings)
+            answers = await aside(lambda: list(map(answer, searches)), is_long=is_long)
             stored = await self._record(answers, searches, is_long=is_long)
             results = [
                 self._result(search, answer, rows, is_stored=answer.retrieval_id in stored)
@@ -348,11 +353,7 @@ class Searcher:
         search.first = search.leg_results
         while True:
             search.leg_results = with_refining(search.leg_results, profile)
-            ranked = (
-                await aside(partial(_in_order, search, most_ranked), is_long=True)
-                if is_long
-                else _in_order(search, most_ranked)
-            )
+            ranked = await aside(partial(_in_order, search, most_ranked), is_long=is_long)
             shown = _diverse(search, ranked) if is_diverse else ranked[:limit]
             request = requests[0]
             is_full = len(shown) >= limit or _is_exhausted(search, request.depth)
@@ -437,11 +438,6 @@ class Searcher:
         )
         return HitRows({**columns, **rows.columns}, rows.waiting) if columns else rows
 
-    def _answer_each(
-        self, searches: Sequence[RunningSearch], columns: Columns, context: Context, timings: Mapping[str, float]
-    ) -> list[AnsweredSearch]:
-        return [self._answer(search, columns, context, timings) for search in searches]
-
     def _answer(
         self, search: RunningSearch, columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> AnsweredSearch:
@@ -499,7 +495,10 @@ class Searcher:
             notes = (*notes, NOT_RECORDED)
         after, next_cursor = request.after, None
         if after is not None:
-            found = map(_ITEM_ID, search.passed)
+            found = {item_id: item_id for item_id in map(_ITEM_ID, search.passed)}
+            if request.group_by is not None:
+                groups = search.groups
+                found = {item_id: group_key(item_id, groups.get(item_id)) for item_id in found}
             shown, next_cursor = after.next_page(found, shown, request.limit - len(after.passed))
             if not shown and request.min_score is not None and request.min_relevance is None:
                 next_cursor = None  # scores fall from page to page
@@ -593,11 +592,8 @@ def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fu
 
 def _in_order(search: RunningSearch, most_ranked: int | None) -> list[Fused]:
     """The candidates, best first; with ``group_by`` only the best of each group."""
-    leg_results = search.leg_results
-    ranked = ranking(leg_results, search.plan.profile, most_ranked, _most_explained(search))
-    if search.request.group_by is None:
-        return ranked
-    return best_of_groups(ranked, {item_id: row[0] for item_id, row in leg_results.rows.items()})
+    ranked = ranking(search.leg_results, search.plan.profile, most_ranked, _most_explained(search))
+    return ranked if search.request.group_by is None else best_of_groups(ranked, search.groups)
 
 
 def _most_explained(search: RunningSearch) -> int | None:

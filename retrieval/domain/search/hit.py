@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -178,17 +178,19 @@ class Cursor:
     question: bytes
     """The hash of the request."""
     passed: frozenset[bytes] = frozenset()
-    """The hashes of the items of earlier pages, also of those left out for their low score or relevance."""
+    """The hashes of what earlier pages passed, items or groups, also those left out for low scores or relevance."""
     shown: int = 0
     """The number of the hits shown."""
 
-    def next_page(self, found: Iterable[str], hits: Sequence[Hit], size: int) -> tuple[tuple[Hit, ...], str | None]:
+    def next_page(self, found: Mapping[str, str], hits: Sequence[Hit], size: int) -> tuple[tuple[Hit, ...], str | None]:
         """The hits among the first ``size`` items that no earlier page passed, and the cursor after them.
 
-        ``found``: the ids of all items in order; ``hits``: those that are shown. A page may be short or empty, because
-        items are left out or removed during the search: the cursor is None only where no further item is found.
+        ``found``: all items in order, each with what is shown once on all pages: its id, or its group; ``hits``: those
+        that are shown. A page may be short or empty, because items are left out or removed during the search: the
+        cursor is None only where no further item is found.
         """
-        fresh = {item_id: key for item_id in found if (key := _hash(item_id.encode())) not in self.passed}
+        keys = {item_id: _hash(once.encode()) for item_id, once in found.items()}
+        fresh = {item_id: key for item_id, key in keys.items() if key not in self.passed}
         fresh = dict(islice(fresh.items(), size))
         own = [hit for hit in hits if hit.item_id in fresh]
         page = tuple(replace(hit, rank=rank) for rank, hit in enumerate(own, self.shown + 1))

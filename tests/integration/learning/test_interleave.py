@@ -101,6 +101,7 @@ async def test_an_interleaved_search_can_be_replayed(platform: Platform, collect
     replay = await platform.replay(search.retrieval_id)
     assert not replay.is_reproduced
     assert any("team_draft/1" in change for change in replay.changes)
+    assert not any("did not run then" in change for change in replay.changes), "every leg of the two profiles ran"
 
 
 async def test_a_search_whose_record_fails_still_answers(

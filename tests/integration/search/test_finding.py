@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -341,6 +342,19 @@ async def test_a_cursor_survives_writes(platform: Platform) -> None:
     assert len(item_ids) == len(set(item_ids))
     assert ranks == list(range(1, len(item_ids) + 1))
     assert set(item_ids) >= {f"n{number:03}" for number in range(10, 40)}
+
+
+async def test_no_group_is_on_two_pages(platform: Platform) -> None:
+    """Although later pages look deeper, where another item of a group may become its best."""
+    notes, chance = await platform.collection("notes"), random.Random(1)
+    texts = [" ".join(chance.choices(["wind", "storm", "rain", "sun"], k=chance.randint(1, 9))) for _ in range(400)]
+    await notes.add([{"id": f"{n}", "text": text, "n": n % 40 / 2} for n, text in enumerate(texts)])
+    groups = list[float]()
+    after: str | None = ""
+    while after is not None:
+        hits = await notes.search("wind sun", rewrites=["storm", "rain"], limit=7, group_by="n", after=after)
+        groups, after = [*groups, *(hit.metadata["n"] for hit in hits)], hits.next
+    assert sorted(groups) == [n / 2 for n in range(40)]
 
 
 @pytest.mark.parametrize("after", ["x", "AAAA", "\u00e9" * 8, "A" * 16_000])

@@ -207,6 +207,17 @@ async def test_each_of_many_queries_without_hits_says_why(platform: Platform) ->
     assert "score 9" in second
 
 
+async def test_many_queries_say_what_each_of_them_alone_would_say(platform: Platform) -> None:
+    """Also about phrases and words, which each query has for itself."""
+    papers = await platform.collection("papers")
+    await papers.add(ITEMS)
+    queries = ['"heat soup"', "zebra", '"soup heat"', "heat"]
+    results = await papers.search_each(queries, legs=["lexical"])
+    alone = [await papers.search(query, legs=["lexical"]) for query in queries]
+    assert [result.why_no_hits for result in results] == [result.why_no_hits for result in alone]
+    assert len({result.why_no_hits for result in results}) == len(queries)
+
+
 async def test_a_search_with_hits_says_nothing_and_costs_nothing_more(
     platform: Platform, monkeypatch: pytest.MonkeyPatch
 ) -> None:
