@@ -377,7 +377,16 @@ async def broken_off(_: OpenAIServer, request: web.Request, __: dict[str, Any]) 
 
 async def endless(_: OpenAIServer, request: web.Request, __: dict[str, Any]) -> web.StreamResponse:
     """Begin an answer and go on for as long as somebody listens."""
-    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    return await _without_end(request, 200)
+
+
+async def endless_refusal(_: OpenAIServer, request: web.Request, __: dict[str, Any]) -> web.StreamResponse:
+    """Refuse the key, and go on for as long as somebody listens."""
+    return await _without_end(request, 401)
+
+
+async def _without_end(request: web.Request, code: int) -> web.StreamResponse:
+    response = web.StreamResponse(status=code, headers={"Content-Type": "application/json"})
     await response.prepare(request)
     await response.write(b'{"choices": [{"message": {"content": "')
     while True:

@@ -35,6 +35,7 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
 from retrieval.domain.items.item import text_hash
+from retrieval.domain.wording import several
 
 _SETTINGS = "RETRIEVAL_EMBEDDING"
 _OPENAI = SERVICES["openai"]
@@ -187,9 +188,10 @@ def _rows(fields: dict[str, Any]) -> list[dict[str, Any]]:
 
 def _by_index(rows: list[dict[str, Any]], count: int, model: str) -> list[dict[str, Any]]:
     if len(rows) != count:
+        advice = "set RETRIEVAL_EMBEDDING_MAX_TEXTS=1 if it embeds one text a request, or " if count > 1 else ""
         raise EmbedderRejectedError(
-            f"model {model!r} answered with {len(rows)} vectors for {count} texts; the endpoint does not "
-            "embed lists of texts: limit it to one text a request, or use another endpoint"
+            f"model {model!r} answered with {several(len(rows), 'vector')} for {several(count, 'text')}; "
+            f"{advice}use another endpoint"
         )
     places = [row.get("index", place) for place, row in enumerate(rows)]
     if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):

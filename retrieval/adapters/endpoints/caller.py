@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 import ssl
 from collections import defaultdict
@@ -17,7 +16,6 @@ from urllib.parse import urlsplit
 from httpx2 import (
     URL,
     AsyncClient,
-    HTTPStatusError,
     InvalidURL,
     RequestError,
     Response,
@@ -80,7 +78,7 @@ def check_positive(**numbers: object) -> None:
 
 
 def _client_of(url: str, key: str) -> AsyncClient:
-    """The client of the server. It raises ``HTTPStatusError`` for any status but 2xx.
+    """The client of the server.
 
     It follows no redirect: texts go to the host that was set, and to no other.
     """
@@ -89,14 +87,17 @@ def _client_of(url: str, key: str) -> AsyncClient:
         headers={"Authorization": f"Bearer {key}"} if key else {},
         follow_redirects=False,
         verify=_trust(),
-        event_hooks={"response": [_check_status]},
     )
 
 
-async def _check_status(answer: Response) -> None:
-    if not answer.is_success:
-        await answer.aread()
-        answer.raise_for_status()
+async def _read(answer: Response, most_bytes: int) -> bytes:
+    """The answer's body; of a longer body the beginning, which is longer than ``most_bytes``."""
+    body = bytearray()
+    async for part in answer.aiter_bytes():
+        body += part
+        if len(body) > most_bytes:
+            break
+    return bytes(body)
 
 
 @cache
@@ -118,6 +119,12 @@ class EndpointUsage:
 
 
 T = TypeVar("T")
+
+MOST_ANSWER_BYTES = 64 * 1024 * 1024
+"""The longest answer that is read, unless a caller says less. A million numbers take some 24 MB as decimals."""
+
+_REFUSAL_BYTES = 64 * 1024
+"""As much is read of a refusal, whose beginning messages quote."""
 
 _CONNECT_SHARE = 0.4
 """The share of an attempt's time for connecting, and the same again for TLS."""
@@ -161,26 +168,31 @@ class EndpointCaller:
         """The requests and tokens so far."""
         return EndpointUsage(requests=self._requests, tokens=self._tokens, retries=self._retries)
 
-    async def post(self, path: str, body: Mapping[str, Any], *, most_bytes: float = math.inf) -> bytes:
+    async def post(self, path: str, body: Mapping[str, Any], *, most_bytes: int | None = None) -> bytes:
         """The body of the answer to one request with a body of JSON, for use in ``call``.
 
-        Raises the client's errors, and the service's error of a rejected request for an answer of more than
-        ``most_bytes``, while it arrives.
+        Raises the client's errors, and for an answer with any status but 2xx the error that ``Endpoint.refusal`` makes.
+        Raises the service's error of a rejected request for an answer of more than ``most_bytes``, else
+        ``MOST_ANSWER_BYTES``, while it arrives.
         """
-        answer_body = bytearray()
-        async with self._client.stream("POST", path, json=body, timeout=self._timeout) as answer:
-            async for part in answer.aiter_bytes():
-                answer_body += part
-                if len(answer_body) > most_bytes:
-                    raise self._endpoint.service.role.rejected(
-                        f"the answer of {self._endpoint.model!r} is longer than {most_bytes} bytes; ask for a "
-                        "shorter one"
-                    )
-        return bytes(answer_body)
+        return await self._answer("POST", path, body, most_bytes or MOST_ANSWER_BYTES)
 
     async def get(self, path: str) -> bytes:
-        """The body of the answer to one request without a body, for use in ``call``. Raises the client's errors."""
-        return (await self._client.get(path, timeout=self._timeout)).content
+        """The body of the answer to one request without a body, for use in ``call``. Raises as ``post`` does."""
+        return await self._answer("GET", path, None, MOST_ANSWER_BYTES)
+
+    async def _answer(self, method: str, path: str, body: Mapping[str, Any] | None, most_bytes: int) -> bytes:
+        endpoint = self._endpoint
+        async with self._client.stream(method, path, json=body, timeout=self._timeout) as answer:
+            if not answer.is_success:
+                raise endpoint.refusal(answer, await _read(answer, _REFUSAL_BYTES), self._now())
+            answer_body = await _read(answer, most_bytes)
+        if len(answer_body) > most_bytes:
+            raise endpoint.service.role.rejected(
+                f"the answer of {endpoint.model!r} is longer than {most_bytes} bytes, the most that is read; check "
+                f"{endpoint.service.where}"
+            )
+        return answer_body
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -247,8 +259,6 @@ class EndpointCaller:
         except (TimeoutError, TimeoutException):
             waited = min(seconds, round(loop.time() - start, 2))
             raise TryAgainError(f"{host} did not answer within {waited:g} seconds") from None
-        except HTTPStatusError as refused:
-            raise self._endpoint.refusal(refused.response, self._now()) from None
         except RequestError as broken:
             reason = type(broken).__name__
             service, is_refused = self._endpoint.service, _is_refused(broken)

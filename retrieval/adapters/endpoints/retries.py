@@ -177,12 +177,12 @@ class Endpoint:
     api_key: str = field(repr=False)
     """Never shown: it is removed from the server's answers."""
 
-    def refusal(self, answer: Response, now: datetime) -> Exception:
-        """The error to raise for an answer with such a status; ``now`` is time zone aware.
+    def refusal(self, answer: Response, body: bytes, now: datetime) -> Exception:
+        """The error to raise for an answer with such a status and body; ``now`` is time zone aware.
 
         ``TryAgainError`` for a transient status, else one of the service's errors.
         """
-        said = _said(answer)
+        said = _said(body)
         status, detail, rejected = answer.status_code, self._detail(said), self.service.role.rejected
         if status == 429 and isinstance(said, dict) and said.get("code") == "insufficient_quota":
             return rejected(f"{self.host}: the key's quota is used up (429); see the account's billing")
@@ -230,13 +230,13 @@ class Endpoint:
         return shown[:_LONGEST_DETAIL].rstrip(".")
 
 
-def _said(answer: Response) -> object:
+def _said(body: bytes) -> object:
     """What the server says of an error: a JSON value, from its member ``error`` if there is one, or a text."""
     try:
-        body = json_of(answer.content)
+        said = json_of(body)
     except JSONTextError:
-        return answer.text
-    return body.get("error", body) if isinstance(body, dict) else body
+        return body.decode(errors="replace")
+    return said.get("error", said) if isinstance(said, dict) else said
 
 
 def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) -> Any:

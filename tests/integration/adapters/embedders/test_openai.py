@@ -17,11 +17,22 @@ from retrieval.adapters.embedders.chosen import configured_embedder
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
 from retrieval.adapters.embedders.services import DESTINATIONS
+from retrieval.adapters.endpoints import caller
 from retrieval.adapters.endpoints.caller import EndpointUsage
 from retrieval.domain.errors import EmbedderError, EmbedderRejectedError, EmbedderUnavailableError
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.testing import check_embedder
-from tests.support.openai_server import Fault, OpenAIServer, broken_off, changed, hanging, raw, status
+from tests.support.openai_server import (
+    Fault,
+    OpenAIServer,
+    broken_off,
+    changed,
+    endless,
+    endless_refusal,
+    hanging,
+    raw,
+    status,
+)
 
 KEY = "sk-secret-0123456789"
 TEXTS = ["one red apple", "two green pears", "three blue plums"]
@@ -367,6 +378,32 @@ async def test_unusable_answers_are_rejected(
     assert isinstance(error, EmbedderRejectedError)
     assert message in str(error)
     assert len(server.received) == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"), [(endless, "longer than 65536 bytes"), (endless_refusal, "refused the key (401)")]
+)
+async def test_an_answer_without_end_is_not_read_on(
+    make: Callable[..., OpenAIEmbedder],
+    server: OpenAIServer,
+    fault: Fault,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Neither an answer nor a refusal may fill the memory; the call ends long before its time is used up."""
+    monkeypatch.setattr(caller, "MOST_ANSWER_BYTES", 2**16)
+    server.faults.append(fault)
+    async with asyncio.timeout(10):
+        error = await failure(make())
+    assert isinstance(error, EmbedderRejectedError)
+    assert message in str(error)
+
+
+async def test_one_vector_too_few_for_one_text(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:
+    """A smaller request cannot help, so the message does not advise one."""
+    server.faults.append(raw(b'{"data": []}'))
+    with pytest.raises(EmbedderRejectedError, match="0 vectors for 1 text; use another endpoint"):
+        await make().embed(TEXTS[:1], TextRole.QUERY)
 
 
 async def test_rows_out_of_order_are_put_in_order(make: Callable[..., OpenAIEmbedder], server: OpenAIServer) -> None:

@@ -335,7 +335,7 @@ async def test_a_wrong_number_of_vectors_is_refused(name: str) -> None:
         server.faults.append(raw(body))
         error = await failed(embedder)
         await embedder.aclose()
-    assert "answered with 1 vectors for 2 texts" in str(error)
+    assert "answered with 1 vector for 2 texts; set RETRIEVAL_EMBEDDING_MAX_TEXTS=1" in str(error)
 
 
 @pytest.mark.parametrize("name", NAMES)
