@@ -33,6 +33,14 @@ class DocumentFile:
     place: str = ""
     """The place of its folder, see ``FoundFolder``; empty: a caller named the file itself."""
 
+    @property
+    def size(self) -> int:
+        """The bytes of the file now; 0 if it is gone."""
+        try:
+            return self.path.stat().st_size
+        except OSError:
+            return 0
+
     def read(self, *, most_bytes: int = MAX_FILE_BYTES) -> RawDocument:
         """The file's contents. Raises ``InvalidItemError`` with the reason if it cannot or may not be read."""
         try:

@@ -11,7 +11,7 @@ from itertools import groupby, pairwise
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import checked_whole, checks_argument_names, clean_text, is_storable
+from retrieval.domain.checks import checked_whole, checks_argument_names, clean_text, is_unicode, text_fault
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 
@@ -91,10 +91,14 @@ class Document:
 
     def __post_init__(self) -> None:
         key = self.document_id
-        if not is_storable(key) or not 1 <= len(key.encode()) <= MAX_DOCUMENT_ID_BYTES:
+        if not isinstance(key, str) or not is_unicode(key):
+            raise InvalidItemError(f"{key!r:.80}: a document's id must be UTF-8 text; rename the document")
+        if fault := text_fault(key, is_line=True):
             raise InvalidItemError(
-                f"{key!r:.80}: a document's id is a text of 1 to {MAX_DOCUMENT_ID_BYTES} bytes without NUL"
+                f"{key!r:.80}: a document's id holds {fault}, which cannot be stored there; rename the document"
             )
+        if not 1 <= len(key.encode()) <= MAX_DOCUMENT_ID_BYTES:
+            raise InvalidItemError(f"{key!r:.80}: a document's id has 1 to {MAX_DOCUMENT_ID_BYTES} bytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

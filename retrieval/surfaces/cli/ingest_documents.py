@@ -107,7 +107,7 @@ def ingest_paths(state: State, options: DocumentOptions) -> None:
     async def work(platform: Platform) -> DocumentsReport:
         # Before a collection is created.
         found = await asyncio.to_thread(find_documents, options.paths, options.name)
-        collection = await options.opened(platform, sum(file.path.stat().st_size for file in found.files))
+        collection = await options.opened(platform, sum(file.size for file in found.files))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 
             def follow(report: DocumentsReport, done: float, total: int) -> None:

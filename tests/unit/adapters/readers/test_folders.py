@@ -80,8 +80,10 @@ def test_a_file_that_is_too_large_is_refused(handbook: Path) -> None:
 def test_a_file_removed_meanwhile_is_reported(handbook: Path) -> None:
     """It stops no other."""
     file = find_documents([handbook]).files[0]
+    assert file.size == len(file.read().data)
     file.path.unlink()
 
+    assert file.size == 0
     with pytest.raises(InvalidItemError, match="cannot be opened: No such file"):
         file.read()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -222,10 +223,20 @@ def test_a_chunk_is_never_longer_than_the_model_reads() -> None:
     assert Chunking(max_tokens=1000).within(None).max_tokens == 1000
 
 
-@pytest.mark.parametrize("key", ["", "x" * 481, 3, "a\0"])
-def test_an_id_that_no_document_can_have_is_refused(key: Any) -> None:
-    """The ids of its chunks would be too long."""
-    with pytest.raises(InvalidItemError, match="1 to 480 bytes"):
+@pytest.mark.parametrize(
+    ("key", "fault"),
+    [
+        ("", "1 to 480 bytes"),
+        ("x" * 481, "1 to 480 bytes"),
+        (3, "must be UTF-8 text; rename"),
+        (os.fsdecode(b"caf\xe9.md"), "must be UTF-8 text; rename"),
+        ("a\0", r"holds U\+0000 \(a NUL byte\) at character 2, which cannot be stored there; rename"),
+        ("new\nline.md", r"holds U\+000A \(a line break\) at character 4, which cannot be stored there; rename"),
+    ],
+)
+def test_an_id_that_no_document_can_have_is_refused(key: Any, fault: str) -> None:
+    """The reason speaks of the document's name, not of the ids of its chunks."""
+    with pytest.raises(InvalidItemError, match=fault):
         Document(document_id=key)
 
 
