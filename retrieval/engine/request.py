@@ -366,7 +366,7 @@ def _unit_vector(vector: Vector, collection: StoredCollection) -> Vector:
 def checked_words(
     query: object, bounds: SearchBounds = DEFAULT_BOUNDS, place: tuple[str | int, ...] = ("query",)
 ) -> str:
-    """The words of a query, without the spaces around them and the characters that no stored text has.
+    """The words of a query, without the spaces around them and, beside words, the characters that no stored text has.
 
     Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds; ``place``: its path in the
     request.
@@ -381,7 +381,7 @@ def checked_words(
         raise InvalidRequestError(f"{wording(place)} contains a NUL byte; remove it").at(*place)
     if not is_unicode(query):
         raise InvalidRequestError(f"{wording(place)} contains half of a surrogate pair; remove it").at(*place)
-    return clean_text(query).strip()
+    return clean_text(query).strip() or query.strip()  # odd characters alone are no words, yet no empty query
 
 
 def _flat(vector: object) -> Vector:
