@@ -21,7 +21,15 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from retrieval.domain.checks import JSONTextError, choices_hint, is_unicode, json_of, refusal_of, unknown_argument
+from retrieval.domain.checks import (
+    NO_UTF8,
+    JSONTextError,
+    choices_hint,
+    is_unicode,
+    json_of,
+    refusal_of,
+    unknown_argument,
+)
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES, SearchBounds
 
@@ -370,7 +378,7 @@ class Settings(BaseSettings):
     @classmethod
     def _usable_tenant(cls, value: str) -> str:
         if not is_unicode(value):
-            raise ValueError("the name holds half of a surrogate pair; remove it")
+            raise ValueError(f"the name holds {NO_UTF8}")
         if not value or "\x00" in value or len(value.encode()) > 512:
             raise ValueError("a tenant's name has 1 to 512 bytes")
         return value

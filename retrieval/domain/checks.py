@@ -92,6 +92,10 @@ def checked_texts(name: str, value: object, example: str) -> list[str]:
     return texts
 
 
+NO_UTF8 = "half of a surrogate pair, so it is not UTF-8 text; give it in UTF-8"
+"""The fault of a text without a UTF-8 form. Python reads bytes of arguments that are not UTF-8 as such halves."""
+
+
 def encodable(text: str) -> str:
     """The text with a question mark for each half of a surrogate pair, which has no UTF-8 form."""
     return text.encode(errors="replace").decode()
@@ -172,7 +176,7 @@ def check_text(name: str, value: object, most: int) -> None:
             f"{name} is {value!r:.80}; it must be a text of at most {most} characters without NUL"
         )
     if not is_storable(value):
-        raise InvalidRequestError(f"{name} holds half of a surrogate pair; remove it")
+        raise InvalidRequestError(f"{name} holds {NO_UTF8}")
 
 
 def is_finite(value: object) -> TypeGuard[int | float]:

@@ -14,6 +14,7 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.checks import (
+    NO_UTF8,
     check_flags,
     checked_list,
     checked_time,
@@ -366,7 +367,9 @@ def _unit_vector(vector: Vector, collection: StoredCollection) -> Vector:
 def checked_words(
     query: object, bounds: SearchBounds = DEFAULT_BOUNDS, place: tuple[str | int, ...] = ("query",)
 ) -> str:
-    """The words of a query, without the spaces around them and, beside words, the characters that no stored text has.
+    """The words of a query, without the spaces around them, and without the characters that no stored text has.
+
+    A query of such characters alone stays as it is: it is not empty, and finds nothing by words.
 
     Raises ``InvalidRequestError`` for a query that is not a text or exceeds the bounds; ``place``: its path in the
     request.
@@ -380,8 +383,8 @@ def checked_words(
     if "\x00" in query:
         raise InvalidRequestError(f"{wording(place)} contains a NUL byte; remove it").at(*place)
     if not is_unicode(query):
-        raise InvalidRequestError(f"{wording(place)} contains half of a surrogate pair; remove it").at(*place)
-    return clean_text(query).strip() or query.strip()  # odd characters alone are no words, yet no empty query
+        raise InvalidRequestError(f"{wording(place)} contains {NO_UTF8}").at(*place)
+    return clean_text(query).strip() or query.strip()
 
 
 def _flat(vector: object) -> Vector:

@@ -303,8 +303,6 @@ class Searcher:
         """The candidates of a query and its rewrites, by each of the requests."""
         place = (self.database, self.tenant_id)
         each = [await find_candidates_of_each(*place, request, search.queries) for request in requests]
-        if len(each) == len(search.queries) == 1:
-            return each[0][0]
         return await aside(partial(merged, *each), is_long=is_long)
 
     async def _find_each(self, searches: Sequence[RunningSearch], *, is_long: bool) -> None:

@@ -13,6 +13,7 @@ from psycopg import errors as pg
 from psycopg_pool import PoolTimeout, TooManyRequests
 
 from retrieval.adapters.store.deadline import current_deadline, late
+from retrieval.domain.checks import NO_UTF8
 from retrieval.domain.errors import (
     ConfigurationError,
     DatabaseBusyError,
@@ -69,7 +70,7 @@ def _of_driver(error: BaseException) -> psycopg.Error | None:
 
 def half_a_character() -> InvalidRequestError:
     """The error for a text that has no UTF-8 form, which is the only one that a connection takes."""
-    return InvalidRequestError("a text contains half of a surrogate pair; remove it")
+    return InvalidRequestError(f"a text contains {NO_UTF8}")
 
 
 def wrong_url(setting: str) -> ConfigurationError:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from retrieval.domain.checks import clean_text, is_unicode
+from retrieval.domain.checks import clean_text
 from retrieval.surfaces.cli.errors import EXIT_CODES, HOOKS, INTERRUPTED, error_line, hint, hook_of, report_error
 from retrieval.surfaces.cli.options import State, examples, state_of
 from retrieval.surfaces.listening import installed_version
@@ -270,25 +270,13 @@ def run_program(arguments: Sequence[str]) -> int:
             raise KeyboardInterrupt  # noqa: TRY301
     except BaseException as error:  # noqa: BLE001 - the last handler of every error
         if (hook := hook_of(arguments)) is None:
-            return report_error(error, debug=state.debug, worded=partial(_as_typed, arguments, state.tenant))
+            return report_error(error, debug=state.debug, worded=partial(_of_tenant, state.tenant))
         hint(hook, str(error) if isinstance(error, OSError) else error_line(error)[0].removeprefix("error: "))
         return 0
     return code if isinstance(code, int) else 0
 
 
 _COMMAND = re.compile(rf"\bretrieval (?=(?:{'|'.join(_PANEL_OF)})\b)")
-
-
-def _as_typed(arguments: Sequence[str], tenant: str | None, line: str) -> str:
-    """The line about a run of these arguments, with the tenant in its commands and the cause of halves of pairs.
-
-    Python reads each byte of an argument that is not UTF-8 as half of a surrogate pair.
-    """
-    if not all(map(is_unicode, arguments)):
-        line = line.replace(
-            "half of a surrogate pair; remove it", "bytes that are not UTF-8 text; set the terminal and LANG to UTF-8"
-        )
-    return _of_tenant(tenant, line)
 
 
 def _of_tenant(tenant: str | None, line: str) -> str:

@@ -27,8 +27,8 @@ _EXPIRED_OF = """
     SELECT memory.item_id FROM memories AS memory
     WHERE memory.collection_id = %s AND memory.item_id = ANY(%s) AND memory.expires_at <= %s
 """
-# A facet is a hash of an item's value; common facets of a collection are stored. Without one of them the others would
-# tell that it is rare, so all are forgotten, until the job counts them again.
+# A facet is a hash of an item's value, and the common facets of a collection are stored. A facet that is missing among
+# them counts as rare, so the statement removes all of them, until the job counts them again.
 _FORGET_FACETS = """
     UPDATE ann_indexes AS known SET common_facets = '{}'
     WHERE known.collection_id = %(id)s AND known.common_facets ?| ARRAY(

@@ -130,9 +130,8 @@ async def _find(
     if statement is None:
         statement = await aside(partial(_prepare, request), is_long=_is_large(request.condition))
     answers = await database.read_each(tenant_id, [statement.bind(query) for query in queries], statement.settings)
-    if sum(map(len, answers)) < LONG:
-        return [leg_results_of(rows, request) for rows in answers]
-    return await aside(lambda: [leg_results_of(rows, request) for rows in answers], is_long=True)
+    is_long = sum(map(len, answers)) >= LONG
+    return await aside(lambda: [leg_results_of(rows, request) for rows in answers], is_long=is_long)
 
 
 def _is_large(condition: Filter | None) -> bool:

@@ -163,7 +163,7 @@ def test_an_argument_that_is_not_utf_8_is_named_as_such(
     """With what to change; Python hands its bytes over as halves of surrogate pairs."""
     assert run_program(arguments) == 1
     assert capsys.readouterr().err == (
-        f"error: {named} holds bytes that are not UTF-8 text; set the terminal and LANG to UTF-8\n"
+        f"error: {named} holds half of a surrogate pair, so it is not UTF-8 text; give it in UTF-8\n"
     )
 
 
