@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import Share, facet_share
-from retrieval.adapters.store.search.candidate_request import CandidateRequest, StandingWeights
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, LikelyHits, StandingWeights
 from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
 from retrieval.adapters.store.search.indexes import AnnIndex
@@ -303,10 +303,11 @@ def make_plan(
     """
     profile = request.profile or collection.profile
     legs, notes = _legs(profile, request, why_no_vector)
-    # Candidates of a single leg are the hits, unless grouping, diversity or reranking leaves some out.
-    is_one_ranking = len(legs) == 1 and not request.rewrites and not request.preferred and not profile.signals
-    rerank = profile.rerank
-    are_hits = is_final and is_one_ranking and request.group_by is None and profile.diversity.is_off and rerank is None
+    rerank, is_one_question = profile.rerank, not request.rewrites and not request.preferred
+    is_one_ranking = len(legs) == 1 and is_one_question and not profile.signals
+    # The best candidates are the hits, unless grouping, diversity or reranking leaves some out.
+    are_best = is_final and request.group_by is None and profile.diversity.is_off and rerank is None
+    are_hits = is_one_ranking and are_best
     refines = not profile.refining.is_off and LegName.DENSE in legs and not is_one_ranking
     depth = request.limit if are_hits else max(profile.depth, request.limit)
     if rerank is not None:
@@ -340,6 +341,7 @@ def make_plan(
             parts=1 if collection.ann_index is None else collection.ann_index.parts,
             fields=() if request.group_by is None else (request.group_by,),
             with_items=are_hits,
+            likely=_likely_hits(profile, legs, request.limit) if are_best and is_one_question else None,
             with_both_scores=SCORED_BOTH_WAYS.issubset(legs)
             and (sums_scores or (standing is None and calibration_of(collection, profile) is not None)),
             ranks_both_scores=sums_scores,
@@ -352,6 +354,18 @@ def make_plan(
         is_diverse=not profile.diversity.is_off,
         pool=_pool(profile, request.limit, is_final=is_final),
     )
+
+
+_LIKELY = 10
+"""The likely hits besides the limit. Refining then finds all hits among them in 19 of 20 searches."""
+
+
+def _likely_hits(profile: Profile, legs: Sequence[LegName], limit: int) -> LikelyHits | None:
+    """How to guess the hits of a fusion that the legs alone decide, apart from refining; None for any other."""
+    if len(legs) == 1 or profile.signals:
+        return None
+    weights = tuple((leg, profile.legs[leg]) for leg in legs)
+    return LikelyHits(items=limit + _LIKELY, weights=weights, fusion=profile.fusion)
 
 
 _POOL_OF_A_HIT = 4

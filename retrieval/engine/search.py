@@ -19,7 +19,13 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import HitRows, read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.candidates import LegResults, find_candidates, find_candidates_of_each, settings
+from retrieval.adapters.store.search.candidates import (
+    NO_ROWS,
+    LegResults,
+    find_candidates,
+    find_candidates_of_each,
+    settings,
+)
 from retrieval.adapters.tracing import span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
@@ -233,6 +239,7 @@ class Searcher:
         bare = replace(
             plan.request,
             with_items=False,
+            likely=None,
             with_vectors=False,
             with_both_scores=SCORED_BOTH_WAYS.issubset(legs),
             ranks_both_scores=True,
@@ -418,23 +425,27 @@ class Searcher:
     async def _rows(self, searches: Sequence[RunningSearch]) -> HitRows:
         """The columns of all hits, read in one statement, unless they came with the candidates."""
         columns: dict[str, tuple[Any, ...]] = {}
+        waiting: frozenset[str] = frozenset()
         missing: dict[str, None] = {}
         space_id = size = 0
         for search in searches:
-            request = search.plan.request
+            request, found = search.plan.request, search.leg_results
             if request.with_items:
-                columns |= search.leg_results.rows
+                columns |= found.rows
             else:
+                columns |= found.likely.columns
+                waiting |= found.likely.waiting
                 missing |= dict.fromkeys(map(_ITEM_ID, search.shown))
             if SCORED_BOTH_WAYS.issubset(request.legs):  # the lexical leg may have found items without a vector
                 space_id, size = request.space_id, request.dimensions
-        if not missing:
-            return HitRows(columns)
+        item_ids = [item_id for item_id in missing if item_id not in columns]
+        if not item_ids:
+            return HitRows(columns, waiting)
         set_already, collection_id = settings(searches[0].plan.request), self.collection.collection_id
         rows = await read_hit_rows(
-            self.database, self.tenant_id, collection_id, list(missing), set_already, space_id=space_id, dimensions=size
+            self.database, self.tenant_id, collection_id, item_ids, set_already, space_id=space_id, dimensions=size
         )
-        return HitRows({**columns, **rows.columns}, rows.waiting) if columns else rows
+        return HitRows({**columns, **rows.columns}, rows.waiting | waiting) if columns else rows
 
     def _answer(
         self, search: RunningSearch, columns: Columns, context: Context, timings: Mapping[str, float]
@@ -457,7 +468,7 @@ class Searcher:
             plan=search.plan,
             query=search.query,
             # The record waits, and texts may be large.
-            leg_results=replace(leg_results, rows={}) if leg_results.rows else leg_results,
+            leg_results=replace(leg_results, rows={}, likely=NO_ROWS),
             shown=shown,
             slate=search.slate,
             timings_ms=timings,

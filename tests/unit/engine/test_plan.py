@@ -127,6 +127,20 @@ def test_a_search_of_one_leg_asks_for_its_hits_only() -> None:
     assert not plan(SMALL, limit=7).request.with_items
 
 
+def test_the_likely_hits_of_several_legs_come_with_their_texts() -> None:
+    """Where the legs alone decide; what else decides can make any candidate a hit."""
+    likely = plan(SMALL, limit=7).request.likely
+    assert likely is not None
+    assert likely.items > 7
+    assert dict(likely.weights) == SMALL.profile.legs
+    for profile in (
+        Profile(legs={LegName.LEXICAL: 1.0}),
+        Profile(diversity=Diversity(collapse_above=0.9)),
+        Profile(fusion=UNION, signals=(VectorSimilarity(weight=1),)),
+    ):
+        assert plan(SMALL, profile=profile).request.likely is None
+
+
 def test_a_leg_that_cannot_run_is_left_out_and_noted() -> None:
     """The other leg answers."""
     search_plan = plan(SMALL, vector_note="the embedder is down")

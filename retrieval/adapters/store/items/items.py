@@ -21,7 +21,7 @@ from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
-from retrieval.adapters.store.round_trip import rows_of, run_together
+from retrieval.adapters.store.round_trip import Row, rows_of, run_together
 from retrieval.adapters.store.tables import embeddings_table, items
 from retrieval.domain.errors import DatabaseError
 from retrieval.domain.items.embedding import Vector
@@ -331,10 +331,10 @@ async def read_items(
     return {row[0]: item_from_row(row) for row in await database.read(tenant_id, statement)}
 
 
-@lru_cache(maxsize=256)
-def _read_hits(space_id: int, dimensions: int) -> Compiled:
-    """The statement that reads hits; the last column: whether an item waits for its vector in the space (0: never)."""
-    collection_id = sa.bindparam("collection_id", type_=sa.BigInteger)
+def hit_columns(
+    collection_id: sa.ColumnElement[int], space_id: int, dimensions: int
+) -> tuple[sa.ColumnElement[Any], ...]:
+    """``HIT_COLUMNS`` of an item, and whether it waits for its vector in the space (0: never)."""
     waits: sa.ColumnElement[bool] = sa.false()
     if space_id:
         vectors = embeddings_table(space_id, dimensions).c
@@ -342,7 +342,14 @@ def _read_hits(space_id: int, dimensions: int) -> Compiled:
             vectors.collection_id == collection_id, vectors.item_id == items.c.item_id
         )
         waits = sa.func.waits_for_vector(items.c.status, items.c.text_hash, embedded.scalar_subquery())
-    statement = sa.select(items.c.item_id, *(items.c[name] for name in HIT_COLUMNS), waits).where(
+    return (*(items.c[name] for name in HIT_COLUMNS), waits)
+
+
+@lru_cache(maxsize=256)
+def _read_hits(space_id: int, dimensions: int) -> Compiled:
+    """The statement that reads the ``hit_columns`` of items."""
+    collection_id = sa.bindparam("collection_id", type_=sa.BigInteger)
+    statement = sa.select(items.c.item_id, *hit_columns(collection_id, space_id, dimensions)).where(
         items.c.collection_id == collection_id,
         items.c.item_id == sa.func.any(sa.bindparam("item_ids", type_=sa.types.NullType())),
     )
@@ -357,6 +364,11 @@ class HitRows:
     """``HIT_COLUMNS`` of those items that exist, by item id."""
     waiting: frozenset[str] = frozenset()
     """The items that wait for their vector in the space."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Row], *, item_id: int = 0, columns: int = 1) -> HitRows:
+        """The hits in rows that end with ``hit_columns``, by the places of the item id and of the first column."""
+        return cls({row[item_id]: row[columns:-1] for row in rows}, frozenset(row[item_id] for row in rows if row[-1]))
 
 
 async def read_hit_rows(
@@ -374,8 +386,7 @@ async def read_hit_rows(
     ``settings``: those of the search, so that the connection need not change them.
     """
     statement = _read_hits(space_id, dimensions).bind(collection_id=collection_id, item_ids=texts(item_ids))
-    rows = await database.read(tenant_id, statement, settings)
-    return HitRows({row[0]: row[1:-1] for row in rows}, frozenset(row[0] for row in rows if row[-1]))
+    return HitRows.of(await database.read(tenant_id, statement, settings))
 
 
 def item_from_row(row: tuple[Any, ...]) -> Item:

@@ -10,7 +10,7 @@ from retrieval.domain.items.attribute import Filterable
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.filters import Field, Filter
 from retrieval.domain.search.hit import Path
-from retrieval.domain.search.profile import LegName
+from retrieval.domain.search.profile import Fusion, LegName
 from retrieval.domain.search.signals import Entity
 
 
@@ -27,6 +27,16 @@ class StandingWeights:
     vectors: float = 0.0
     stride: int = 1000
     """The number of rows that the leg of each stored signal reads."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikelyHits:
+    """How the database guesses which candidates become hits, so that their columns come in the same round trip."""
+
+    items: int
+    """The number of candidates with the highest guessed scores whose columns are read."""
+    weights: tuple[tuple[LegName, float], ...]
+    fusion: Fusion
 
 
 SMALL_COLLECTION = 10_000
@@ -70,6 +80,8 @@ class CandidateRequest:
     """Fields whose values are read with each candidate."""
     with_items: bool = False
     """Whether to read the columns of a hit with each candidate, for a search whose candidates are its hits."""
+    likely: LikelyHits | None = None
+    """The likely hits, whose columns are read too; None: no columns."""
     with_both_scores: bool = False
     """Whether to look up the score of dense candidates in the lexical leg, and the other way round."""
     ranks_both_scores: bool = True
@@ -108,6 +120,7 @@ class CandidateRequest:
             where,
             self.fields,
             self.with_items,
+            self.likely and self.likely.fusion.kind,
             self.with_both_scores,
             self.with_vectors,
             self.checks_space,

@@ -23,6 +23,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.composed import StatementCache, facet_clauses
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
+from retrieval.adapters.store.items.items import HitRows
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, stored_by_key, walk_values
@@ -33,6 +34,7 @@ from retrieval.adapters.store.search.lexical_leg import (
     weighed_by_key,
     words_values,
 )
+from retrieval.adapters.store.search.likely_hits import LIKELY, LOOKED_UP, likely_values, with_likely_hits
 from retrieval.adapters.store.search.ordered_legs import (
     linked_leg,
     ordered_settings,
@@ -76,6 +78,10 @@ _EVERY = 2**62
 _KEPT = StatementCache()
 
 
+NO_ROWS = HitRows({})
+"""No columns."""
+
+
 class SpaceMovedError(Exception):
     """Searches of the collection now use another embedding space than the request: read the collection again."""
 
@@ -100,6 +106,8 @@ class LegResults:
     """The requested columns by item id: the fields, then the columns of a hit."""
     vectors: PoolVectors = NO_VECTORS
     """The vectors of the candidates that have one, if requested."""
+    likely: HitRows = NO_ROWS
+    """The columns of the likely hits, if requested."""
     unranked: Mapping[str, Sequence[Candidate]] = field(default_factory=dict)
     """The scores that were looked up and count in no ranking, by leg."""
 
@@ -189,6 +197,7 @@ def _prepare(request: CandidateRequest) -> _Statement:
         **words_values(request),
         "enough": request.least_depth,
         **walk_values(request),
+        **likely_values(request.likely),
     }
     prepared = _Statement(
         request=request,
@@ -264,7 +273,7 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
     unranked: dict[str, list[Candidate]] = {}
     for leg in request.legs:
         name = _NAME_OF[leg]
-        own, looked_up = by_name.get(name, []), by_name.get(f"{name}{_LOOKED_UP}", [])
+        own, looked_up = by_name.get(name, []), by_name.get(f"{name}{LOOKED_UP}", [])
         brought[name] = len(own)
         rankings[name] = _ranked(name, [*own, *looked_up] if request.ranks_both_scores else own)
         if looked_up and not request.ranks_both_scores:
@@ -280,6 +289,7 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
         or counts.get("met", math.inf) < request.effort / LEAST_MET,
         brought=brought if request.with_both_scores else {},
         rows=beside,
+        likely=_likely(by_name[LIKELY], request) if LIKELY in by_name else NO_ROWS,
         vectors=_vectors(by_name[_VECTOR]) if _VECTOR in by_name else NO_VECTORS,
         unranked=unranked,
     )
@@ -288,6 +298,10 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
 def _beside_each(by_name: Mapping[str, Sequence[Row]], request: CandidateRequest) -> dict[str, Row]:
     bare = _BARE + request.with_vectors
     return {row[1]: row[bare:] for name, rows in by_name.items() if name in _LEG_NAMES for row in rows}
+
+
+def _likely(rows: Sequence[Row], request: CandidateRequest) -> HitRows:
+    return HitRows.of(rows, item_id=_ITEM_PLACE, columns=_BARE + request.with_vectors)
 
 
 def _vectors(rows: Sequence[Row]) -> PoolVectors:
@@ -309,8 +323,6 @@ def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
 
 _candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
 _NAME, _ITEM, _SCORE = itemgetter(0), itemgetter(1), itemgetter(2)
-_LOOKED_UP = "+"
-"""The suffix of a leg's name in the rows of candidates that another leg found."""
 _ITEM_PLACE = 1
 _BARE = 3
 """The number of columns of a row without further columns of its item."""
@@ -354,7 +366,7 @@ def _legs(request: CandidateRequest) -> Any:
         legs = best_candidates(sa.union_all(*parts), request)
     else:
         legs = sa.union_all(*parts)
-    if request.with_both_scores or request.with_vectors:
+    if request.with_both_scores or request.with_vectors or request.likely is not None:
         legs = _looked_up(legs, request, by_words)
     rows = _beside(legs.subquery("brought"), request) if request.fields or request.with_items else legs
     return _or_moved(rows, request) if request.checks_space else rows
@@ -377,11 +389,12 @@ def _or_moved(rows: Any, request: CandidateRequest) -> Any:
 def _looked_up(
     legs: sa.CompoundSelect[Any], request: CandidateRequest, by_words: Matches | sa.CTE
 ) -> sa.CompoundSelect[Any]:
-    """The legs' rows, and rows with the scores and vectors that are looked up for their items.
+    """The legs' rows, and rows with the scores, vectors and columns that are looked up for their items.
 
     Scores: the dense or the lexical score of each item that only the other of these legs found. Vectors: one row with
     an additional column for all of them as bytes, which the client reads at once, and the item ids as JSON; with a row
-    for each vector the client would wake up for every few. ``by_words``: as in ``lexical_leg``.
+    for each vector the client would wake up for every few. Columns: a row for each likely hit. ``by_words``: as in
+    ``lexical_leg``.
     """
     brought = materialized(legs, "brought")
     leg, item_id, _ = brought.c
@@ -397,21 +410,35 @@ def _looked_up(
         words = query_weights(request, "words_of_both", by_words if isinstance(by_words, sa.CTE) else None)
         weighed = weighed_by_key(request, of(LegName.DENSE).except_(of(LegName.LEXICAL)), words).subquery("weighed")
         parts += [
-            sa.select(named(f"{LegName.DENSE}{_LOOKED_UP}"), stored.c.item_id, stored.c.score).where(
+            sa.select(named(f"{LegName.DENSE}{LOOKED_UP}"), stored.c.item_id, stored.c.score).where(
                 stored.c.item_id.in_(by_words_alone)
             ),
-            sa.select(named(f"{LegName.LEXICAL}{_LOOKED_UP}"), *weighed.c).where(weighed.c.score > 0),
+            sa.select(named(f"{LegName.LEXICAL}{LOOKED_UP}"), *weighed.c).where(weighed.c.score > 0),
         ]
-    if not request.with_vectors:
-        return sa.union_all(*parts)
+    if request.likely is not None:
+        scored = materialized(sa.union_all(*parts), "scored") if parts[1:] else brought
+        parts = with_likely_hits(scored, request, request.likely)
+    if request.with_vectors:
+        parts = _with_vectors(parts, stored)
+    return sa.union_all(*parts)
+
+
+def _with_vectors(parts: Sequence[sa.Select[Any]], stored: sa.CTE) -> list[sa.Select[Any]]:
+    """The parts, and one row with all vectors; theirs is the first column after the score."""
+
+    def with_column(part: sa.Select[Any]) -> sa.Select[Any]:
+        columns = list(part.selected_columns)
+        return part.with_only_columns(*columns[:_BARE], none.label("vectors"), *columns[_BARE:])
+
     none: sa.ColumnElement[Any] = sa.literal_column("NULL::bytea")
     vectors = sa.select(
         named(_VECTOR),
         sa.cast(sa.func.json_agg(stored.c.item_id), sa.Text),
         sa.literal_column("0::double precision"),
         sa.func.string_agg(sa.func.halfvec_send(stored.c.vector), sa.literal_column("''::bytea")),
+        *(sa.null() for _ in list(parts[0].selected_columns)[_BARE:]),
     )
-    return sa.union_all(*(part.add_columns(none.label("vectors")) for part in parts), vectors)
+    return [*map(with_column, parts), vectors]
 
 
 def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]:

@@ -1,0 +1,96 @@
+"""The columns of the likely hits, read in the round trip that finds the candidates of several legs.
+
+The rankings are fused in Python, which is exact and explains each score. The database guesses which candidates become
+hits: it fuses the same scores without refining. A hit that it did not guess is read in a second round trip.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from retrieval.adapters.store.items.items import hit_columns
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, LikelyHits
+from retrieval.adapters.store.search.statement_parts import materialized, named, parameter
+from retrieval.adapters.store.tables import items, literal
+from retrieval.domain.search.profile import FusionKind, LegName
+
+LIKELY = "likely"
+"""The name, in place of a leg's, of a row with the columns of a likely hit."""
+
+LOOKED_UP = "+"
+"""The suffix of a leg's name in the rows of candidates that another leg found."""
+
+_ZERO: sa.ColumnElement[float] = sa.literal_column("0::double precision")
+
+
+def likely_values(likely: LikelyHits | None) -> dict[str, Any]:
+    """The parameters of the guess."""
+    if likely is None:
+        return {}
+    weights = {_weight_of(leg): weight for leg, weight in likely.weights}
+    return {"likely": likely.items, "rrf_k": likely.fusion.k, **weights}
+
+
+def with_likely_hits(scored: sa.CTE, request: CandidateRequest, likely: LikelyHits) -> list[sa.Select[Any]]:
+    """A row for each likely hit, and the rows (leg, item_id, score); all end with the columns of a hit.
+
+    The likely hits come first, so that their columns give the NULLs of the other rows their types.
+    """
+    guessed = _guessed(scored, likely)
+    item_id = guessed.c.item_id
+    owner = literal(request.collection_id)
+    columns = hit_columns(owner, request.space_id, request.dimensions)
+    # The limit prevents a join, for which the planner would read the whole collection.
+    row = (
+        sa.select(*(column.label(f"hit_{place}") for place, column in enumerate(columns)))
+        .where(items.c.collection_id == owner, items.c.item_id == item_id)
+        .limit(1)
+        .lateral("hit")
+    )
+    read = sa.select(named(LIKELY), item_id, _ZERO.label("score"), *row.c).select_from(guessed.join(row, sa.true()))
+    return [read, sa.select(scored, *(sa.null() for _ in columns))]
+
+
+def _guessed(scored: sa.CTE, likely: LikelyHits) -> sa.CTE:
+    """The items with the highest sums of their legs' parts, as ``fuse`` computes them."""
+    leg, item_id, score = scored.c
+    if likely.fusion.kind is FusionKind.WEIGHTED_SUM:
+        part, names = (
+            _share(leg, score, likely),
+            [f"{name}{suffix}" for name, _ in likely.weights for suffix in ("", LOOKED_UP)],
+        )
+    else:
+        part, names = _by_rank(scored, likely), [name.value for name, _ in likely.weights]
+    parts = sa.select(item_id, part.label("part")).where(leg.in_(map(_literal, names))).subquery("parts")
+    best = sa.select(parts.c.item_id).group_by(parts.c.item_id).order_by(sa.func.sum(parts.c.part).desc())
+    return materialized(best.limit(parameter("likely", sa.BigInteger)), "guessed")
+
+
+def _share(leg: sa.ColumnElement[str], score: sa.ColumnElement[float], likely: LikelyHits) -> sa.ColumnElement[float]:
+    """The score's share of the leg's best, times the leg's weight; what another leg found counts in it too."""
+    own = sa.func.rtrim(leg, _literal(LOOKED_UP))
+    best = sa.func.max(score).over(partition_by=own)
+    return _weight(own, likely) * sa.case((score > _ZERO, score / best), else_=_ZERO)
+
+
+def _by_rank(scored: sa.CTE, likely: LikelyHits) -> sa.ColumnElement[float]:
+    """The leg's part by reciprocal rank; ranks count only what the leg itself found."""
+    leg, item_id, score = scored.c
+    rank = sa.func.row_number().over(partition_by=leg, order_by=(score.desc(), item_id))
+    return _weight(leg, likely) / (parameter("rrf_k", sa.Double) + rank)
+
+
+def _weight(leg: sa.ColumnElement[str], likely: LikelyHits) -> sa.ColumnElement[float]:
+    return sa.case(
+        *((leg == _literal(name), parameter(_weight_of(name), sa.Double)) for name, _ in likely.weights), else_=_ZERO
+    )
+
+
+def _weight_of(leg: LegName) -> str:
+    return f"weight_of_{leg}"
+
+
+def _literal(name: str) -> sa.ColumnElement[str]:
+    return sa.literal_column(f"'{name}'")
