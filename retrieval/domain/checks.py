@@ -568,6 +568,7 @@ def arguments_hint(name: object, arguments: Iterable[str]) -> str:
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
 _MUST_BE = {
     "string_type": _TEXT,
+    "string_unicode": "UTF-8 text, without half of a surrogate pair",
     "int_type": _WHOLE,
     "int_parsing": _WHOLE,
     "int_from_float": _WHOLE,

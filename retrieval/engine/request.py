@@ -58,7 +58,9 @@ def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:
         raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
     for item_id in item_ids:
         if not is_storable(item_id):
-            raise InvalidRequestError(f"{item_id!r:.80} is not an item id; ids are texts without NUL")
+            raise InvalidRequestError(
+                f"{item_id!r:.80} is not an item id; ids are texts without NUL and half of a surrogate pair"
+            )
     return list(item_ids)
 
 

@@ -41,6 +41,7 @@ from retrieval.apps.memories.store import COLLECTION, MemoryStore, memories_coll
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import (
     STORED_NOTE,
+    check_flags,
     checked_time,
     checked_whole,
     named,
@@ -219,6 +220,7 @@ class RetrievalEngine:
     """
 
     def __init__(self, db: Platform, collection: str = COLLECTION, *, count_accesses: bool = True) -> None:
+        check_flags(count_accesses=count_accesses)
         self._is_counting = count_accesses
         self._db = db
         self._name = collection
@@ -257,6 +259,7 @@ class RetrievalEngine:
         counts time, use and importance, so that recent memories have a high score whatever the query is.
         Raises ``InvalidRequestError`` or one of its kind for what cannot be asked.
         """
+        check_flags(include_history=include_history)
         result = await self._get_candidate_memories(
             project_id,
             query,

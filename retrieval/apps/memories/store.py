@@ -227,6 +227,7 @@ class MemoryStore:
         ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an invalid ``after``.
         """
         check_limit(limit, MOST_LISTED)
+        check_flags(include_superseded=include_superseded)
         # One more is read, to know whether another page follows.
         memories = await (await self._records()).page(
             checked_project(project_id),

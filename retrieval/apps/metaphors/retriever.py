@@ -47,7 +47,7 @@ from retrieval.apps.metaphors.ranking import (
     context_after,
     preference_after,
 )
-from retrieval.domain.checks import check_flags, checked_number, checked_positive, checked_whole
+from retrieval.domain.checks import check_flags, check_functions, checked_number, checked_positive, checked_whole
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.learning.feedback import FeedbackReport
@@ -105,6 +105,7 @@ class MetaphorRetriever:
             )
         self._platform = platform
         self.corpus = corpus
+        check_functions(clock=clock, now=now)
         self._away = checked_number("away", away)
         self._clock = clock
         seconds = checked_positive("generation_timeout_seconds", generation_timeout_seconds, "20", SECONDS_MAX)

@@ -44,11 +44,11 @@ from retrieval.apps.principles.traces import (
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
-from retrieval.domain.checks import check_flags, checked_positive
+from retrieval.domain.checks import check_flags, check_text, checked_positive
 from retrieval.domain.errors import InvalidItemError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
-from retrieval.domain.learning.context import Context
+from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.slate import Slot
@@ -205,6 +205,7 @@ class PrincipleStore:
         verdicts follow, which may be candidates. ``limit`` is 1 to 1000. ``session`` and ``actor`` are recorded with
         the answer. Raises ``InvalidRequestError``, ``InvalidLimitError``.
         """
+        check_flags(include_exploration=include_exploration)
         distinct_tags = normalised_tags(tags)
         proven(distinct_tags, min_principle_score)  # refuses an invalid score before any query
         question = PrincipleQuestion(
@@ -238,6 +239,7 @@ class PrincipleStore:
         ``UnknownRetrievalError``, and ``InvalidRequestError``.
         """
         check_flags(was_helpful=was_helpful)
+        check_text("trace_id", "" if trace_id is None else trace_id, MAX_NAME_LENGTH)
         await self._item(principle_id)  # ``feedback_each`` would accept an item of another kind
         shown_by = retrieval_id
         if shown_by is None and session:

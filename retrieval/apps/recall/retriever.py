@@ -22,7 +22,14 @@ from retrieval.apps.recall.entity import (
 )
 from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import checked_choice, checked_positive, checked_time, checked_whole
+from retrieval.domain.checks import (
+    check_flags,
+    check_functions,
+    checked_choice,
+    checked_positive,
+    checked_time,
+    checked_whole,
+)
 from retrieval.domain.errors import EmptyQueryError, InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
@@ -102,6 +109,7 @@ class DualRetriever:
         Raises ``InvalidRequestError`` for an invalid argument.
         """
         check_parts(storage, seed, profile)
+        check_functions(clock=clock)
         self._storage = storage
         # Tests search other storages too.
         self._bounds = handle_of(storage).parts.bounds if isinstance(storage, Collection) else DEFAULT_BOUNDS
@@ -136,7 +144,8 @@ class DualRetriever:
         """
         self._words(query)
         check_limit(limit, SEARCH_LIMIT_MAX)
-        now = self._clock() if as_of is None else checked_time("as_of", as_of)
+        check_flags(deep_search=deep_search)
+        now = checked_time("the clock's time", self._clock()) if as_of is None else checked_time("as_of", as_of)
         time = self._time(query, checked_time_range(time_range), now)
         condition = parse_where(where)
         rewrites = await self._rewrites(query) if deep_search and self.needs_deep_search(query) else Rewrites()

@@ -30,7 +30,7 @@ from retrieval.apps.tickets.models import (
     WeightingPreview,
 )
 from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of
-from retrieval.domain.checks import checked_list, is_finite
+from retrieval.domain.checks import checked_list, is_number
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.signals import Facts, Priority, Question, ResolutionTime, VectorSimilarity
@@ -232,9 +232,10 @@ def rescored(
 ) -> list[dict[str, Any]]:
     """The tickets with ``similarity_score`` and ``metadata_score``, the highest score first, equal ones by id.
 
-    The score and the default weights are those of ``tickets_profile``. A ticket has a ``vector_similarity`` (negative
-    counts as 0), and may have a ``priority`` and ``resolution_time_hours``. The mappings are not changed. Raises
-    ``ProcessingError`` for a ticket without a similarity, and what ``tickets_profile`` raises.
+    The score and the default weights are those of ``tickets_profile``. A ticket has a ``vector_similarity``, the
+    cosine from -1 to 1 (negative counts as 0), and may have a ``priority`` and ``resolution_time_hours``. The mappings
+    are not changed. Raises ``ProcessingError`` for a ticket without a similarity, or with one outside that range, and
+    what ``tickets_profile`` raises.
     """
     profile = tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
     each = checked_list("tickets", tickets, '[{"vector_similarity": 0.8}]')
@@ -252,13 +253,17 @@ def _rescore(ticket: Mapping[str, Any], profile: Profile, place: int) -> dict[st
     }
 
 
+COSINE_MAX = 1.001
+"""The largest cosine of vectors that were rounded to half precision."""
+
+
 def _cosine(ticket: Mapping[str, Any], place: int) -> float:
     cosine = ticket.get("vector_similarity") if isinstance(ticket, Mapping) else None
     if isinstance(cosine, Real) and not isinstance(cosine, int):
         cosine = float(cosine)  # of NumPy too
-    if not is_finite(cosine):
+    if not is_number(cosine, -COSINE_MAX, COSINE_MAX):
         name = ticket.get("ticket_id", place) if isinstance(ticket, Mapping) else place
-        raise ProcessingError(f"ticket {name!r:.80}: {VECTOR} is {cosine!r:.40}; it must be a number such as 0.8")
+        raise ProcessingError(f"ticket {name!r:.80}: {VECTOR} is {cosine!r:.40}; it must be a number from -1 to 1")
     return float(cosine)
 
 

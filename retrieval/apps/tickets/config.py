@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic_core import PydanticKnownError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from retrieval.apps.tickets.ticket_item import HOURS, PRIORITY, RESOLVED_AT
@@ -36,10 +37,20 @@ TIME_SHARE = 0.4
 UNKNOWN_HOURS = 24.0
 """The hours of a ticket with an unknown time of resolution, in its score and in answers."""
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+
+def _not_boolean(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise PydanticKnownError("float_type")
+    return value
+
+
+_NOT_BOOLEAN = BeforeValidator(_not_boolean)
+"""Refuses true and false, which pydantic reads as 1 and 0; a number may be a text, as in the environment."""
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), _NOT_BOOLEAN]
 """0 to 1."""
 
-Hours = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Hours = Annotated[float, Field(gt=0, allow_inf_nan=False), _NOT_BOOLEAN]
 """Above 0."""
 
 
@@ -222,10 +233,10 @@ def tickets_profile(
 
 MAX_TOP_K = 100
 
-TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
+TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K), _NOT_BOOLEAN]
 """The number of results, 1 to 100."""
 
-Candidates = Annotated[int, Field(ge=1, le=MAX_DEPTH)]
+Candidates = Annotated[int, Field(ge=1, le=MAX_DEPTH), _NOT_BOOLEAN]
 """The number of tickets that are scored, 1 to 1000."""
 
 

@@ -286,9 +286,14 @@ class Priority(Signal):
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
         _check_attribute(self.name, self.attribute)
-        if not isinstance(self.values, Mapping) or not all(map(is_storable, self.values)):
+        if not isinstance(self.values, Mapping):
             raise InvalidProfileError("the values of signal 'priority' are a mapping such as {\"High\": 0.8}")
         for name, worth in self.values.items():
+            if not is_storable(name):
+                raise InvalidProfileError(
+                    f"signal 'priority' has a value for {name!r:.80}; names are texts without NUL and half of a "
+                    "surrogate pair"
+                )
             check_share(f"the worth of priority {name!r:.80}", worth)
         check_share("the worth of an unknown priority", self.unknown)
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))

@@ -205,6 +205,7 @@ class FieldKinds(BaseModel):
         ("text", None, "must be a text, not null"),
         ("text", "a", "must have at least 2 characters"),
         ("text", "abcd", "must have at most 3 characters"),
+        ("text", "a\ud800", "must be UTF-8 text, without half of a surrogate pair"),
         ("number", "5", "must be a whole number, not a text"),
         ("number", True, "must be a whole number, not true or false"),
         ("number", float("inf"), "must be a whole number"),

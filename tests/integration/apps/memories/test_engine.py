@@ -457,6 +457,17 @@ async def test_a_strategy_without_what_it_starts_from_is_an_error(open_platform:
             await engine.retrieve_relevant_memories("p", strategy=strategy)
 
 
+async def test_a_flag_is_true_or_false(open_platform: Platform) -> None:
+    """The text "no" is not taken for a yes."""
+    no: Any = "no"
+    with pytest.raises(InvalidRequestError, match="count_accesses is 'no'; it must be True or False"):
+        RetrievalEngine(open_platform, count_accesses=no)
+    with pytest.raises(InvalidRequestError, match="include_history is 'no'; it must be True or False"):
+        await RetrievalEngine(open_platform).retrieve_relevant_memories("p", include_history=no)
+    with pytest.raises(InvalidRequestError, match="include_superseded is 'no'; it must be True or False"):
+        await MemoryStore(open_platform).list_memories("p", include_superseded=no)
+
+
 @pytest.mark.parametrize("query", [5, ["tea"], b"tea", {"query": "tea"}])
 async def test_a_query_that_is_no_text_is_refused(open_platform: Platform, query: Any) -> None:
     """In one line."""

@@ -172,6 +172,14 @@ async def test_invalid_metaphors_are_refused_with_a_reason(corpus: MetaphorCorpu
             await call()
 
 
+@pytest.mark.parametrize("name", ["clock", "now"])
+async def test_the_time_comes_from_functions(corpus: MetaphorCorpus, house: Platform, name: str) -> None:
+    """Anything else is refused when the retriever is made."""
+    options: Any = {name: 5}
+    with pytest.raises(InvalidRequestError, match=f"{name} is 5; it must be a function"):
+        MetaphorRetriever(corpus, platform=house, **options)
+
+
 async def test_the_two_ways_of_asking_are_distinguished(corpus: MetaphorCorpus, house: Platform) -> None:
     """In words."""
     with pytest.raises(InvalidRequestError, match="without await"):

@@ -416,6 +416,14 @@ async def test_invalid_arguments_are_refused(store: PrincipleStore) -> None:
         await store.search_principles(min_principle_score=2)
     with pytest.raises(InvalidRequestError, match="tags come in a list"):
         await store.search_principles(tags="sql")
+    no: Any = "no"
+    with pytest.raises(InvalidRequestError, match="include_exploration is 'no'; it must be True or False"):
+        await store.search_principles(include_exploration=no)
+    number: Any = 5
+    added = await store.add_principle("a lesson")
+    for session in ("", "s-1"):
+        with pytest.raises(InvalidRequestError, match="trace_id is 5"):
+            await store.record_usage(added.id, number, session=session)
     with pytest.raises(InvalidRequestError, match="a principle needs a title"):
         await store.add_principle(" ")
     for texts, name in (({"title": 5}, "title is 5"), ({"title": "x", "body": None}, "body is None")):

@@ -23,6 +23,7 @@ STORAGE: Any = SimpleNamespace(search=print)
         ({"profile": "x"}, "profile is 'x'; give a Profile"),
         ({"seed": "x"}, "seed is 'x'"),
         ({"rewrite_timeout_seconds": 10**400}, "rewrite_timeout_seconds is a number of many digits"),
+        ({"clock": 5}, "clock is 5; it must be a function"),
     ],
 )
 def test_invalid_parts_of_a_retriever_are_refused(arguments: dict[str, Any], message: str) -> None:
@@ -36,6 +37,20 @@ async def test_a_moment_is_a_time_with_a_zone(as_of: Any) -> None:
     """A text is none."""
     with pytest.raises(InvalidRequestError, match=r"as_of is .*; it must be a datetime with a time zone"):
         await DualRetriever(STORAGE, None).search("Ann", as_of=as_of)
+
+
+@pytest.mark.parametrize("now", ["2026-01-01", datetime(2026, 1, 1)])  # noqa: DTZ001 - without a zone
+async def test_a_clock_gives_a_time_with_a_zone(now: Any) -> None:
+    """Whether the question names a time or not."""
+    with pytest.raises(InvalidRequestError, match=r"the clock's time is .*; it must be a datetime with a time zone"):
+        await DualRetriever(STORAGE, None, clock=lambda: now).search("Ann")
+
+
+@pytest.mark.parametrize("deep_search", ["no", None, 0])
+async def test_deep_search_is_true_or_false(deep_search: Any) -> None:
+    """The text "no" is not taken for a yes."""
+    with pytest.raises(InvalidRequestError, match=r"deep_search is .*; it must be True or False"):
+        await DualRetriever(STORAGE, None).search("Ann", deep_search=deep_search)
 
 
 def test_only_texts_are_judged_and_no_endless_number_merges() -> None:

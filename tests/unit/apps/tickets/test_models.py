@@ -1,11 +1,11 @@
-"""The arguments of a preview."""
+"""The arguments of a request and of a preview."""
 
 from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
 
-from retrieval.apps.tickets import PreviewConfig, Weighting
+from retrieval.apps.tickets import PreviewConfig, RetrievalRequest, Weighting
 from retrieval.apps.tickets.config import Weights
 
 
@@ -29,6 +29,24 @@ def test_a_preview_that_cannot_be_is_refused(config: dict[str, object]) -> None:
     """A weight above 1, a name twice, an unknown preset or field, no page, more candidates than a leg brings."""
     with pytest.raises(ValidationError):
         PreviewConfig.model_validate(config)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"top_k": True},
+        {"candidates": True},
+        {"vector_weight": True},
+        {"metadata_weight": False},
+        {"time_normalization_hours": True},
+        {"priority_weights": {"High": True}},
+        {"priority_weights": {"Urgent": False}},
+    ],
+)
+def test_a_boolean_is_no_number(values: dict[str, object]) -> None:
+    """True is not taken for one ticket, or for the whole weight."""
+    with pytest.raises(ValidationError, match="valid number"):
+        RetrievalRequest.model_validate({"query_text": "timeout", **values})
 
 
 def test_weightings_can_be_written_in_three_ways() -> None:

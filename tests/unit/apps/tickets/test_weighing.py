@@ -49,7 +49,7 @@ def test_equal_scores_are_ordered_by_id_and_nothing_is_nothing() -> None:
     assert rescored([]) == []
 
 
-@pytest.mark.parametrize("value", [None, "0.5", True, float("nan"), 10**400])
+@pytest.mark.parametrize("value", [None, "0.5", True, float("nan"), 10**400, 1.1, -1.1, 85])
 def test_a_ticket_needs_its_similarity(value: Any) -> None:
     """The error names the ticket."""
     with pytest.raises(ProcessingError, match=r"'T-1': vector_similarity"):

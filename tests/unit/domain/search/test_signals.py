@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -265,6 +266,14 @@ def test_an_invalid_signal_is_refused(stored: object) -> None:
     """An unknown name, a number out of its range, or none."""
     with pytest.raises(InvalidProfileError):
         signals_from_dict(stored)
+
+
+@pytest.mark.parametrize("name", ["a\0", "\ud800", None])
+def test_a_priority_with_a_name_that_cannot_be_stored_is_named(name: object) -> None:
+    """The mapping itself is not the fault."""
+    values: Any = {"High": 0.8, name: 0.5}
+    with pytest.raises(InvalidProfileError, match=r"has a value for .*; names are texts"):
+        Priority(weight=1, values=values)
 
 
 @pytest.mark.parametrize(
