@@ -2,7 +2,7 @@
 
 ``ours`` is what ``retrieval serve`` runs. ``bare`` is one FastAPI route that runs the very statements of our search
 by psycopg, as one would by hand: role, tenant and search path set once on each connection, the candidates of both legs
-in one round trip, the fusion in a few lines, the items in a second round trip, the same JSON by the same encoder. It
+with the texts of the likely hits in one round trip, the fusion in a few lines, the same JSON by the same encoder. It
 checks no keys and no limits, knows neither filters nor profiles, and records nothing.
 """
 
@@ -30,8 +30,9 @@ from psycopg_pool import AsyncConnectionPool
 from pydantic import BaseModel, SecretStr
 
 from retrieval import Settings
-from retrieval.adapters.store.arrays import register_arrays, texts
+from retrieval.adapters.store.arrays import register_arrays
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.search.likely_hits import LIKELY
 from retrieval.surfaces.http.app import run_service
 from retrieval.surfaces.http.json_bodies import JSONAnswer
 from retrieval.surfaces.http.telemetry import configure_service_logging
@@ -56,10 +57,9 @@ class SearchBody(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """The statements of our search, with the values that are the same for every question."""
+    """The statement of our search, with the values that are the same for every question."""
 
     candidates: Compiled
-    items: Compiled
     session: Mapping[str, str]
     """The settings of our search's transactions, to be set once per connection."""
     weights: Mapping[str, float]
@@ -68,7 +68,7 @@ class Statements:
 
 
 async def statements_of(url: str) -> Statements:
-    """The statements, overheard from a search."""
+    """The statement, overheard from a search."""
     calls: list[tuple[Sequence[Compiled], Mapping[str, str]]] = []
     async with platform_at(url) as platform:
         collection = (await platform.collection(COLLECTION)).unrecorded()
@@ -83,14 +83,14 @@ async def statements_of(url: str) -> Statements:
 
         database.read_each = overheard  # type: ignore[method-assign]
         result = await collection.search("words", vector=[1.0] * space.dimensions)
-        ([candidates], settings), ([items], _) = calls
+        [([candidates], settings)] = calls
         session = {
             "role": database.names.app_role,
             "search_path": database.search_path,
             "retrieval.tenant": str(platform.tenant_id),
         }
         weights = {str(leg): weight for leg, weight in collection.profile.legs.items()}
-        return Statements(candidates, items, {**session, **settings}, weights, result.why)
+        return Statements(candidates, {**session, **settings}, weights, result.why)
 
 
 def bare(url: str, statements: Statements) -> FastAPI:
@@ -124,13 +124,11 @@ def bare(url: str, statements: Statements) -> FastAPI:
         async with pool.connection() as connection:
             cursor = connection.cursor(binary=True)
             await cursor.execute(candidates.text.encode(), candidates.parameters)
-            best = fused(await cursor.fetchall(), statements.weights)[: request.limit]
-            halfway = time.perf_counter()
-            items = statements.items.bind(item_ids=texts(item_id for _, item_id, _ in best))
-            await cursor.execute(items.text.encode(), items.parameters)
-            rows = {row[0]: row[1:-1] for row in await cursor.fetchall()}  # the last: whether it has a vector
-        timings = _timings(began, halfway, time.perf_counter())
-        return JSONAnswer(_answer(best, rows, statements.why, timings))
+            rows = await cursor.fetchall()
+        best = fused(rows, statements.weights)[: request.limit]
+        # Fusion by rank guesses every hit; the last column says whether the hit waits for its vector.
+        columns = {row[1]: row[3:-1] for row in rows if row[0] == LIKELY}
+        return JSONAnswer(_answer(best, columns, statements.why, _timings(time.perf_counter() - began)))
 
     return app
 
@@ -157,10 +155,9 @@ def fused(rows: Sequence[tuple[Any, ...]], weights: Mapping[str, float]) -> _Par
     return [(scores[item_id], item_id, parts[item_id]) for item_id in best]
 
 
-def _timings(began: float, halfway: float, ended: float) -> dict[str, float]:
-    searching, reading = halfway - began, ended - halfway
-    spent = {"embed": 0.0, "candidates": searching, "learn": 0.0, "items": reading, "total": ended - began}
-    return {stage: 1e3 * seconds for stage, seconds in spent.items()}
+def _timings(seconds: float) -> dict[str, float]:
+    spent = {"embed": 0.0, "candidates": seconds, "learn": 0.0, "items": 0.0, "total": seconds}
+    return {stage: 1e3 * lasted for stage, lasted in spent.items()}
 
 
 def _answer(
