@@ -356,8 +356,8 @@ def make_plan(
     )
 
 
-_LIKELY = 10
-"""The likely hits besides the limit. Refining then finds all hits among them in 19 of 20 searches."""
+_SPARE_LIKELY = 10
+"""The most likely hits beyond the limit. Among so many are all hits in 19 of 20 searches with refining."""
 
 
 def _likely_hits(profile: Profile, legs: Sequence[LegName], limit: int) -> LikelyHits | None:
@@ -365,7 +365,8 @@ def _likely_hits(profile: Profile, legs: Sequence[LegName], limit: int) -> Likel
     if len(legs) == 1 or profile.signals:
         return None
     weights = tuple((leg, profile.legs[leg]) for leg in legs)
-    return LikelyHits(items=limit + _LIKELY, weights=weights, fusion=profile.fusion)
+    spare = min(limit + 2, _SPARE_LIKELY)  # texts may be large: few hits are not read with many others
+    return LikelyHits(items=limit + spare, weights=weights, fusion=profile.fusion)
 
 
 _POOL_OF_A_HIT = 4
