@@ -39,20 +39,20 @@ ITEMS = 60
 
 
 class Counting(HashingEmbedder):
-    """The target's embedder: it counts its texts, and can be unavailable or refuse one."""
+    """The target's embedder: it counts its texts, and can be unavailable or refuse texts."""
 
     def __init__(self) -> None:
         super().__init__(seed=1)
         self.texts: list[str] = []
         self.queries: list[str] = []
-        self.is_away = self.has_no_answer_to_queries = False
+        self.is_away = self.has_no_answer_to_queries = self.refuses_all = False
         self.refused = ""
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Embed like the base class."""
         if self.is_away or (self.has_no_answer_to_queries and role is TextRole.QUERY):
             raise EmbedderUnavailableError("the service is away")
-        if self.refused in texts:
+        if self.refuses_all or self.refused in texts:
             raise EmbedderRejectedError("the service refuses it")
         (self.texts if role is TextRole.DOCUMENT else self.queries).extend(texts)
         return await super().embed(texts, role)
@@ -359,6 +359,20 @@ async def test_a_refused_text_is_not_paid_for(moving: Platform, platform: Platfo
     [told] = [one.found for one in (await moving.doctor("docs")).findings if one.check == "reembed"]
     assert "is filling and waits: the embedder refuses 1 item" in told
     await collection.delete("007")
+    assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
+
+
+async def test_an_embedder_that_refuses_every_text_spends_no_budget(
+    moving: Platform, platform: Platform, counting: Counting
+) -> None:
+    """Else the tokens that every run books would use the budget up before the embedder is mended."""
+    await fill(platform)
+    await moving.reembed("docs", tokens_a_day=(await moving.reembed_cost("docs")).tokens)
+    counting.refuses_all = True
+    runs = [await moving.reembedding("docs", "run") for _ in range(3)]
+    assert {(run.paid_texts, run.spent_today) for run in runs} == {(0, 0)}
+    assert "abort, and begin again with another one" in runs[-1].note
+    counting.refuses_all = False
     assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
 
 
