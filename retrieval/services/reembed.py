@@ -469,9 +469,9 @@ class _Place:
             )
         return embedder
 
-    async def wait(self, why: str) -> None:
-        """Store the reason why the re-embedding does not proceed."""
-        await note_reembedding(*self.where, why)
+    async def wait(self, why: str, states: Sequence[ReembeddingState] = _KEPT_STATES) -> None:
+        """Store the reason why the re-embedding does not proceed, if it is in one of the states, and not paused."""
+        await note_reembedding(*self.where, why, states)
 
 
 async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
@@ -532,7 +532,8 @@ async def _remove_step(place: _Place, row: StoredReembedding) -> bool:
     if not await drop_indexes(*place.where, space):
         await place.wait(
             f"the indexes of the space {space.space.name} cannot be dropped: one is being built, or the login does not "
-            "own the table; run retrieval worker as the owner"
+            "own the table; run retrieval worker as the owner",
+            [ReembeddingState.REMOVING],
         )
         return False
     while await remove_next_vectors(*place.where, space, _REMOVED_AT_ONCE):
@@ -637,9 +638,6 @@ async def _affordable(
         and tokens
         and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today)
     ):
-        latest = await find_reembedding(*place.where)
-        if latest is None or latest.is_paused or latest.state not in _KEPT_STATES:
-            return [], 0
         affordable = []
     if not affordable:
         first = counts.get(page[0].indexed_text, 0)
