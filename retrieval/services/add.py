@@ -89,7 +89,7 @@ class AddReport(Serializable):
     refused: int = 0
     """Pending items whose text or vector was refused."""
     stopped: bool = False
-    """Whether the embedder does not answer, or refuses one item after another, so that calling it again at once is useless."""
+    """Whether calling the embedder again at once is useless: it does not answer, or refuses one item after another."""
     notes: tuple[str, ...] = field(default=())
     settled: Settled | None = field(default=None, compare=False, repr=False)
     """The collection's revision after the last write; None: nothing was written."""
