@@ -73,7 +73,7 @@ MOST_REFUSED = 5
 class AddReport(Serializable):
     """The outcome of an addition."""
 
-    internal_fields = frozenset({"stopped", "settled", "token"})
+    internal_fields = frozenset({"refused", "stopped", "settled", "token"})
 
     added: int = 0
     changed: int = 0
@@ -86,8 +86,10 @@ class AddReport(Serializable):
     """Ids that occur more than once; of each the last item counts."""
     cut: int = 0
     """Embedded items whose text is longer than their model reads; their vector is that of the text's beginning."""
+    refused: int = 0
+    """Pending items whose text or vector was refused."""
     stopped: bool = False
-    """Whether the embedder does not answer, so that calling it again at once is useless."""
+    """Whether calling the embedder again at once is useless: it does not answer, or refuses one item after another."""
     notes: tuple[str, ...] = field(default=())
     settled: Settled | None = field(default=None, compare=False, repr=False)
     """The collection's revision after the last write; None: nothing was written."""
@@ -104,6 +106,7 @@ class AddReport(Serializable):
             pending=self.pending + other.pending,
             repeated=self.repeated + other.repeated,
             cut=self.cut + other.cut,
+            refused=self.refused + other.refused,
             stopped=self.stopped or other.stopped,
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
             settled=_later(self.settled, other.settled),
@@ -260,7 +263,7 @@ class Writer:
                     parts[:0] = [part[:middle], part[middle:]]
                     continue
                 refused.setdefault(str(error), []).append(keys[0])
-                done = _Part(AddReport(pending=1, stopped=sum(map(len, refused.values())) >= MOST_REFUSED))
+                done = _Part(AddReport(pending=1, refused=1, stopped=sum(map(len, refused.values())) >= MOST_REFUSED))
             else:
                 vectors_by_id = {
                     i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(part, vectors, strict=True)

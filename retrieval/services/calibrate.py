@@ -21,6 +21,7 @@ from retrieval.domain.search.filters import Filter
 from retrieval.domain.search.profile import LegName
 from retrieval.domain.search.relevance import SHIPPED, Calibration, evidence_of, most_by_words
 from retrieval.domain.serialization import Serializable
+from retrieval.domain.wording import several
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings, search
 from retrieval.engine.conditions import check_condition
@@ -90,7 +91,7 @@ async def calibrate(
     """
     asked = searches_of(queries, qrels, where_from=where_from, drop_self=drop_self)
     hits = await judged_hits(handle, asked, progress=progress)
-    return await _report(handle, hits, len(asked), "judged queries", apply=apply)
+    return await _report(handle, hits, len(asked), several(len(asked), "judged query"), apply=apply)
 
 
 async def calibrate_by_feedback(
@@ -102,7 +103,7 @@ async def calibrate_by_feedback(
     """
     asked = await _rated_searches(handle)
     hits = await judged_hits(handle, asked, only_judged=True, progress=progress)
-    return await _report(handle, hits, len(asked), "searches with feedback", apply=apply)
+    return await _report(handle, hits, len(asked), f"{several(len(asked), 'search')} with feedback", apply=apply)
 
 
 class JudgedSearch(NamedTuple):
@@ -208,12 +209,12 @@ async def _report(
     relevant = sum(hit.is_relevant for hit in hits[main])
     if not can_fit(hits[main], fewest(start)):
         raise InvalidRequestError(
-            f"{queries} {source} have {relevant} hits that are relevant and {len(hits[main]) - relevant} that are not; "
+            f"{source}: {relevant} hits are relevant and {len(hits[main]) - relevant} are not; "
             f"a calibration needs {fewest(start)} of each: judge more queries, also some that nothing answers, by "
             f"feedback or in files (retrieval calibrate {handle.name} --queries FILE --qrels FILE)"
         )
     calibration = fit_calibration(
-        hits, space=space, fitted_on=f"{queries} {source}, {len(hits[main])} hits", start=start
+        hits, space=space, fitted_on=f"{source}, {several(len(hits[main]), 'hit')}", start=start
     )
     version = None
     if apply:

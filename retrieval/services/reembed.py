@@ -54,7 +54,9 @@ from retrieval.domain.errors import (
     ConflictError,
     DatabaseError,
     EmbedderError,
+    EmbedderRejectedError,
     InvalidRequestError,
+    InvalidVectorError,
     RetrievalError,
 )
 from retrieval.domain.items.collection import IndexKind
@@ -84,6 +86,7 @@ COMPARED, DEPTH, CONDENSED = 100, 10, 100
 LOST_NDCG = 0.01
 """A target space whose nDCG is lower by this much is not switched to automatically."""
 
+_OTHER_SPACE = "the next run tries again; if the target is the wrong space, abort, and begin again with another one"
 _TRIES = 20
 _LAST_ITEMS_SECONDS = 10.0
 """The longest that writers wait for the vectors of the last items while the collection is switched."""
@@ -166,7 +169,7 @@ class Reembedding(Serializable):
     """Tokens of the day's budget (UTC) that are spent."""
     paid_tokens: int
     paid_texts: int
-    """Texts that an embedder was asked for; the others' vectors were cached."""
+    """Texts that an embedder was asked for, answered or not; what it refused, and cached texts, do not count."""
     comparison: Mapping[str, Any] | None
     """See ``SpaceComparison``; None: not compared yet."""
     note: str
@@ -466,9 +469,9 @@ class _Place:
             )
         return embedder
 
-    async def wait(self, why: str) -> None:
-        """Store the reason why the re-embedding does not proceed."""
-        await note_reembedding(*self.where, why)
+    async def wait(self, why: str, states: Sequence[ReembeddingState] = _KEPT_STATES) -> None:
+        """Store the reason why the re-embedding does not proceed, if it is in one of the states, and not paused."""
+        await note_reembedding(*self.where, why, states)
 
 
 async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
@@ -529,7 +532,8 @@ async def _remove_step(place: _Place, row: StoredReembedding) -> bool:
     if not await drop_indexes(*place.where, space):
         await place.wait(
             f"the indexes of the space {space.space.name} cannot be dropped: one is being built, or the login does not "
-            "own the table; run retrieval worker as the owner"
+            "own the table; run retrieval worker as the owner",
+            [ReembeddingState.REMOVING],
         )
         return False
     while await remove_next_vectors(*place.where, space, _REMOVED_AT_ONCE):
@@ -578,11 +582,12 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         report += done
         place.embedded += done.embedded
         place.advance(place.embedded)
-        if done.stopped:
-            await place.wait("; ".join(done.notes)[:500])
-            return False
-        if done.pending:
+        if done.refused:
             await _give_back(place, embedder, [item.indexed_text for item in some], TextRole.DOCUMENT)
+        if done.stopped:
+            why = "; ".join(done.notes)[:500]
+            await place.wait(f"{why}; {_OTHER_SPACE}" if done.refused else why)
+            return False
         after = some[-1].item_id
         await _pass_time(place, began + tokens * 60 / (row.tokens_a_minute or inf))
         place.workplace.end_of_step()
@@ -633,9 +638,6 @@ async def _affordable(
         and tokens
         and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today)
     ):
-        latest = await find_reembedding(*place.where)
-        if latest is None or latest.is_paused or latest.state not in _KEPT_STATES:
-            return [], 0
         affordable = []
     if not affordable:
         first = counts.get(page[0].indexed_text, 0)
@@ -703,7 +705,9 @@ async def _embed_last(
     try:
         async with asyncio.timeout(_LAST_ITEMS_SECONDS):
             vectors = await embedder.embed_documents([i.indexed_text for i in items], [repr(i.item_id) for i in items])
-    except (EmbedderError, TimeoutError) as error:
+    except (EmbedderError, InvalidVectorError, TimeoutError) as error:
+        if isinstance(error, (EmbedderRejectedError, InvalidVectorError)):
+            await _give_back(place, embedder, [item.indexed_text for item in items], TextRole.DOCUMENT)
         _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
         return False
     hashed_vectors = {i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(items, vectors, strict=True)}
@@ -790,7 +794,7 @@ async def _are_embedded(place: _Place, embedder: CachedEmbedder, questions: Sequ
         return False
     try:
         await embedder.embed_queries(words)
-    except EmbedderError as error:
+    except (EmbedderError, InvalidVectorError) as error:
         await _give_back(place, embedder, words, TextRole.QUERY)
         await place.wait(f"the comparison waits for the embedder: {error}"[:500])
         return False

@@ -155,13 +155,14 @@ def parse_answer(body: bytes, space: EmbeddingSpace, labels: Sequence[str]) -> E
         if len(vector) != space.dimensions:
             raise EmbedderRejectedError(
                 f"model {space.model!r} answered with {len(vector)} dimensions, not {space.dimensions}: the endpoint "
-                "serves another model; serve the former one again, or make a new collection with "
-                f"RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)}"
+                "serves another model; serve the former one again, or set "
+                f"RETRIEVAL_EMBEDDING_DIMENSIONS={len(vector)} and re-embed the collection: retrieval reembed"
             )
     try:
         return EmbeddingsAnswer(checked_vectors(vectors, space, labels), total_tokens(fields))
     except InvalidVectorError as unusable:
-        raise EmbedderRejectedError(f"model {space.model!r} gave no usable vector: {unusable}") from None
+        why = f"model {space.model!r} gave no usable vector: {unusable}; use another endpoint"
+        raise EmbedderRejectedError(why) from None
 
 
 def _fields(body: bytes) -> dict[str, Any]:

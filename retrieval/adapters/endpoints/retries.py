@@ -255,7 +255,8 @@ def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) ->
             raise TryAgainError(f"{whose} was cut short") from None
         if begins:
             # The advice behind the reason is for the person who writes JSON.
-            raise rejected(f"{whose} cannot be used: {str(error).partition(';')[0]}") from None
+            why = str(error).partition(";")[0]
+            raise rejected(f"{whose} cannot be used: {why}; use another endpoint") from None
         return None
     return answer if isinstance(answer, dict | list) else None
 

@@ -95,7 +95,8 @@ def find_documents(paths: Sequence[str | os.PathLike[str]], name: str | None = N
     A document's id is its file's name; in a folder it is the folder's name and the path in the folder. ``name`` renames
     the one folder, or goes before a slash and the name of the one file. In a folder, hidden files, links, folders of
     tools and files with other endings are left out and counted. Raises ``InvalidRequestError`` for a missing path, a
-    file with another ending, two folders of one name, two documents of one id, and an invalid name.
+    file with another ending, two folders of one name, two documents of one id, an invalid name, and the root of
+    the file system without a name.
     """
     _check_name(name, paths)
     by_id: dict[str, DocumentFile] = {}
@@ -141,6 +142,11 @@ def _check_name(name: object, paths: Sequence[object]) -> None:
 
 def _folder(root: Path, name: str | None) -> FoundFolder:
     # Hashed, because stored attributes are shown with hits and the path must stay on this machine.
+    if name is None and not root.name:
+        raise InvalidRequestError(
+            f"{root}: documents are called after their folder, and this one has no name; ingest a folder below it, or "
+            "give a name (--name, name=)"
+        )
     identity = f"path {root}" if name is None else f"name {name}"
     place = hashlib.sha256(identity.encode(errors="surrogateescape")).hexdigest()[:12]
     return FoundFolder(root, root.name if name is None else name, place)

@@ -198,7 +198,7 @@ def _stages(visit: Visit, current: Reembedding) -> h.Node:
     name, done = current.collection, current.items - current.pending
     facts = {
         "from": current.former, "to": current.target,
-        "items left": f"{current.pending:,} of {current.items:,}", "tokens paid": f"{current.paid_tokens:,}",
+        "items left": f"{current.pending:,} of {current.items:,}", "tokens asked for": f"{current.paid_tokens:,}",
         "begun": shown_value(current.started_at), "switched": shown_value(current.switched_at),
         "former space is removed": shown_value(current.removes_at),
     }  # fmt: skip

@@ -356,6 +356,20 @@ def test_a_damaged_backup_is_refused_before_anything_is_made(new_database: NewDa
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+def test_a_backup_of_a_newer_postgresql_is_refused(new_database: NewDatabase, place: Path) -> None:
+    """By a home as by a database, instead of failing at a statement that the server does not know."""
+    folder, home = place / "backup", place / "home"
+    back_up(new_database(), folder, NOW)
+    manifest = json.loads((folder / "backup.json").read_text())
+    (folder / "backup.json").write_text(json.dumps(manifest | {"postgresql": 99}))
+    with pytest.raises(UnsupportedDatabaseError, match="the backup is of PostgreSQL 99 and the server is"):
+        restore_home(folder, home)
+    with pytest.raises(UnsupportedDatabaseError, match="the backup is of PostgreSQL 99 and the server is"):
+        restore_database(folder, new_database(empty=True))
+    assert not (home / "data").exists()
+
+
+@not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
 def test_missing_rows_after_a_restore_are_reported(new_database: NewDatabase, place: Path) -> None:
     """The restored tables are compared with the saved ones; an incomplete home does not get its name."""
     folder, home = place / "backup", place / "home"

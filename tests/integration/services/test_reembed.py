@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,6 +17,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.items.collections import collection_in_space
 from retrieval.adapters.store.learning.clusters import keep_centroids, read_centroids
 from retrieval.adapters.store.search.reembeddings import (
+    REMOVING,
     ReembeddingState,
     Switching,
     note_reembedding,
@@ -39,20 +40,23 @@ ITEMS = 60
 
 
 class Counting(HashingEmbedder):
-    """The target's embedder: it counts its texts, and can be unavailable or refuse one."""
+    """The target's embedder: it counts its texts, and can be unavailable or refuse texts."""
 
     def __init__(self) -> None:
         super().__init__(seed=1)
         self.texts: list[str] = []
         self.queries: list[str] = []
-        self.is_away = self.has_no_answer_to_queries = False
+        self.is_away = self.has_no_answer_to_queries = self.refuses_all = False
         self.refused = ""
+        self.meanwhile: Callable[[], Awaitable[object]] | None = None
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Embed like the base class."""
+        if self.meanwhile is not None:
+            await self.meanwhile()
         if self.is_away or (self.has_no_answer_to_queries and role is TextRole.QUERY):
             raise EmbedderUnavailableError("the service is away")
-        if self.refused in texts:
+        if self.refuses_all or self.refused in texts:
             raise EmbedderRejectedError("the service refuses it")
         (self.texts if role is TextRole.DOCUMENT else self.queries).extend(texts)
         return await super().embed(texts, role)
@@ -275,6 +279,18 @@ async def test_the_rate_is_kept(moving: Platform, platform: Platform) -> None:
     assert asyncio.get_running_loop().time() - began >= 1.0
 
 
+async def test_what_an_aborted_run_waited_for_is_not_noted(
+    moving: Platform, platform: Platform, counting: Counting
+) -> None:
+    """The run finds its embedder away, or its budget spent, after somebody has aborted the move."""
+    await fill(platform)
+    await moving.reembed("docs")
+    counting.is_away = True
+    counting.meanwhile = lambda: moving.reembedding("docs", "abort")
+    overtaken = await moving.reembedding("docs", "run")
+    assert (overtaken.state, overtaken.note) == (ReembeddingState.REMOVING, REMOVING)
+
+
 async def test_a_reembedding_is_paused_resumed_and_aborted(
     moving: Platform, platform: Platform, counting: Counting
 ) -> None:
@@ -286,7 +302,7 @@ async def test_a_reembedding_is_paused_resumed_and_aborted(
     await moving.reembedding("docs", "run")
     assert counting.texts == []
     place = moving.database, moving.tenant_id, (await target_of(moving)).collection.collection_id
-    await note_reembedding(*place, "what a run that began before found")
+    await note_reembedding(*place, "what a run that began before found", list(ReembeddingState))
     assert (await moving.reembedding("docs")).note == "paused"
     await moving.reembedding("docs", "resume")
     for refused in (moving.reembed, moving.reembed_cost):
@@ -359,6 +375,20 @@ async def test_a_refused_text_is_not_paid_for(moving: Platform, platform: Platfo
     [told] = [one.found for one in (await moving.doctor("docs")).findings if one.check == "reembed"]
     assert "is filling and waits: the embedder refuses 1 item" in told
     await collection.delete("007")
+    assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
+
+
+async def test_an_embedder_that_refuses_every_text_spends_no_budget(
+    moving: Platform, platform: Platform, counting: Counting
+) -> None:
+    """Else the tokens that every run books would use the budget up before the embedder is mended."""
+    await fill(platform)
+    await moving.reembed("docs", tokens_a_day=(await moving.reembed_cost("docs")).tokens)
+    counting.refuses_all = True
+    runs = [await moving.reembedding("docs", "run") for _ in range(3)]
+    assert {(run.paid_texts, run.spent_today) for run in runs} == {(0, 0)}
+    assert "abort, and begin again with another one" in runs[-1].note
+    counting.refuses_all = False
     assert (await moving.reembedding("docs", "run")).state is ReembeddingState.READY
 
 

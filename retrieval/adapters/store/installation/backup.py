@@ -188,8 +188,8 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
 def restore_home(folder: Path, home: Path) -> Backup:
     """Make the embedded server's home from a backup, completely or not at all.
 
-    Raises ``ConflictError`` if there is a database, ``InvalidRequestError`` for an incomplete backup, and
-    ``DatabaseError``.
+    Raises ``ConflictError`` if there is a database, ``InvalidRequestError`` for an incomplete backup,
+    ``UnsupportedDatabaseError`` for an installed PostgreSQL older than the backup's, and ``DatabaseError``.
     """
     manifest = read_manifest(folder)
     home = home.expanduser().resolve()
@@ -215,14 +215,7 @@ def restore_database(folder: Path, url: str) -> Backup:
     """
     manifest = read_manifest(folder)
     with _connected(url) as connection:
-        check_postgresql(major := connection.info.server_version // 10000)
-        if manifest["pgvector"] and (installable := connection.execute(_INSTALLABLE_PGVECTOR).fetchone()):
-            check_pgvector(installable[0])
-        if major < manifest["postgresql"]:
-            raise UnsupportedDatabaseError(
-                f"the backup is of PostgreSQL {manifest['postgresql']} and the server is {major}; restore it on a "
-                "server of that version or a newer one"
-            )
+        _check_server(connection, manifest)
         if tables := connection.execute(_TABLES).fetchall():
             raise ConflictError(
                 f"{server_name(url)} holds tables already ({'.'.join(tables[0])}); make an empty database and restore "
@@ -325,6 +318,7 @@ def _restored_data(folder: Path, manifest: Mapping[str, Any], home: Path) -> Ite
 def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
     """Restore roles and dump in an empty database, and compare the row counts of the tables with the saved ones."""
     with _connected(url) as connection:
+        _check_server(connection, manifest)
         try:
             with connection.transaction():
                 _make_roles(connection, manifest)
@@ -345,6 +339,18 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
         connection.execute("ANALYZE")
         if connection.info.server_version // 10000 != manifest["postgresql"]:
             _index_words_anew(connection)
+
+
+def _check_server(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a server, or its pgvector, that is too old for the backup."""
+    check_postgresql(major := connection.info.server_version // 10000)
+    if manifest["pgvector"] and (installable := connection.execute(_INSTALLABLE_PGVECTOR).fetchone()):
+        check_pgvector(installable[0])
+    if major < manifest["postgresql"]:
+        raise UnsupportedDatabaseError(
+            f"the backup is of PostgreSQL {manifest['postgresql']} and the server is {major}; restore it on a "
+            "server of that version or a newer one"
+        )
 
 
 def _index_words_anew(connection: psycopg.Connection[Any]) -> None:

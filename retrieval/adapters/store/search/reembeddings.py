@@ -172,12 +172,17 @@ async def change_reembedding(
     return bool(changed)
 
 
-_NOTE = Compiled("UPDATE reembeddings SET note = %(note)s WHERE collection_id = %(id)s AND NOT is_paused")
+_NOTE = Compiled("""
+    UPDATE reembeddings SET note = %(note)s
+    WHERE collection_id = %(id)s AND NOT is_paused AND state = ANY(%(states)s)
+""")
 
 
-async def note_reembedding(database: Database, tenant_id: int, collection_id: int, note: str) -> None:
-    """Store why it does not progress, unless it is paused, which has a note of its own."""
-    await database.write(tenant_id, _NOTE.bind(id=collection_id, note=note))
+async def note_reembedding(
+    database: Database, tenant_id: int, collection_id: int, note: str, states: Sequence[ReembeddingState]
+) -> None:
+    """Store why it does not progress in one of the states, unless it is paused, which has a note of its own."""
+    await database.write(tenant_id, _NOTE.bind(id=collection_id, note=note, states=list(states)))
 
 
 _RESERVE = Compiled("""

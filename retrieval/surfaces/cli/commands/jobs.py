@@ -349,7 +349,7 @@ def _reembedding_table(state: Reembedding) -> Table:
             "switches": state.switching.value if state.switched_at is None else None,
             "items": f"{state.items:,}{f', of which {state.pending:,} wait' if state.pending else ''}",
             "not embedded": told_without_text(state.without_text) or None,
-            "paid": f"{several(state.paid_texts, 'text')}, {several(state.paid_tokens, 'token')}",
+            "asked for": f"{several(state.paid_texts, 'text')}, {several(state.paid_tokens, 'token')}",
             "budget of today": None
             if state.tokens_a_day is None
             else f"{state.spent_today:,} of {state.tokens_a_day:,} tokens spent, former re-embeddings included",

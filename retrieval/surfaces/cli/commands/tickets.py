@@ -166,6 +166,8 @@ def search(
         exclude_ids=exclude_ids,
         exclude_self=exclude_self,
     )
+    if request.query_embedding is None and not request.text:
+        raise typer.BadParameter("give it, --description, --query-text or --query-embedding", param_hint="TITLE")
     work = _with_service(collection, lambda service: service.process(request))
     answer(context, work, response_lines, as_json=as_json, to_json=_dump)
 
