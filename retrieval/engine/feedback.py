@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -30,6 +31,12 @@ from retrieval.domain.observer import Observer
 
 MAX_EVENTS = 10_000
 """The most events of one call: a single statement locks the arms of all their items."""
+
+_FRESH = timedelta(seconds=10)
+"""The age up to which a search may still wait to be recorded by the process that answered it."""
+
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds between attempts while such a search is not recorded."""
 
 
 async def take_feedback(
@@ -65,11 +72,23 @@ async def _record(
         raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
     for event in events:
         check_not_ahead(event, now)
+    if not events:
+        return FeedbackReport()
+    is_fresh = any(event.retrieved_at is not None and abs(now - event.retrieved_at) < _FRESH for event in events)
+    for pause in _PAUSES if is_fresh else ():
+        try:
+            return await _record_now(database, tenant_id, events, now, key)
+        except UnknownRetrievalError:  # another process may have answered the search, and store its record in a moment
+            await asyncio.sleep(pause)
+    return await _record_now(database, tenant_id, events, now, key)
+
+
+async def _record_now(
+    database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime, key: ApiKey | None
+) -> FeedbackReport:
     if key is not None and not key.may_name_actors:
         events = await _attribute(database, tenant_id, events, key)
     key_id = "" if key is None else key.key_id
-    if not events:
-        return FeedbackReport()
     stored = await record_feedback(database, tenant_id, events, now, key_id=key_id)
     for place, reason in stored.refused.items():
         raise refusal(reason, events[place])
@@ -77,7 +96,10 @@ async def _record(
 
 
 async def _attribute(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:
-    """The events of a key that may not name actors, with the actor of the search, else the key's actor."""
+    """The events of a key that may not name actors, with the actor of the search, else the key's actor.
+
+    Raises ``InvalidRequestError`` for an event with an actor, and ``UnknownRetrievalError``.
+    """
     for event in events:
         if event.actor:
             raise InvalidRequestError(
@@ -85,6 +107,9 @@ async def _attribute(database: Database, tenant_id: int, events: Sequence[Feedba
                 "feedback then counts for the actor of the recorded search, or else for the key"
             )
     actors = await actors_of(database, tenant_id, events)
+    for event in events:
+        if event.retrieval_id is not None and str(event.retrieval_id) not in actors:
+            raise refusal("unknown retrieval", event)
     return [replace(event, actor=actors.get(str(event.retrieval_id)) or key.actor) for event in events]
 
 
