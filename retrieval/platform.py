@@ -364,20 +364,29 @@ class Platform:
         return await self.feedback_each([event], new=new)
 
     async def feedback_each(
-        self, events: Iterable[Feedback], *, api_key: ApiKey | None = None, new: bool = False
+        self,
+        events: Iterable[Feedback],
+        *,
+        api_key: ApiKey | None = None,
+        new: bool = False,
+        call_key: UUID | None = None,
     ) -> FeedbackReport:
         """Store at most 10,000 events of feedback in one statement: all of them, or none if one is refused.
 
         ``api_key``: the API key of the events, whose cap and rules about actors apply. ``new``: each event without a
         time gets the present one, so that a verdict that was changed back is not taken for a retry of the first; then a
-        retry of the call is not recognised either. Raises what ``feedback`` raises, for the first refused event.
+        retry of the call is not recognised either. ``call_key`` identifies the call: repeated with it after an error,
+        events with neither key, actor nor session count once too. Raises what ``feedback`` raises, for the first
+        refused event.
         """
         check_flags(new=new)
         valid_events = timed(checked_events(events), self.now) if new else checked_events(events)
         if any(event.retrieval_id is not None for event in valid_events):
             await self.recorded()
         place = (self.database, self._tenant_id)
-        return await take_feedback(*place, valid_events, self.now, key=api_key, observer=self.observer)
+        return await take_feedback(
+            *place, valid_events, self.now, key=api_key, call_key=call_key, observer=self.observer
+        )
 
     async def outcome(
         self,

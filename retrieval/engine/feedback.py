@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from uuid import UUID
 
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.learning.feedback import (
@@ -31,6 +33,12 @@ from retrieval.domain.observer import Observer
 MAX_EVENTS = 10_000
 """The most events of one call: a single statement locks the arms of all their items."""
 
+_FRESH = timedelta(seconds=10)
+"""The age up to which a search may still wait to be recorded by the process that answered it."""
+
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds between attempts while such a search is not recorded."""
+
 
 async def take_feedback(
     database: Database,
@@ -39,9 +47,13 @@ async def take_feedback(
     now: datetime,
     *,
     key: ApiKey | None = None,
+    call_key: UUID | None = None,
     observer: Observer | None = None,
 ) -> FeedbackReport:
-    """Store all events or none, and call the observer; ``key``: the API key of the request.
+    """Store all events or none, and call the observer.
+
+    ``key`` is the API key of the request; ``call_key`` is the same in all repetitions of the call, whose events then
+    count once.
 
     Raises ``UnknownRetrievalError``, ``UnknownCollectionError`` or ``UnknownItemError`` with the first unknown name,
     and ``InvalidRequestError`` for an event in the future, more than 10,000 events, or an event that names an actor
@@ -49,8 +61,10 @@ async def take_feedback(
     """
     if key is not None and not isinstance(key, ApiKey):
         raise InvalidRequestError(f"api_key is a {type(key).__name__}; it must be an ApiKey")
+    if call_key is not None and not isinstance(call_key, UUID):
+        raise InvalidRequestError(f"call_key is a {type(call_key).__name__}; it must be a UUID")
     with span("retrieval.feedback") as feedback_span:
-        report = await _record(database, tenant_id, events, now, key)
+        report = await _record(database, tenant_id, events, now, key=key, call_key=call_key)
         if feedback_span is not None:
             feedback_span.set_attributes({"retrieval.tenant_id": tenant_id, "retrieval.events": len(events)})
     if observer is not None:
@@ -59,25 +73,52 @@ async def take_feedback(
 
 
 async def _record(
-    database: Database, tenant_id: int, events: Sequence[Feedback], now: datetime, key: ApiKey | None
+    database: Database,
+    tenant_id: int,
+    events: Sequence[Feedback],
+    now: datetime,
+    *,
+    key: ApiKey | None,
+    call_key: UUID | None,
 ) -> FeedbackReport:
     if len(events) > MAX_EVENTS:
         raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
     for event in events:
         check_not_ahead(event, now)
+    if not events:
+        return FeedbackReport()
+    is_fresh = any(event.retrieved_at is not None and abs(now - event.retrieved_at) < _FRESH for event in events)
+    for pause in _PAUSES if is_fresh else ():
+        try:
+            return await _record_now(database, tenant_id, events, now, key=key, call_key=call_key)
+        except UnknownRetrievalError:  # another process may have answered the search, and store its record in a moment
+            await asyncio.sleep(pause)
+    return await _record_now(database, tenant_id, events, now, key=key, call_key=call_key)
+
+
+async def _record_now(
+    database: Database,
+    tenant_id: int,
+    events: Sequence[Feedback],
+    now: datetime,
+    *,
+    key: ApiKey | None,
+    call_key: UUID | None,
+) -> FeedbackReport:
     if key is not None and not key.may_name_actors:
         events = await _attribute(database, tenant_id, events, key)
     key_id = "" if key is None else key.key_id
-    if not events:
-        return FeedbackReport()
-    stored = await record_feedback(database, tenant_id, events, now, key_id=key_id)
+    stored = await record_feedback(database, tenant_id, events, now, key_id=key_id, call_key=call_key)
     for place, reason in stored.refused.items():
         raise refusal(reason, events[place])
     return reported(stored)
 
 
 async def _attribute(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:
-    """The events of a key that may not name actors, with the actor of the search, else the key's actor."""
+    """The events of a key that may not name actors, with the actor of the search, else the key's actor.
+
+    Raises ``InvalidRequestError`` for an event with an actor, and ``UnknownRetrievalError``.
+    """
     for event in events:
         if event.actor:
             raise InvalidRequestError(
@@ -85,6 +126,9 @@ async def _attribute(database: Database, tenant_id: int, events: Sequence[Feedba
                 "feedback then counts for the actor of the recorded search, or else for the key"
             )
     actors = await actors_of(database, tenant_id, events)
+    for event in events:
+        if event.retrieval_id is not None and str(event.retrieval_id) not in actors:
+            raise refusal("unknown retrieval", event)
     return [replace(event, actor=actors.get(str(event.retrieval_id)) or key.actor) for event in events]
 
 

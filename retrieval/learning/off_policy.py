@@ -107,11 +107,12 @@ def refused(objections: Sequence[str]) -> Verdict:
 def by_interval(names: tuple[str, str], difference: Estimate) -> Verdict:
     """The verdict by the interval: one is better if it excludes 0; NaN means no difference."""
     first, second = names
-    shown = f"{difference.value:+.4f} (95 % interval {difference.low:+.4f} to {difference.high:+.4f})"
-    if difference.low > 0:
+    value, low, high = difference.value, difference.low, difference.high
+    if high < 0:  # the better one stands first, and its gain is positive
+        first, second, value, low, high = second, first, -value, -high, -low
+    shown = f"{value:+.4f} (95 % interval {low:+.4f} to {high:+.4f})"
+    if low > 0:
         return Verdict(is_conclusive=True, better=first, text=f"{first} is better than {second}: {shown}")
-    if difference.high < 0:
-        return Verdict(is_conclusive=True, better=second, text=f"{second} is better than {first}: {shown}")
     return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
 
 
@@ -122,8 +123,10 @@ def by_preference(names: tuple[str, str], result: Preference) -> Verdict:
         return refused(
             [f"{result.decided} interleaved searches were decided, below {LEAST_DECIDED}: show more of them"]
         )
-    shown = f"{result.first} searches against {result.second}, {result.even} even, p = {result.p_value:.4f}"
+    won, lost = result.first, result.second
+    if result.p_value < SIGNIFICANT and won < lost:  # the better one stands first
+        first, second, won, lost = second, first, lost, won
+    shown = f"{won} searches against {lost}, {result.even} even, p = {result.p_value:.4f}"
     if result.p_value >= SIGNIFICANT:
         return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
-    better, other = (first, second) if result.first > result.second else (second, first)
-    return Verdict(is_conclusive=True, better=better, text=f"{better} is better than {other}: {shown}")
+    return Verdict(is_conclusive=True, better=first, text=f"{first} is better than {second}: {shown}")

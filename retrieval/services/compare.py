@@ -21,6 +21,7 @@ from retrieval.adapters.store.learning.models import definition_within
 from retrieval.adapters.store.learning.off_policy import (
     RecordedTraffic,
     TargetComparison,
+    interleaved_names,
     interleaved_results,
     read_comparison,
     read_weighing,
@@ -257,7 +258,8 @@ async def compare_interleaved(
 ) -> InterleavedComparison:
     """Count the wins of interleaved searches since then; the names are those of the profiles in the searches.
 
-    Raises ``InvalidRequestError`` for twice the same name or a time without a zone.
+    Raises ``InvalidRequestError`` for twice the same name, profiles that no search interleaved, or a time without a
+    zone.
     """
     if first == second:
         raise InvalidRequestError(f"both profiles are {first!r}; name two that were interleaved")
@@ -265,6 +267,12 @@ async def compare_interleaved(
         raise InvalidRequestError("since has no time zone; use datetime(..., tzinfo=UTC)")
     names = (first, second)
     results = await interleaved_results(database, tenant_id, collection.collection_id, names=names, since=since)
+    if not results:
+        known = await interleaved_names(database, tenant_id, collection.collection_id, since=since)
+        hint = f"interleaved profiles: {', '.join(map(repr, known))}" if known else "no search was interleaved"
+        raise InvalidRequestError(
+            f"no search since {since:%Y-%m-%d} interleaved {first!r:.80} and {second!r:.80}; {hint}"
+        )
     outcome = preference(
         (result.first, result.second) for result in results if result.first is not None and result.second is not None
     )

@@ -171,7 +171,7 @@ class FeedbackReport(Serializable):
     recorded: int = 0
     """Stored now, whether they count or not."""
     repeated: int = 0
-    """Stored before, by their key; nothing was done."""
+    """Stored before, by their key, maybe by an attempt of this call whose answer was lost; nothing was done."""
     superseding: int = 0
     """The recorded events that replaced an earlier verdict."""
     discounted: Mapping[str, int] = field(default_factory=dict)

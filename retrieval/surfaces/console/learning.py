@@ -160,9 +160,10 @@ async def _contexts(visit: Visit, name: str) -> h.Node:
     contexts = await visit.platform.analytics("contexts", collection=name)
     rows = {str(row["context"] or "all feedback"): row for row in contexts[: _BARS + 1]}
     values = {context: float(row["reward"]) for context, row in rows.items()}
-    errors = {context: 1.96 * float(row["reward_se"] or 0.0) for context, row in rows.items()}
-    low = {context: max(value - errors[context], 0.0) for context, value in values.items()}
-    high = {context: min(value + errors[context], 1.0) for context, value in values.items()}
+    # One event alone has no interval.
+    errors = {name: 1.96 * row["reward_se"] for name, row in rows.items() if row["reward_se"] is not None}
+    low = {context: max(values[context] - error, 0.0) for context, error in errors.items()}
+    high = {context: min(values[context] + error, 1.0) for context, error in errors.items()}
     drawing = bars("Mean reward by context, with 95 % intervals", values, low=low, high=high) if rows else _NO_FEEDBACK
     title = "Reward by context in the last 28 days"
     return figure(title, drawing, contexts.columns, contexts.values, sql_of("contexts", name))

@@ -34,7 +34,7 @@ from retrieval.adapters.store.replicas import reading_after, token_of
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.surfaces.http.authentication import Allowance, KeyGate
-from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED
+from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, WRITE
 from retrieval.surfaces.http.connection import Exchange
 from retrieval.surfaces.http.limits import RequestRoom, is_stream
 from retrieval.surfaces.http.openapi import FRONT_PATHS
@@ -116,6 +116,7 @@ class OnceOnly:
             attempt=uuid.uuid4(),
             request_hash=_hash(scope, body),
         )
+        scope["state"][WRITE] = _identity(attempt)
         writing = asyncio.create_task(self._write(app, scope, body, database, attempt))
         self._writing.add(writing)
         writing.add_done_callback(self._writing.discard)
@@ -217,6 +218,12 @@ def _hash(scope: Scope, body: bytes) -> bytes:
         digest.update(part + b"\n")
     digest.update(body)
     return digest.digest()
+
+
+def _identity(attempt: Attempt) -> uuid.UUID:
+    """The identity of a write, the same in all its repetitions."""
+    named = f"{attempt.key_id}\n{attempt.idempotency_key}\n".encode()
+    return uuid.UUID(bytes=sha256(named + attempt.request_hash).digest()[:16], version=5)
 
 
 OPEN_PATHS = FRONT_PATHS | {"/livez", "/readyz", "/metrics", "/openapi.json"}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Annotated, Any
+from uuid import UUID
 
 from fastapi import Depends, Request
 from fastapi.dependencies.models import Dependant
@@ -27,6 +28,9 @@ from retrieval.surfaces.http.service import Service
 CALLER = "caller"
 """The name of the caller in a request's state."""
 
+WRITE = "write"
+"""The name, in the state of a write with an ``Idempotency-Key``, of the ``UUID`` that all its repetitions have."""
+
 STILL_ALLOWED = "still_allowed"
 """The name, in the state of a long request, of the check that raises ``AuthenticationError`` if its key was revoked."""
 
@@ -40,6 +44,12 @@ async def current_caller(request: Request) -> Caller:
 
 
 CurrentCaller = Annotated[Caller, Depends(current_caller)]
+
+
+def write_of(request: Request) -> UUID | None:
+    """The identity of a write and of its repetitions; None: it has no ``Idempotency-Key``."""
+    write: UUID | None = getattr(request.state, WRITE, None)
+    return write
 
 
 # It depends on the request only: each dependency that FastAPI resolves costs as much time as writing a response.

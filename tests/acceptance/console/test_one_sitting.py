@@ -144,7 +144,9 @@ def test_a_verdict_counts_and_another_one_replaces_it(visitor: Visitor, fresh: s
     visitor.go(f"/console/learning?collection={fresh}")
     expect(page.get_by_role("figure", name="Verdicts by item").locator("rect")).to_have_text(f"{title}: 0")
     expect(page.get_by_role("figure", name="Rising and sinking").locator("rect")).to_have_text(f"{title}: 1")
-    expect(page.get_by_role("figure", name="Reward by context").locator("rect")).to_have_text("all feedback: 0")
+    contexts = page.get_by_role("figure", name="Reward by context")
+    expect(contexts.locator("rect")).to_have_text("all feedback: 0")
+    expect(contexts.locator(".whisker")).to_have_count(0)  # a single verdict says nothing about its spread
 
 
 def test_the_keyboard_alone_tunes_and_saves(visitor: Visitor, address: str, fresh: str) -> None:

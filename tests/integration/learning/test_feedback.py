@@ -267,6 +267,35 @@ async def test_a_key_with_feedback_alone_speaks_for_the_actor_of_the_search_or_f
         await platform.feedback_each([Feedback(retrieval_id=NEVER, item_id="a", helpful=True)], api_key=key)
 
 
+async def test_a_call_that_is_repeated_with_its_key_counts_once(platform: Platform) -> None:
+    """After an error the caller does not know whether the events are stored, and these have no key of their own."""
+    await _stored(platform)
+    events = [Feedback(collection="docs", item_id="a", helpful=True)] * 2
+    for call_key, recorded in ((UUID(int=1), 2), (UUID(int=1), 0), (UUID(int=2), 2)):
+        report = await platform.feedback_each(events, call_key=call_key)
+        assert (report.recorded, report.repeated) == (recorded, 2 - recorded)
+    assert await _raw(platform, "a") == (4, 4)
+    with pytest.raises(InvalidRequestError, match="call_key is a str; it must be a UUID"):
+        await platform.feedback_each(events, call_key="again")  # type: ignore[arg-type]
+
+
+async def test_feedback_waits_for_the_record_of_a_search_that_another_process_has_just_answered(
+    platform: Platform, database_url: str
+) -> None:
+    """Processes behind one address share their clients, and each stores its records a moment after its answers."""
+    from retrieval import connect
+
+    await _stored(platform)
+    docs = await platform.collection("docs")
+    key = (await platform.create_key("page", scopes=["feedback"])).key
+    async with connect(database_url, settings=platform.settings) as other:
+        for api_key in (None, key):
+            found = await docs.search("timeout", context=Context(actor="ann"))
+            event = Feedback(retrieval_id=found.retrieval_id, item_id=found[0].item_id, helpful=True)
+            assert (await other.feedback_each([event], api_key=api_key)).recorded == 1
+    assert await platform.quarantine("ann") == 1  # the event of the key, which names no actor
+
+
 @pytest.mark.parametrize("events", [0, 1_000_001, 1.5, True])
 async def test_a_cap_that_makes_no_sense_is_refused(platform: Platform, events: int) -> None:
     """The error names the range, for a collection's cap and for a key's."""

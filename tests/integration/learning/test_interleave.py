@@ -90,8 +90,9 @@ async def test_the_winner_is_named_in_either_order(platform: Platform, collectio
     assert (straight.searches, straight.preference.first, straight.preference.second) == (10, 0, 8)
     assert (turned.searches, turned.preference.first, turned.preference.second) == (10, 8, 0)
     assert straight.verdict.better == turned.verdict.better == "meaning"
-    assert straight.verdict.text.startswith("meaning is better than words: 0 searches against 8, 0 even")
-    assert (await compared("words", "others")).searches == 0
+    assert straight.verdict.text.startswith("meaning is better than words: 8 searches against 0, 0 even")
+    with pytest.raises(InvalidRequestError, match="'words' and 'others'; interleaved profiles: 'meaning', 'words'"):
+        await compared("words", "others")
 
 
 async def test_an_interleaved_search_can_be_replayed(platform: Platform, collection: Collection) -> None:

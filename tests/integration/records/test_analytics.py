@@ -14,7 +14,7 @@ import pytest_asyncio
 from psycopg import errors as pg
 from psycopg import sql
 
-from retrieval import Platform, Settings, connect
+from retrieval import Context, Feedback, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.access import add_analyst, analysts, remove_analyst
 from retrieval.adapters.store.records.analytics import analytics_statement
@@ -182,11 +182,14 @@ async def test_unused_items_were_never_shown_or_never_used(two: tuple[Platform, 
 
 
 async def test_rising_items_are_used_more_than_before_and_others_sink(two: tuple[Platform, Platform]) -> None:
-    """``a`` fell from two uses to one and ``b`` from two to none; ``gone`` rose from none, and is no longer stored."""
+    """The greatest changes first, so that a limit leaves out neither kind.
+
+    ``b`` fell from two uses to none and ``a`` from two to one; ``gone`` rose from none, and is no longer stored.
+    """
     rows = await rows_of(two[0], "rising_items")
     columns = ("item_id", "title", "used", "used_before", "shown", "shown_before", "rise")
     assert columns_of(rows, *columns) == near(
-        ("gone", None, 1, 0, 1, 0, 2.0), ("a", "Item a", 1, 2, 1, 2, 2 / 3), ("b", "Item b", 0, 2, 0, 2, 1 / 3)
+        ("b", "Item b", 0, 2, 0, 2, 1 / 3), ("gone", None, 1, 0, 1, 0, 2.0), ("a", "Item a", 1, 2, 1, 2, 2 / 3)
     )
 
 
@@ -207,6 +210,17 @@ async def test_usage_by_day_adds_up_from_the_beginning_of_the_period(two: tuple[
     assert columns_of(rows, "success_low", "success_high")[0] == near((0.09453121, 0.90546879))[0]
     later = await two[0].analytics("usage_by_day", collection="docs", since=SECOND, until=END, limit=1)
     assert columns_of(later, "item_id", "uses") == [("a", 1)]
+
+
+async def test_a_limit_of_usage_by_day_leaves_out_rare_contexts_before_items(platform: Platform) -> None:
+    """With the contexts of the most used item first, the plot of the most used items would lack the others."""
+    await (await platform.collection("docs")).add([{"_id": item_id, "text": item_id} for item_id in "ab"])
+    contexts = [("a", Context(domain=domain)) for domain in ("x", "y", "z")] + [("b", None)] * 2
+    await platform.feedback_each(
+        [Feedback(collection="docs", item_id=item_id, helpful=True, context=context) for item_id, context in contexts]
+    )
+    rows = await platform.analytics("usage_by_day", collection="docs", limit=2)
+    assert columns_of(rows, "item_id", "context", "uses") == [("a", "", 3), ("b", "", 2)]
 
 
 async def test_contexts_have_the_mean_reward_of_their_feedback(two: tuple[Platform, Platform]) -> None:

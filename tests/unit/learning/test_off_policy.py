@@ -56,7 +56,7 @@ def test_a_mean_weight_within_its_error_or_one_per_cent_is_balanced() -> None:
     ("difference", "better", "message"),
     [
         (BETTER, "new", "new is better than old: +0.1000 (95 % interval +0.0804 to +0.1196)"),
-        (WORSE, "old", "old is better than new: -0.1000"),
+        (WORSE, "old", "old is better than new: +0.1000 (95 % interval +0.0804 to +0.1196)"),
         (UNSURE, None, "no difference is shown between the two"),
     ],
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4, uuid5
 
 import sqlalchemy as sa
 
@@ -81,15 +81,17 @@ async def record_feedback(
     now: datetime,
     *,
     key_id: str = "",
+    call_key: UUID | None = None,
     skip_refused: bool = False,
 ) -> StoreOutcome:
     """Store the events and add them to their arms, in one statement and one round trip.
 
     If one is refused, nothing is stored, unless ``skip_refused``. ``now`` is the time of events without a time.
-    ``key_id``: the API key of the request, whose cap then applies; empty: there is none.
+    ``key_id``: the API key of the request, whose cap then applies; empty: there is none. ``call_key`` is the same in
+    all repetitions of the call; events without a key of their own get theirs from it.
     """
     # The statement contains the events' keys, so that it can be sent again if the connection is lost.
-    columns = await aside(lambda: _columns(events, now), is_long=len(events) >= LONG)
+    columns = await aside(lambda: _columns(events, now, call_key or uuid4()), is_long=len(events) >= LONG)
     statement = _RECORD.bind(**columns, key_id=key_id, skip_refused=skip_refused)
     [(recorded, repeated, superseding, discounted, refused, problems)] = await database.read(tenant_id, statement)
     places = [place - 1 for place in refused or ()]
@@ -120,7 +122,7 @@ async def set_daily_cap(database: Database, tenant_id: int, collection_id: int, 
     await database.write(tenant_id, _CAP.bind(collection_id=collection_id, events=events))
 
 
-def _columns(events: Sequence[Feedback], now: datetime) -> dict[str, Any]:
+def _columns(events: Sequence[Feedback], now: datetime, call_key: UUID) -> dict[str, Any]:
     """The encoded columns of the events, and the first and last time of their searches.
 
     NULL for a column that is empty in all events.
@@ -132,7 +134,10 @@ def _columns(events: Sequence[Feedback], now: datetime) -> dict[str, Any]:
     columns: Mapping[str, Sequence[Any]] = {
         "owners": [event.collection or "" for event in events],
         "item_ids": [event.item_id for event in events],
-        "feedback_keys": [event.key_about(subject) or uuid4() for event, subject in zip(events, subjects, strict=True)],
+        "feedback_keys": [
+            event.key_about(subject) or uuid5(call_key, str(place))
+            for place, (event, subject) in enumerate(zip(events, subjects, strict=True))
+        ],
         "subjects": subjects,
         "retrieval_ids": [event.retrieval_id for event in events],
         "retrieval_times": times,

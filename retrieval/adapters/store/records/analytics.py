@@ -46,12 +46,14 @@ _ORDERS = {
     "queries": "retrieved_at DESC, retrieval_id",
     "rated": "retrieved_at DESC, retrieval_id, rank",
     "recall": "measured_at DESC, collection, bucket",
-    "rising_items": "rise DESC, used DESC, collection, item_id",
+    # The greatest changes first, of both directions, so that a limit leaves out small ones.
+    "rising_items": "abs(used - used_before) DESC, rise DESC, collection, item_id",
     "shown_items": "shown DESC, collection, item_id",
     "unused_items": "created_at DESC, collection, item_id",
     "usage": "uses DESC, collection, item_id, context",
-    # The most used items first, each with all of its days.
-    "usage_by_day": "max(uses) OVER (PARTITION BY collection, item_id) DESC, collection, item_id, context, day",
+    # The most used items and contexts first, each with all of its days.
+    "usage_by_day": "max(uses) OVER (PARTITION BY collection, item_id, context) DESC, "
+    "collection, item_id, context, day",
 }
 """The order of the rows, by view; other views are ordered by their first column."""
 

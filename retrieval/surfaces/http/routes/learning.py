@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import Field
 from pydantic.config import JsonDict
@@ -17,7 +17,7 @@ from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import Scope
 from retrieval.domain.learning.context import MAX_NAME_LENGTH
 from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport, outcome_events
-from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, NamedCollection, needs
+from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, NamedCollection, needs, write_of
 from retrieval.surfaces.http.json_bodies import JSONAnswer, JSONBodies, at
 from retrieval.surfaces.http.models import A_RETRIEVAL, AnswerPart, Moment, RetrievalId, Sent, SentSituation
 
@@ -168,19 +168,23 @@ feedback_router = APIRouter(
 
 
 @feedback_router.post("/feedback", response_model=FeedbackTold, summary="Give feedback on an item")
-async def feedback(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackEvent) -> JSONAnswer:
+async def feedback(
+    request: Request, caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackEvent
+) -> JSONAnswer:
     """Record feedback on a hit of a search, or on an item in a context. The same event counts once."""
-    report = await platform.feedback_each([body.event()], api_key=caller.key)
+    report = await platform.feedback_each([body.event()], api_key=caller.key, call_key=write_of(request))
     return JSONAnswer(report.as_dict())
 
 
 @feedback_router.post("/feedback/batch", response_model=FeedbackTold, summary="Give feedback on many items")
-async def feedback_each(caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackBatch) -> JSONAnswer:
+async def feedback_each(
+    request: Request, caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackBatch
+) -> JSONAnswer:
     """Store at most 10,000 events in one transaction: all or none; an error names the first invalid event."""
     events = await aside(
         lambda: [_event(place, event) for place, event in enumerate(body.events)], is_long=len(body.events) >= LONG
     )
-    report = await platform.feedback_each(events, api_key=caller.key)
+    report = await platform.feedback_each(events, api_key=caller.key, call_key=write_of(request))
     return JSONAnswer(report.as_dict())
 
 

@@ -480,6 +480,27 @@ async def _change(platform: Platform, change: str, idempotency_key: str) -> None
     await platform.database.write(platform.tenant_id, Compiled(statement, parameters))
 
 
+@pytest.mark.parametrize("path", ["/v1/feedback", "/v1/feedback/batch"])
+async def test_feedback_of_a_write_that_was_killed_counts_once(world: World, path: str) -> None:
+    """Its repetition does the whole write again, with a verdict that has neither actor nor key of its own."""
+    await (await world.mine.collection("docs")).add([{"_id": "a", "text": "timeout"}])
+    verdict = {"collection": "docs", "item_id": "a", "helpful": True}
+    headers, body = bearing(await world.key("feedback", "read")), {"events": [verdict, verdict]}
+
+    async def send(idempotency_key: str) -> dict[str, Any]:
+        sent = verdict if path == "/v1/feedback" else body
+        answer = await world.client.post(path, json=sent, headers={**headers, "Idempotency-Key": idempotency_key})
+        reported: dict[str, Any] = answer.json()
+        return reported
+
+    once = str(uuid.uuid4())
+    first = await send(once)
+    await _change(world.mine, "status = NULL, held_until = now()", once)
+    again = await send(once)
+    assert (again["recorded"], again["repeated"]) == (0, first["recorded"])
+    assert (await send(str(uuid.uuid4())))["recorded"] == first["recorded"]
+
+
 @pytest.mark.parametrize(
     "change",
     [
