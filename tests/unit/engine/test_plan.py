@@ -16,7 +16,7 @@ from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import EmbeddingSpace
-from retrieval.domain.search.diversity import Diversity
+from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
@@ -131,7 +131,11 @@ def test_the_likely_hits_of_several_legs_come_with_their_texts() -> None:
     """Where the legs alone decide; what else decides can make any candidate a hit."""
     likely = plan(SMALL, limit=7).request.likely
     assert likely is not None
-    assert likely.items == 7 + 9
+    assert likely.items == 7 + 1
+    refined = Profile(fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), refining=Refining(share=0.3))
+    more = plan(SMALL, limit=7, profile=refined).request.likely
+    assert more is not None
+    assert more.items == 7 + 9
     assert dict(likely.weights) == SMALL.profile.legs
     for profile in (
         Profile(legs={LegName.LEXICAL: 1.0}),

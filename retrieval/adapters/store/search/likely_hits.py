@@ -55,37 +55,33 @@ def with_likely_hits(scored: sa.CTE, request: CandidateRequest, likely: LikelyHi
 
 def _guessed(scored: sa.CTE, likely: LikelyHits) -> sa.CTE:
     """The items with the highest sums of their legs' parts, as ``fuse`` computes them."""
-    leg, item_id, score = scored.c
-    if likely.fusion.kind is FusionKind.WEIGHTED_SUM:
-        part, names = (
-            _share(leg, score, likely),
-            [f"{name}{suffix}" for name, _ in likely.weights for suffix in ("", LOOKED_UP)],
-        )
-    else:
-        part, names = _by_rank(scored, likely), [name.value for name, _ in likely.weights]
-    parts = sa.select(item_id, part.label("part")).where(leg.in_(map(_literal, names))).subquery("parts")
-    best = sa.select(parts.c.item_id).group_by(parts.c.item_id).order_by(sa.func.sum(parts.c.part).desc())
+    item_id = scored.c.item_id
+    part_of = _share if likely.fusion.kind is FusionKind.WEIGHTED_SUM else _by_rank
+    parts = sa.select(item_id, part_of(scored, likely).label("part")).where(item_id != _literal("")).subquery("parts")
+    best = sa.select(parts.c.item_id).group_by(parts.c.item_id)
+    best = best.order_by(sa.func.sum(parts.c.part).desc(), parts.c.item_id)
     return materialized(best.limit(parameter("likely", sa.BigInteger)), "guessed")
 
 
-def _share(leg: sa.ColumnElement[str], score: sa.ColumnElement[float], likely: LikelyHits) -> sa.ColumnElement[float]:
-    """The score's share of the leg's best, times the leg's weight; what another leg found counts in it too."""
-    own = sa.func.rtrim(leg, _literal(LOOKED_UP))
-    best = sa.func.max(score).over(partition_by=own)
-    return _weight(own, likely) * sa.case((score > _ZERO, score / best), else_=_ZERO)
+def _share(scored: sa.CTE, likely: LikelyHits) -> sa.ColumnElement[float]:
+    """The score's share of the leg's best, times the leg's weight; a score that was looked up counts too."""
+    leg, _, score = scored.c
+    cases = []
+    for name, _ in likely.weights:
+        own = scored.alias(f"best_{name}").c
+        best = sa.select(sa.func.max(own.score)).where(own.leg == _literal(name)).scalar_subquery()
+        share = parameter(_weight_of(name), sa.Double) * score / best
+        cases.append((sa.and_(leg.in_([_literal(name), _literal(f"{name}{LOOKED_UP}")]), score > _ZERO), share))
+    return sa.case(*cases, else_=_ZERO)
 
 
 def _by_rank(scored: sa.CTE, likely: LikelyHits) -> sa.ColumnElement[float]:
     """The leg's part by reciprocal rank; ranks count only what the leg itself found."""
     leg, item_id, score = scored.c
     rank = sa.func.row_number().over(partition_by=leg, order_by=(score.desc(), item_id))
-    return _weight(leg, likely) / (parameter("rrf_k", sa.Double) + rank)
-
-
-def _weight(leg: sa.ColumnElement[str], likely: LikelyHits) -> sa.ColumnElement[float]:
-    return sa.case(
-        *((leg == _literal(name), parameter(_weight_of(name), sa.Double)) for name, _ in likely.weights), else_=_ZERO
-    )
+    weights = ((leg == _literal(name), parameter(_weight_of(name), sa.Double)) for name, _ in likely.weights)
+    part: sa.ColumnElement[Any] = sa.case(*weights, else_=_ZERO) / (parameter("rrf_k", sa.Double) + rank)
+    return part
 
 
 def _weight_of(leg: LegName) -> str:
