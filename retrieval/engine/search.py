@@ -182,9 +182,10 @@ class Searcher:
     async def search_each(self, requests: Sequence[SearchRequest], context: Context = Context()) -> list[SearchResult]:
         """The best hits of each request, each explained; the requests differ only in their words and vectors.
 
-        All texts are embedded in one call; all candidates are read in one round trip, and all items in another. If the
-        embedder fails, the searches run without the dense leg, and a note says so; if there is no other leg, the
-        embedder's error is raised. Raises ``UnknownFieldError`` and the errors of ``checked_vectors``.
+        All texts are embedded in one call; all candidates are read in one round trip, and all items in another, unless
+        they came with the candidates. If the embedder fails, the searches run without the dense leg, and a note says
+        so; if there is no other leg, the embedder's error is raised. Raises ``UnknownFieldError`` and the errors of
+        ``checked_vectors``.
         """
         if not requests:
             return []
@@ -259,14 +260,16 @@ class Searcher:
         return values >= LONG
 
     def _prepare_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[RunningSearch]:
-        remaining = iter(vectors.vectors)
-        return [self._prepare(request, remaining, vectors.why_none) for request in requests]
+        remaining, is_alone = iter(vectors.vectors), len(requests) == 1
+        return [self._prepare(request, remaining, vectors.why_none, is_alone=is_alone) for request in requests]
 
-    def _prepare(self, request: SearchRequest, vectors: Iterator[Vector | None], why_none: str | None) -> RunningSearch:
-        """The search; ``vectors`` begin with those of its wordings."""
+    def _prepare(
+        self, request: SearchRequest, vectors: Iterator[Vector | None], why_none: str | None, *, is_alone: bool
+    ) -> RunningSearch:
+        """The search; ``vectors`` begin with those of its wordings. ``is_alone``: as in ``make_plan``."""
         now, vector = self._now(), next(vectors)
         why_no_vector = why_none if vector is None else None
-        plan = self._plan(request, why_no_vector)
+        plan = self._plan(request, why_no_vector, is_alone=is_alone)
         queries: tuple[Query, ...] = (_query(request, vector, now, plan.profile),)
         if request.rewrites:
             queries += tuple(_query(wording, next(vectors), now, plan.profile) for wording in request.wordings[1:])
@@ -280,19 +283,19 @@ class Searcher:
             preferred = tuple(self._plan_preferred(narrowed, why_no_vector, plan) for narrowed in request.narrowed)
         return RunningSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
-    def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
+    def _plan(self, request: SearchRequest, why_no_vector: str | None, *, is_alone: bool = True) -> SearchPlan:
         check_calibrated(self.collection, request)
         profile = request.profile or self.collection.profile
         key: Hashable = None
         if not request.preferred:
             shape = (request.limit, request.group_by, bool(request.query), request.vector is None, why_no_vector)
-            inputs = (bool(request.rewrites), bool(request.entities), bool(request.tags))
+            inputs = (bool(request.rewrites), bool(request.entities), bool(request.tags), is_alone)
             key = (id(profile), id(request.condition), *shape, *inputs)
             if (cached := self._plans.get(key)) is not None:
                 return cached
         check_condition(request.condition, self.collection, also=request.group_by)
         is_final = self.decider is None or not may_decide(self.collection, profile)
-        plan = make_plan(self.collection, request, why_no_vector, is_final=is_final)
+        plan = make_plan(self.collection, request, why_no_vector, is_final=is_final, is_alone=is_alone)
         if notes := order_notes(request.condition, self.collection.attributes, self.collection.filterable):
             plan = replace(plan, notes=(*plan.notes, *notes))
         if key is not None and is_small(request.condition):
