@@ -191,8 +191,10 @@ async def test_a_destroyed_home_comes_back_as_it_was(place: Path, settings: Sett
             assert "later" in {hit.item_id for hit in hits}
             assert (await platform.feedback(hits.retrieval_id, "later", helpful=True)).recorded == 1
         upgrade(server.url, SCHEMA)
+    (home / "restoring" / "data").mkdir(parents=True)
     with pytest.raises(ConflictError, match="none is overwritten"):
         restore_home(folder, home)
+    assert not (home / "restoring").exists()  # what a killed restore had left
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")

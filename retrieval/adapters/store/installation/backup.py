@@ -51,6 +51,8 @@ FORMAT, VERSION = "retrieval backup", 1
 _MANIFEST, _DUMP = "backup.json", "database.dump"
 _WAIT_SECONDS = 120.0
 _STOP_SECONDS = 60.0
+_RESTORING = "restoring"
+"""The folder, in a home, of the data that a restore fills."""
 
 _FACTS = """
     SELECT current_database(), current_setting('server_version_num')::integer / 10000,
@@ -196,6 +198,7 @@ def restore_home(folder: Path, home: Path) -> Backup:
     # Guarded from the start: another restore would delete the unfinished data, and another program would make a
     # database in the place that the data are meant for.
     with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
+        _remove_unfinished(home)
         if (home / "data").exists():
             raise ConflictError(
                 f"there is a database in {home} already, and none is overwritten: set RETRIEVAL_HOME to another "
@@ -303,16 +306,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 @contextmanager
 def _restored_data(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator[Path]:
     """The data directory of a filled and stopped server, to be moved away; otherwise deleted at the end."""
-    place = home / "restoring"
-    if server_pid(place / "data") is not None:  # left by a restore that was killed
-        Cluster.at(place).stop(_STOP_SECONDS)
-    shutil.rmtree(place, ignore_errors=True)
+    place = home / _RESTORING
+    _remove_unfinished(home)
     try:
         with start_embedded(place) as server:
             _fill(folder, manifest, server.url)
         yield place / "data"
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _remove_unfinished(home: Path) -> None:
+    """Stop the server, and remove the data, of a restore that was killed."""
+    place = home / _RESTORING
+    if server_pid(place / "data") is not None:
+        Cluster.at(place).stop(_STOP_SECONDS)
+    shutil.rmtree(place, ignore_errors=True)
 
 
 def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
