@@ -439,7 +439,7 @@ class Searcher:
                 columns |= found.likely.columns
                 waiting |= found.likely.waiting
                 missing |= dict.fromkeys(map(_ITEM_ID, search.shown))
-            if SCORED_BOTH_WAYS.issubset(request.legs):  # the lexical leg may have found items without a vector
+            if LegName.DENSE in request.legs and request.legs[1:]:  # another leg may have found items without a vector
                 space_id, size = request.space_id, request.dimensions
         item_ids = [item_id for item_id in missing if item_id not in columns]
         if not item_ids:

@@ -41,7 +41,8 @@ def with_likely_hits(scored: sa.CTE, request: CandidateRequest, likely: LikelyHi
     guessed = _guessed(scored, likely)
     item_id = guessed.c.item_id
     owner = literal(request.collection_id)
-    columns = hit_columns(owner, request.space_id, request.dimensions)
+    space_id = request.space_id if LegName.DENSE in request.legs else 0
+    columns = hit_columns(owner, space_id, request.dimensions)
     # The limit prevents a join, for which the planner would read the whole collection.
     row = (
         sa.select(*(column.label(f"hit_{place}") for place, column in enumerate(columns)))
