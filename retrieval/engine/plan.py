@@ -365,12 +365,17 @@ def make_plan(
 _SPARE_LIKELY = 10
 """The most likely hits beyond the limit where refining changes the order; in 19 of 20 searches they have all hits."""
 
+_PLACES = 30
+"""The decimal places of a weight in the guess."""
+
 
 def _likely_hits(profile: Profile, legs: Sequence[LegName], limit: int) -> LikelyHits | None:
     """How to guess the hits of a fusion that the legs alone decide, apart from refining; None for any other."""
     if len(legs) == 1 or profile.signals:
         return None
-    weights = tuple((leg, profile.legs[leg]) for leg in legs)
+    # Only the ratios matter. PostgreSQL refuses a division whose result is too small for a number, which Python makes 0.
+    total = sum(profile.legs[leg] for leg in legs)
+    weights = tuple((leg, round(profile.legs[leg] / total, _PLACES)) for leg in legs)
     # Texts may be large, so few hits are not read with many others. One more, because sums may differ in the last bit.
     spare = 1 if profile.refining.is_off else min(limit + 2, _SPARE_LIKELY)
     return LikelyHits(items=limit + spare, weights=weights, fusion=profile.fusion)

@@ -18,7 +18,7 @@ from retrieval.domain.errors import WrongDimensionError
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.hit import Hit, SearchResult
-from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.signals import Recency, VectorSimilarity
 from tests.support.database import SCHEMA
 
@@ -30,6 +30,10 @@ BOTH_SCORES = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=Fu
 DIVERSE = replace(BOTH_SCORES, diversity=Diversity(collapse_above=0.999))
 
 REFINED = replace(BOTH_SCORES, refining=Refining(share=0.3))
+
+MANY_LEGS = replace(BOTH_SCORES, legs={leg: 0.5 for leg in LegName if leg is not LegName.LINKED})
+
+TINY = Profile(legs={"dense": 5e-324, "lexical": 1.0})
 
 
 class CountingEmbedder(HashingEmbedder):
@@ -180,7 +184,10 @@ async def test_many_queries_take_two_round_trips(docs: Docs, round_trips: list[l
 
 
 @pytest.mark.asyncio(loop_scope="module")
-@pytest.mark.parametrize(("profile", "spare"), [(Profile(), 1), (BOTH_SCORES, 1), (REFINED, 10), (REFINED, -9)])
+@pytest.mark.parametrize(
+    ("profile", "spare"),
+    [(Profile(), 1), (BOTH_SCORES, 1), (REFINED, 10), (REFINED, -9), (MANY_LEGS, 1), (TINY, 1)],
+)
 async def test_a_hit_is_the_same_whether_it_was_guessed_or_not(
     docs: Docs, round_trips: list[list[str]], monkeypatch: pytest.MonkeyPatch, profile: Profile, spare: int
 ) -> None:

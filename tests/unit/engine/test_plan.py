@@ -136,7 +136,7 @@ def test_the_likely_hits_of_several_legs_come_with_their_texts() -> None:
     more = plan(SMALL, limit=7, profile=refined).request.likely
     assert more is not None
     assert more.items == 7 + 9
-    assert dict(likely.weights) == SMALL.profile.legs
+    assert dict(likely.weights) == {LegName.DENSE: 0.5, LegName.LEXICAL: 0.5}, "of 1"
     for profile in (
         Profile(legs={LegName.LEXICAL: 1.0}),
         Profile(diversity=Diversity(collapse_above=0.9)),

@@ -69,10 +69,11 @@ def _share(scored: sa.CTE, likely: LikelyHits) -> sa.ColumnElement[float]:
     leg, _, score = scored.c
     cases = []
     for name, _ in likely.weights:
-        own = scored.alias(f"best_{name}").c
-        best = sa.select(sa.func.max(own.score)).where(own.leg == _literal(name)).scalar_subquery()
+        names = [_literal(name), _literal(f"{name}{LOOKED_UP}")]
+        own = scored.alias().c  # a name of its own could be that of a part of a leg
+        best = sa.select(sa.func.max(own.score)).where(own.leg.in_(names)).scalar_subquery()
         share = parameter(_weight_of(name), sa.Double) * score / best
-        cases.append((sa.and_(leg.in_([_literal(name), _literal(f"{name}{LOOKED_UP}")]), score > _ZERO), share))
+        cases.append((sa.and_(leg.in_(names), score > _ZERO), share))
     return sa.case(*cases, else_=_ZERO)
 
 
