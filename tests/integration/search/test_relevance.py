@@ -333,10 +333,12 @@ async def test_the_local_model_finds_nothing_about_apple_pie_among_operations_no
         assert report.calibration.both
 
 
+@pytest.mark.parametrize("same", [{}, {"group_by": "item_id"}])
 @pytest.mark.parametrize("kind", [FusionKind.WEIGHTED_SUM, FusionKind.RRF])
-async def test_pending_hits_are_noted(platform: Platform, kind: FusionKind) -> None:
-    """A search of a collection that is half embedded says so, however the legs are fused."""
+async def test_pending_hits_are_noted(platform: Platform, kind: FusionKind, same: dict[str, Any]) -> None:
+    """A search of a collection that is half embedded says so, however the legs are fused and whichever found them."""
     notes = await calibrated(platform, fusion=Fusion(kind=kind))
+    await notes.patch("pool", {"occurred_at": "2026-01-01T00:00:00Z"})
     assert (await notes.search("database connection timeout")).notes == ()
 
     stored = await notes.refresh()
@@ -344,10 +346,11 @@ async def test_pending_hits_are_noted(platform: Platform, kind: FusionKind) -> N
     table = sql.Identifier(stored.space.table_name)
     async with platform.database.transaction(platform.tenant_id) as connection:
         await connection.execute(sql.SQL("DELETE FROM {} WHERE item_id = 'pool'").format(table))
-    hits = await notes.search("database connection timeout")
-    assert "pool" in [hit.item_id for hit in hits]
-    message = f"1 of {len(hits)} hits wait for the vector of their text; make the vectors with: "
-    assert hits.notes == (f"{message}retrieval jobs run embed --collection notes",)
+    for legs in (["dense", "lexical"], ["dense", "recent"]):
+        hits = await notes.search("database connection timeout", legs=legs, **same)
+        assert "pool" in [hit.item_id for hit in hits]
+        message = f"1 of {len(hits)} hits wait for the vector of their text; make the vectors with: "
+        assert hits.notes == (f"{message}retrieval jobs run embed --collection notes",)
 
 
 async def test_a_page_notes_only_its_own_pending_hits(platform: Platform) -> None:
