@@ -373,7 +373,7 @@ def _likely_hits(profile: Profile, legs: Sequence[LegName], limit: int) -> Likel
     """How to guess the hits of a fusion that the legs alone decide, apart from refining; None for any other."""
     if len(legs) == 1 or profile.signals:
         return None
-    # Only the ratios matter. PostgreSQL refuses a division whose result is too small for a number, which Python makes 0.
+    # Only the ratios matter. PostgreSQL refuses a product too small for a number, which Python makes 0.
     total = sum(profile.legs[leg] for leg in legs)
     weights = tuple((leg, round(profile.legs[leg] / total, _PLACES)) for leg in legs)
     # Texts may be large, so few hits are not read with many others. One more, because sums may differ in the last bit.
