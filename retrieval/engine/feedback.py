@@ -88,30 +88,22 @@ async def _record(
     if not events:
         return FeedbackReport()
     is_fresh = any(event.retrieved_at is not None and abs(now - event.retrieved_at) < _FRESH for event in events)
-    for pause in _PAUSES if is_fresh else ():
-        try:
-            return await _record_now(database, tenant_id, events, now, key=key, call_key=call_key)
-        except UnknownRetrievalError:  # another process may have answered the search, and store its record in a moment
-            await asyncio.sleep(pause)
-    return await _record_now(database, tenant_id, events, now, key=key, call_key=call_key)
-
-
-async def _record_now(
-    database: Database,
-    tenant_id: int,
-    events: Sequence[Feedback],
-    now: datetime,
-    *,
-    key: ApiKey | None,
-    call_key: UUID | None,
-) -> FeedbackReport:
-    if key is not None and not key.may_name_actors:
-        events = await _attribute(database, tenant_id, events, key)
+    pauses = iter(_PAUSES if is_fresh else ())
     key_id = "" if key is None else key.key_id
-    stored = await record_feedback(database, tenant_id, events, now, key_id=key_id, call_key=call_key)
-    for place, reason in stored.refused.items():
-        raise refusal(reason, events[place])
-    return reported(stored)
+    while True:
+        try:
+            sent = events
+            if key is not None and not key.may_name_actors:
+                sent = await _attribute(database, tenant_id, events, key)
+            stored = await record_feedback(database, tenant_id, sent, now, key_id=key_id, call_key=call_key)
+            for place, reason in stored.refused.items():
+                raise refusal(reason, sent[place])
+            return reported(stored)
+        except UnknownRetrievalError:
+            # Another process may have answered the search, and stores its record in a moment.
+            if (pause := next(pauses, None)) is None:
+                raise
+        await asyncio.sleep(pause)
 
 
 async def _attribute(database: Database, tenant_id: int, events: Sequence[Feedback], key: ApiKey) -> list[Feedback]:

@@ -59,7 +59,7 @@ def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:
     for item_id in item_ids:
         if not is_storable(item_id):
             raise InvalidRequestError(
-                f"{item_id!r:.80} is not an item id; ids are texts without NUL and half of a surrogate pair"
+                f"{item_id!r:.80} is not an item id; ids are texts without NUL or half of a surrogate pair"
             )
     return list(item_ids)
 
@@ -259,7 +259,7 @@ def checked_tags(tags: object) -> frozenset[str]:
         raise InvalidRequestError(f"{len(listed)} tags; a search is about at most {MAX_TAGS}, give fewer")
     for tag in listed:
         if not is_storable(tag):
-            raise InvalidRequestError(f"a tag is a text without NUL and half of a surrogate pair, not {tag!r:.80}")
+            raise InvalidRequestError(f"a tag is a text without NUL or half of a surrogate pair, not {tag!r:.80}")
     return frozenset(listed)
 
 

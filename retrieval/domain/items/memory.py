@@ -338,7 +338,7 @@ def checked_name(name: str, value: object) -> str:
     """A project, user or type. Raises ``InvalidItemError`` for anything but a text, not empty, that can be stored."""
     if not is_storable(value) or not value.strip():
         raise InvalidItemError(
-            f"{name} is {value!r:.80}; it must be a text that is not empty, without NUL and half of a surrogate pair"
+            f"{name} is {value!r:.80}; it must be a text that is not empty, without NUL or half of a surrogate pair"
         )
     return value
 

@@ -391,7 +391,7 @@ def parse_field(key: object) -> Field:
     """
     if not is_storable(key) or not key:
         raise InvalidFilterError(
-            f"a field's name must be a non-empty text without NUL and half of a surrogate pair, not {key!r:.80}"
+            f"a field's name must be a non-empty text without NUL or half of a surrogate pair, not {key!r:.80}"
         )
     if key.startswith("/"):
         name, *path = (part.replace("~1", "/").replace("~0", "~") for part in key[1:].split("/"))

@@ -291,7 +291,7 @@ class Priority(Signal):
         for name, worth in self.values.items():
             if not is_storable(name):
                 raise InvalidProfileError(
-                    f"signal 'priority' has a value for {name!r:.80}; names are texts without NUL and half of a "
+                    f"signal 'priority' has a value for {name!r:.80}; names are texts without NUL or half of a "
                     "surrogate pair"
                 )
             check_share(f"the worth of priority {name!r:.80}", worth)
