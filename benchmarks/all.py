@@ -50,8 +50,9 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
     if peers_python:
         all_commands.append(_script("migration", "--peers-python", peers_python))
         all_commands.append(_script("graph_store", "--peers-python", peers_python))
-    if data is not None and full:
-        all_commands.append(_script("learning_curve", str(data)))
+    if data is not None:
+        all_commands += [_script("learned_cost", str(data))] if (data / "locomo").is_dir() else []
+        all_commands += [_script("learning_curve", str(data))] if full else []
     if peers_python:
         all_commands.append([peers_python, str(FOLDER / "pictures.py")])
     return all_commands

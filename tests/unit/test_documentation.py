@@ -131,6 +131,7 @@ def _of_results(name: str, row: str, column: str) -> float:
         ("docs/concepts/learning.md", "{:.1f} %", "learning_curve.md", "30%, 0%, 7", "at 500"),
         ("docs/concepts/learning.md", "{:.1f} %", "learning_curve.md", "30%, 30%, 7", "end"),
         ("docs/concepts/learning.md", "+{:.1f} %", "learning_curve.md", "scifact, 30%, 0%", "end"),
+        ("docs/concepts/learning.md", "{:.1f} ms", "learned_cost.md", "scifact, yes", "added"),
         ("docs/concepts/cost.md", "{:.2f} times as many", "writes.md", "8 writers", "reached"),
         ("docs/concepts/cost.md", "{:.1f} / ", "growth.md", "300,000, hybrid", "p50 ms"),
         ("docs/scale.md", "{:.1f} ms", "scale_model.md", "1,000,000, 4, 1,024", "dense, server ms"),
