@@ -15,7 +15,6 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import NO_ARM, Arm
 from retrieval.domain.search.profile_parts import Exploration, PosteriorKind
 from retrieval.learning.arm_table import Floats
@@ -90,52 +89,34 @@ class Lottery:
 
 
 def finite_rows(draws: Floats, slots: int, floor: float) -> Lottery:
-    """The lottery of Thompson sampling: ``draws`` has the shape (rows, candidates), higher is better.
-
-    Raises ``InvalidRequestError`` unless there are rows, and 1 to as many slots as candidates.
-    """
-    rows, size = draws.shape
-    if not rows or not 1 <= slots <= size:
-        raise InvalidRequestError(
-            f"{slots} slots of {size} candidates by {rows} rows; there must be a row and 1 to {size} slots"
-        )
+    """The lottery of Thompson sampling: ``draws`` has the shape (rows, candidates), higher is better."""
     tops = np.argpartition(-draws, slots - 1, axis=1)[:, :slots]
-    return Lottery(size, tops, floor)
+    return Lottery(draws.shape[1], tops, floor)
 
 
 LEAST = 1e-6
 """The least parameter of a Beta distribution, which a mean of 0 or 1 would make 0."""
 
 
-def score_draws(candidates: Sequence[Ranked], posterior: PosteriorKind, rows: int, rng: np.random.Generator) -> Floats:
-    """Shape (rows, candidates): (1 - learned share) × relevance + learned share × a reward drawn from its posterior."""
-    relevance = np.array([candidate.relevance for candidate in candidates], dtype=float)
-    share = np.array([candidate.learned_share for candidate in candidates], dtype=float)
-    scores: Floats = (1 - share) * relevance + share * reward_draws(candidates, posterior, rows, rng)
-    return scores
-
-
-def reward_draws(candidates: Sequence[Ranked], posterior: PosteriorKind, rows: int, rng: np.random.Generator) -> Floats:
-    """Shape (rows, candidates), rewards from 0 to 1.
+def score_draws(
+    candidates: Sequence[Ranked], posterior: PosteriorKind, rng: np.random.Generator, rows: int = ROWS
+) -> Floats:
+    """Shape (rows, candidates): (1 - learned share) × relevance + learned share × a reward drawn from its posterior.
 
     The shrunk posterior is the Beta distribution of the learned reward. For a candidate without a learned reward it is
     that of its raw counts, so that exploration begins with the first item and not with the first model.
     """
-    pairs = [
-        _learned_posterior(candidate) if posterior is PosteriorKind.SHRUNK else _counted_posterior(candidate)
-        for candidate in candidates
-    ]
+    relevance = np.array([candidate.relevance for candidate in candidates], dtype=float)
+    share = np.array([candidate.learned_share for candidate in candidates], dtype=float)
+    pairs = [_posterior(candidate, posterior) for candidate in candidates]
     first, second = np.array(pairs, dtype=float).reshape(-1, 2).T
-    return rng.beta(first, second, (rows, len(candidates)))
+    scores: Floats = (1 - share) * relevance + share * rng.beta(first, second, (rows, len(candidates)))
+    return scores
 
 
-def _learned_posterior(candidate: Ranked) -> tuple[float, float]:
-    mean, size = candidate.reward_mean, candidate.effective_sample_size
-    if mean is None:
-        return _counted_posterior(candidate)
-    return max(mean * size, LEAST), max((1 - mean) * size, LEAST)
-
-
-def _counted_posterior(candidate: Ranked) -> tuple[float, float]:
+def _posterior(candidate: Ranked, kind: PosteriorKind) -> tuple[float, float]:
+    mean, size, arm = candidate.reward_mean, candidate.effective_sample_size, candidate.arm
+    if kind is PosteriorKind.SHRUNK and mean is not None:
+        return max(mean * size, LEAST), max((1 - mean) * size, LEAST)
     # A search must not fail because of inconsistent counters, which the doctor reports.
-    return candidate.arm.raw_successes + 1.0, max(candidate.arm.uses - candidate.arm.raw_successes, 0) + 1.0
+    return arm.raw_successes + 1.0, max(arm.uses - arm.raw_successes, 0) + 1.0
