@@ -188,9 +188,7 @@ class ThompsonSlots(Policy):
             return SlatePlan(len(candidates), tuple(range(places)))
         pool = (*range(places - slots, places), *beyond)
         draws = score_draws([candidates[place] for place in pool], numbers.posterior, rng)
-        return SlatePlan(
-            len(candidates), tuple(range(places - slots)), pool, finite_rows(draws, slots, numbers.floor)
-        )
+        return SlatePlan(len(candidates), tuple(range(places - slots)), pool, finite_rows(draws, slots, numbers.floor))
 
 
 class UncertaintyBonus(Policy):

@@ -15,9 +15,7 @@ EXPLORATIONS = [
     Exploration(policy=PolicyName.UNCERTAINTY_BONUS, rate=0.0, floor=1.0, most_eligible=3),
     Exploration(policy=PolicyName.THOMPSON_SLOTS),
     Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, swaps=0.4),
-    Exploration(
-        policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=PosteriorKind.BETA, floor=0.2, most_eligible=4
-    ),
+    Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=PosteriorKind.BETA, floor=0.2, most_eligible=4),
 ]
 
 
