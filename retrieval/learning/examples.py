@@ -13,7 +13,7 @@ import numpy as np
 from retrieval.domain.checks import checked_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
-from retrieval.domain.learning.arm import Arm, ItemArms
+from retrieval.domain.learning.arm import NO_ARM, Arm, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.learning.arm_table import Floats
 
@@ -67,7 +67,7 @@ def faded(events: Iterable[Event], now: datetime, half_life: timedelta) -> list[
 
 
 def arms_of(events: Iterable[Event], clusters: Mapping[str, int] | None = None) -> list[ItemArms]:
-    """The arms that the events add up to, one ``ItemArms`` per item in the order of first appearance.
+    """The successes and failures of the events, one ``ItemArms`` per item in the order of first appearance.
 
     ``clusters``: the embedding cluster by item, where known.
     """
@@ -75,25 +75,11 @@ def arms_of(events: Iterable[Event], clusters: Mapping[str, int] | None = None) 
     for event in events:
         arms = sums.setdefault(event.item_id, {})
         for bucket in (ANYWHERE, *event.contexts):
-            arms[bucket] = _add(arms.get(bucket, Arm()), event)
+            arm = arms.get(bucket, NO_ARM)
+            successes = arm.successes + event.weight * event.reward
+            arms[bucket] = Arm(successes, arm.failures + event.weight * (1 - event.reward))
     clusters = clusters or {}
     return [ItemArms(item_id=item, arms=arms, cluster=clusters.get(item)) for item, arms in sums.items()]
-
-
-def in_order(events: Sequence[Event]) -> list[Event]:
-    """The events in order of time; those without a time come first, and ties keep their order."""
-    return sorted(events, key=lambda event: event.occurred_at.timestamp() if event.occurred_at else -math.inf)
-
-
-def _add(arm: Arm, event: Event) -> Arm:
-    times = [time for time in (arm.last_used_at, event.occurred_at) if time is not None]
-    return Arm(
-        successes=arm.successes + event.weight * event.reward,
-        failures=arm.failures + event.weight * (1 - event.reward),
-        uses=arm.uses + 1,
-        raw_successes=arm.raw_successes + (event.reward >= 0.5),
-        last_used_at=max(times, default=None),
-    )
 
 
 def _decay(event: Event, now: datetime, half_life: timedelta) -> float:

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import ItemArms, uncertainty_of
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.learning.arm_table import ArmTable, BucketArms, Floats, Ints, in_buckets, kind_of, pairs
@@ -94,19 +93,16 @@ class Shrinkage:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Reads the result of ``as_dict``. Raises ``InvalidRequestError`` for anything else."""
-        try:
-            return cls(
-                anywhere=ShrunkEstimate(*stored["anywhere"]),
-                uses_coefficient=stored["uses_coefficient"],
-                concentration=stored["concentration"],
-                clusters=_by_number(stored["clusters"]),
-                levels={kind: Level(*level) for kind, level in stored["levels"].items()},
-                buckets={bucket: ShrunkEstimate(*shift) for bucket, shift in stored["buckets"].items()},
-                cluster_shifts={bucket: _by_number(shifts) for bucket, shifts in stored["cluster_shifts"].items()},
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidRequestError(f"a stored shrinkage cannot be read ({error!r:.80}); learn it again") from error
+        """Reads the result of ``as_dict``."""
+        return cls(
+            anywhere=ShrunkEstimate(*stored["anywhere"]),
+            uses_coefficient=stored["uses_coefficient"],
+            concentration=stored["concentration"],
+            clusters=_by_number(stored["clusters"]),
+            levels={kind: Level(*level) for kind, level in stored["levels"].items()},
+            buckets={bucket: ShrunkEstimate(*shift) for bucket, shift in stored["buckets"].items()},
+            cluster_shifts={bucket: _by_number(shifts) for bucket, shifts in stored["cluster_shifts"].items()},
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,9 +161,7 @@ class _Counts(NamedTuple):
         return np.asarray(np.log(won) - np.log(lost), dtype=np.float64)
 
     def without(self, other: _Counts) -> _Counts:
-        """The counts minus those of ``other``."""
-        rest = (np.maximum(mine - others, 0.0) for mine, others in zip(self, other, strict=True))
-        return _Counts(*rest)
+        return _Counts(*(np.maximum(mine - others, 0.0) for mine, others in zip(self, other, strict=True)))
 
 
 def _move_logit(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -> Floats:
@@ -283,38 +277,20 @@ ROUNDS = 6
 def fit_shrinkage(table: ArmTable, priors: Priors | None = None) -> Shrinkage:
     """The MAP estimate of each level, from the collection down."""
     priors = priors or Priors()
-    items = _fit_items(table, priors)
+    model, prior_logit = _fit_items(table, priors)
     levels: dict[str, Level] = {}
     buckets: dict[str, ShrunkEstimate] = {}
     shifts: dict[str, dict[int, ShrunkEstimate]] = {}
     for kind in table.kinds:
-        fitted = _fit_kind(kind, table, items, priors)
-        levels[kind.kind] = fitted.level
-        buckets |= fitted.buckets
-        shifts |= fitted.cluster_shifts
-    return Shrinkage(
-        anywhere=items.anywhere,
-        uses_coefficient=items.uses_coefficient,
-        concentration=items.concentration,
-        clusters=dict(zip(table.clusters, items.clusters, strict=True)),
-        levels=levels,
-        buckets=buckets,
-        cluster_shifts=shifts,
-    )
+        elsewhere = _elsewhere(kind, table, model.concentration, prior_logit)
+        levels[kind.kind], own_buckets, own_shifts = _fit_kind(kind, table, elsewhere, priors)
+        buckets |= own_buckets
+        shifts |= own_shifts
+    return replace(model, levels=levels, buckets=buckets, cluster_shifts=shifts)
 
 
-class _Items(NamedTuple):
-    """The level of items."""
-
-    anywhere: ShrunkEstimate
-    uses_coefficient: float
-    concentration: float
-    clusters: list[ShrunkEstimate]
-    prior_logit: Floats
-    """(items,): the prior mean of each item's own events."""
-
-
-def _fit_items(table: ArmTable, priors: Priors) -> _Items:
+def _fit_items(table: ArmTable, priors: Priors) -> tuple[Shrinkage, Floats]:
+    """The model without its buckets; and the prior mean, a logit, of each item's own events, (items,)."""
     uses = table.successes + table.failures
     exposure = np.log1p(uses)
     centre, mean = np.zeros(2 + len(table.clusters)), np.zeros(len(uses))
@@ -330,10 +306,14 @@ def _fit_items(table: ArmTable, priors: Priors) -> _Items:
         concentration = _concentration(table.successes, table.failures, mean, priors)
     beta[1] = min(float(beta[1]), _most_by_uses(concentration))
     variances = covariance[0, 0] + np.diag(covariance)[2:] + 2.0 * covariance[0, 2:]
-    estimates = zip((beta[0] + beta[2:]).tolist(), variances.tolist(), strict=True)
-    clusters = [ShrunkEstimate(*estimate) for estimate in estimates]
-    anywhere = ShrunkEstimate(float(beta[0]), float(covariance[0, 0] + between))
-    return _Items(anywhere, float(beta[1]), concentration, clusters, mean)
+    estimates = map(ShrunkEstimate, (beta[0] + beta[2:]).tolist(), variances.tolist())
+    model = Shrinkage(
+        anywhere=ShrunkEstimate(float(beta[0]), float(covariance[0, 0] + between)),
+        uses_coefficient=float(beta[1]),
+        concentration=concentration,
+        clusters=dict(zip(table.clusters, estimates, strict=True)),
+    )
+    return model, mean
 
 
 def _newton(
@@ -384,20 +364,14 @@ def _against(values: Floats, exposure: Floats, cluster: Ints, clusters: int) -> 
     return np.concatenate([[values.sum(), values @ exposure], _sums(values, cluster, clusters)])
 
 
-class _Kind(NamedTuple):
-    """The level of items in the buckets of one kind."""
+def _fit_kind(
+    kind: BucketArms, table: ArmTable, elsewhere: _Estimates, priors: Priors
+) -> tuple[Level, dict[str, ShrunkEstimate], dict[str, dict[int, ShrunkEstimate]]]:
+    """The level of a kind of bucket, and the shifts of its buckets and of the clusters in them.
 
-    level: Level
-    buckets: dict[str, ShrunkEstimate]
-    cluster_shifts: dict[str, dict[int, ShrunkEstimate]]
-
-
-def _fit_kind(kind: BucketArms, table: ArmTable, items: _Items, priors: Priors) -> _Kind:
-    """The shifts of buckets and of clusters in them, relative to each item's rate in the *other* buckets.
-
-    With its events of this bucket on both sides, an item would seem to have the same rate everywhere.
+    The shifts are relative to each item's rate ``elsewhere``: with its events of this bucket on both sides, an item
+    would seem to have the same rate everywhere.
     """
-    elsewhere = _elsewhere(kind, table, items)
     cluster = table.cluster[kind.item]
     shape = (len(kind.names), len(table.clusters))
     bucket, own = np.zeros(shape[0]), np.zeros(shape)
@@ -411,37 +385,30 @@ def _fit_kind(kind: BucketArms, table: ArmTable, items: _Items, priors: Priors) 
         own_spread = _spread(own.ravel(), own_variance.ravel(), priors.between_variance, priors.between_weight)
         mean = elsewhere.logit + bucket[kind.bucket] + _by_both(own, kind.bucket, cluster)
         concentration = _concentration(kind.successes, kind.failures, mean, priors, elsewhere.variance)
-    return _Kind(
+    shifts = map(ShrunkEstimate, bucket.tolist(), bucket_variance.tolist())
+    own_shifts = [
+        dict(zip(table.clusters, map(ShrunkEstimate, *estimates), strict=True))
+        for estimates in zip(own.tolist(), own_variance.tolist(), strict=True)
+    ]
+    return (
         Level(concentration, spread, own_spread),
-        {name: ShrunkEstimate(float(bucket[b]), float(bucket_variance[b])) for b, name in enumerate(kind.names)},
-        {
-            name: {
-                number: ShrunkEstimate(float(own[b, k]), float(own_variance[b, k]))
-                for k, number in enumerate(table.clusters)
-            }
-            for b, name in enumerate(kind.names)
-        },
+        dict(zip(kind.names, shifts, strict=True)),
+        dict(zip(kind.names, own_shifts, strict=True)),
     )
 
 
-class _Elsewhere(NamedTuple):
+def _elsewhere(kind: BucketArms, table: ArmTable, concentration: float, prior_logit: Floats) -> _Estimates:
     """Each item's rate by its events outside a bucket; arrays of shape (arms,)."""
-
-    logit: Floats
-    variance: Floats
-
-
-def _elsewhere(kind: BucketArms, table: ArmTable, items: _Items) -> _Elsewhere:
-    prior = sigmoid(items.prior_logit)[kind.item]
-    a = np.maximum(table.successes[kind.item] - kind.successes, 0.0) + items.concentration * prior
-    b = np.maximum(table.failures[kind.item] - kind.failures, 0.0) + items.concentration * (1.0 - prior)
-    return _Elsewhere(np.log(a) - np.log(b), 1.0 / a + 1.0 / b)
+    prior = sigmoid(prior_logit)[kind.item]
+    a = np.maximum(table.successes[kind.item] - kind.successes, 0.0) + concentration * prior
+    b = np.maximum(table.failures[kind.item] - kind.failures, 0.0) + concentration * (1.0 - prior)
+    return _Estimates(np.log(a) - np.log(b), 1.0 / a + 1.0 / b)
 
 
 def _shifts(
     kind: BucketArms,
     cluster: Ints,
-    elsewhere: _Elsewhere,
+    elsewhere: _Estimates,
     start: tuple[Floats, Floats],
     spreads: tuple[float, float, float],
 ) -> tuple[Floats, Floats, Floats, Floats]:

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Arm
-from retrieval.learning.examples import Event, arms_of, faded, in_order
+from retrieval.learning.examples import Event, arms_of, faded
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
@@ -46,22 +46,14 @@ def test_a_half_life_of_nothing_is_refused() -> None:
 
 
 def test_arms_are_the_sums_of_their_events_in_each_bucket() -> None:
-    """Both weighted and unweighted."""
+    """Weighted."""
     first = Event(item_id="a", buckets=("", "domain=x"), reward=0.75, weight=2.0, occurred_at=NOW)
     second = Event(item_id="a", buckets=("domain=y",), reward=0.0, occurred_at=NOW - timedelta(days=1))
     (item,) = arms_of([first, second], {"a": 3})
 
     assert item.cluster == 3
     assert item.arms == {
-        "": Arm(1.5, 1.5, 2, 1, NOW),
-        "domain=x": Arm(1.5, 0.5, 1, 1, NOW),
-        "domain=y": Arm(0.0, 1.0, 1, 0, NOW - timedelta(days=1)),
+        "": Arm(1.5, 1.5),
+        "domain=x": Arm(1.5, 0.5),
+        "domain=y": Arm(0.0, 1.0),
     }
-
-
-def test_events_are_ordered_by_time_and_those_without_one_come_first() -> None:
-    """The knowledge before an event requires the events in order."""
-    times = [NOW, None, NOW - timedelta(days=1)]
-    events = [Event(item_id=str(time), buckets=(), reward=0.0, occurred_at=time) for time in times]
-
-    assert [event.occurred_at for event in in_order(events)] == [None, times[2], NOW]
