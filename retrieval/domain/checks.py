@@ -1,17 +1,9 @@
 """Checks of texts, numbers, times and JSON that callers give, and how stored text is shown to people and models. Pure.
 
-Controls (category Cc) and format characters (Cf) can forge entries, steer terminals, and hide from people text that
-models read. All of them are refused except
-
-- tabs and line breaks, in bodies and in attributes;
-- the joiners U+200C and U+200D, the marks U+200E, U+200F and U+061C of Hebrew and Arabic, the Mongolian U+180E and the
-  joiners of Egyptian hieroglyphs (U+13430 to U+1343F): scripts and emoji need them;
-- the number signs of Arabic, Syriac and Kaithi (U+0600 to U+0605, U+06DD, U+070F, U+0890, U+0891, U+08E2, U+110BD,
-  U+110CD), which are visible;
-- the tags that make the flags of England, Scotland and Wales.
-
-Halves of surrogate pairs, which have no UTF-8 form, are refused too, and so is a variation selector after another
-invisible character: a sequence of them can spell hidden text.
+Controls (category Cc), format characters (Cf), halves of surrogate pairs, and variation selectors after another
+invisible character can forge entries, steer terminals, and hide from people text that models read. All of them are
+refused, except what scripts and emoji need (joiners, marks of direction, number signs, the tags of the flags of
+England, Scotland and Wales) and, in bodies and attributes, tabs and line breaks.
 """
 
 from __future__ import annotations
@@ -25,7 +17,7 @@ import re
 import sys
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import wraps
@@ -53,7 +45,7 @@ def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = Fa
     """
     known = list(map(str, names))
     if not known:
-        return "none exists"
+        return "there are none"
     folded = {other.casefold(): other for other in reversed(known)}
     near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
     meant = f"did you mean {shortened(folded[near[0]])!r}? T" if near else "t"
@@ -195,9 +187,6 @@ STORED_NOTE = (
 )
 """The line above quoted text in a model's input."""
 
-NOT_NAMED = "nobody named"
-"""The name in place of a contributor that is not known."""
-
 _BREAKS = "\t\n\r\u2028\u2029"
 # Up to U+FFFF, and beyond.
 _REFUSED, _REFUSED_BEYOND = (
@@ -311,7 +300,7 @@ def escaped_json(text: str) -> str:
 def provenance(added_by: str | None, uses: int, successes: int) -> str:
     """The contributor of an item and its record: ``added by ann · helped in 2 of 3 uses``."""
     record = f"helped in {successes} of {uses} uses" if uses else "not rated yet"
-    return f"added by {named(added_by) if added_by and added_by.strip() else NOT_NAMED} · {record}"
+    return f"added by {named(added_by) if added_by and added_by.strip() else 'nobody named'} · {record}"
 
 
 def _replacement(match: re.Match[str]) -> str:
@@ -464,57 +453,12 @@ _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 _Class = TypeVar("_Class")
 
-_OTHER_NAMES: Mapping[str, tuple[str, ...]] = {
-    "limit": ("k", "n", "top_k", "topk", "top", "size", "count", "n_results", "num_results", "max_results"),
-    "where": ("filter", "filters", "condition", "conditions"),
-    "query": ("q", "question", "search_query", "text", "words"),
-    "queries": ("query", "texts", "questions"),
-    "items": ("documents", "docs", "texts", "records", "rows", "data"),
-    "documents": ("items", "docs", "texts"),
-    "paths": ("path", "folder", "folders", "file", "files", "directory"),
-    "vector": ("embedding", "query_vector", "query_embedding"),
-    "vectors": ("embeddings",),
-    "embeddings": ("vectors", "vector", "embedding"),
-    "facets": ("aggs", "aggregations"),
-    "typos": ("fuzzy", "spelling"),
-    "snippet": ("highlight", "highlights"),
-    "after": ("cursor", "offset", "page"),
-    "group_by": ("group", "groupby", "collapse"),
-    "min_score": ("score_threshold", "threshold", "cutoff"),
-    "chunking": ("chunk_size", "chunk_tokens", "chunk_overlap", "overlap"),
-    "language": ("lang", "text_search_config"),
-    "space": ("embedding_space", "dimensions"),
-    "filterable": ("attributes", "indexes"),
-    "create": ("create_if_missing",),
-    "columns": ("map", "mapping", "fields"),
-    "name": ("collection", "collection_name"),
-    "item_id": ("id", "item", "document_id"),
-    "body": ("text", "content"),
-    "attributes": ("metadata",),
-    "reward": ("score", "rating", "value"),
-    "actor": ("user", "user_id"),
-    "note": ("comment",),
-    "url": ("database_url", "dsn", "database"),
-    "tenant": ("tenant_id",),
-}
-"""The arguments of calls, and their names in other libraries."""
-
-
-def meant_argument(name: str, arguments: Sequence[str]) -> str:
-    """The argument with that name in other libraries, else the one with a similar spelling; empty: there is neither."""
-    same = [argument for argument in arguments if name in _OTHER_NAMES.get(argument, ())]
-    return next(iter(same or difflib.get_close_matches(name, arguments, n=1)), "")
-
-
 _MAY_BE_NONE = MappingProxyType({"str": False, "str | None": True})
 """Whether an argument that is a text may be None, by its annotation."""
 
 
 def checks_argument_names(call: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
-    """Make the call raise ``InvalidRequestError`` with the right name for an argument that it does not have.
-
-    Of a class, make its initialiser do so.
-    """
+    """Make a call, or a class's initialiser, raise ``InvalidRequestError`` for an argument that it does not have."""
     if isinstance(call, type):
         call.__init__ = _checking(call.__init__, {})  # type: ignore[misc]
         return call
@@ -556,13 +500,7 @@ def _checking(call: Callable[_Arguments, _Answer], texts: Mapping[str, bool]) ->
 
 def unknown_argument(function: str, name: object, known: Iterable[str]) -> str:
     """The message about an argument that a function or a class does not have."""
-    return f"{function} has no argument {name!r:.80}; {arguments_hint(name, known)}"
-
-
-def arguments_hint(name: object, arguments: Iterable[str]) -> str:
-    """A hint at the known arguments, also by their names in other services; see ``choices_hint``."""
-    known = list(arguments)
-    return choices_hint(meant_argument(str(name), known) or name, known) if known else "none is taken"
+    return f"{function} has no argument {name!r:.80}; {choices_hint(name, known)}"
 
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
