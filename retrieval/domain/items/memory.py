@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -73,9 +73,7 @@ def checked_links(links: Links) -> Links:
         raise InvalidRequestError(f"links are a mapping such as {{'questions': ['q1']}}, not {links!r:.80}")
     ids_by_type = {}
     for name, ids in links.items():
-        _check_key("an entity type", name)
-        if ":" in name:
-            raise InvalidRequestError(f"an entity type has no colon, which separates it from the id: {name!r:.80}")
+        _check_key("an entity type", name, is_type=True)
         if unique := checked_ids(f"links of type {name!r}", ids):
             ids_by_type[name] = unique
     return MappingProxyType(ids_by_type)
@@ -97,11 +95,20 @@ def united(links: Links, other: Links) -> Links:
     )
 
 
-def _check_key(name: str, value: object) -> None:
+def check_entity(entity: tuple[object, object]) -> tuple[str, str]:
+    """The type and the id of an entity. Raises ``InvalidRequestError`` for what no link can have."""
+    _check_key("an entity type", entity[0], is_type=True)
+    _check_key("an entity's id", entity[1])
+    return str(entity[0]), str(entity[1])
+
+
+def _check_key(name: str, value: object, *, is_type: bool = False) -> None:
     if not isinstance(value, str) or not value or len(value.encode(errors="replace")) > MAX_KEY_BYTES:
         raise InvalidRequestError(f"{name}: {value!r:.80} must be a text of 1 to {MAX_KEY_BYTES} bytes")
     if fault := text_fault(value, is_line=True):
         raise InvalidRequestError(f"{name}: {value!r:.80} holds {fault}, which cannot be stored; take it out")
+    if is_type and ":" in value:
+        raise InvalidRequestError(f"{name} has no colon, which separates it from the id: {value!r:.80}")
 
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -123,16 +130,11 @@ def _lines(value: Any, key: str) -> Iterator[str]:
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         for inner in value:
             yield from _lines(inner, key)
-    elif (text := _value_text(value)) and text.strip():
-        yield f"{key}: {text}" if key else text
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, date):  # a datetime too
-        return value.isoformat()
-    return "" if value is None else str(value)
+    elif value is not None:
+        text = value.isoformat() if isinstance(value, date) else str(value)
+        text = {"True": "yes", "False": "no"}[text] if isinstance(value, bool) else text
+        if text.strip():
+            yield f"{key}: {text}" if key else text
 
 
 def readable(key: str) -> str:
@@ -240,7 +242,10 @@ class NewMemory:
             if (time := getattr(self, name)) is not None:
                 checked_time(name, time)
         object.__setattr__(self, "links", checked_links(self.links))
-        self._check_metadata()
+        if not isinstance(self.metadata, Mapping):
+            raise InvalidRequestError(f"metadata is a mapping of names to JSON values, not {self.metadata!r:.80}")
+        if taken := sorted(OWN_ATTRIBUTES & set(self.metadata)):
+            raise InvalidRequestError(f"metadata cannot be named {taken[0]!r}: a memory keeps its own under that name")
 
     @property
     def fingerprint(self) -> str:
@@ -267,12 +272,6 @@ class NewMemory:
     @property
     def _text(self) -> str:
         return extract_text(self.content) if self.text is None else self.text
-
-    def _check_metadata(self) -> None:
-        if not isinstance(self.metadata, Mapping):
-            raise InvalidRequestError(f"metadata is a mapping of names to JSON values, not {self.metadata!r:.80}")
-        if taken := sorted(OWN_ATTRIBUTES & set(self.metadata)):
-            raise InvalidRequestError(f"metadata cannot be named {taken[0]!r}: a memory keeps its own under that name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,21 +354,10 @@ def content_of(item: Item) -> Any:
 
 def to_store(memory: Memory) -> NewMemory:
     """The memory as it would be stored again: without characters that new memories may not have."""
-    return NewMemory(
-        memory_id=memory.memory_id,
-        project_id=memory.project_id,
-        interaction_type=clean_text(memory.interaction_type, is_line=True),
-        content=clean_value(memory.content),
-        occurred_at=memory.occurred_at,
-        user_id=memory.user_id,
-        links=clean_value(memory.links),
-        summary=clean_text(memory.summary, is_line=True),
-        relevance_score=memory.relevance_score,
-        expires_at=memory.expires_at,
-        metadata=clean_value(memory.metadata),
-        status=memory.status,
-        text=clean_text(memory.text),
-    )
+    values = {part.name: getattr(memory, part.name) for part in fields(NewMemory)}
+    cleaned = {name: clean_value(values[name]) for name in ("content", "links", "metadata", "text")}
+    lines = {name: clean_text(values[name], is_line=True) for name in ("interaction_type", "summary")}
+    return NewMemory(**{**values, **cleaned, **lines})
 
 
 def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:

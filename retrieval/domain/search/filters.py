@@ -1,23 +1,6 @@
 """The filter language: conditions on items as frozen values, and the mapping that people write. Pure.
 
-    {"priority": "High"}                          equals; on a list attribute: contains
-    {"priority": ["High", "Low"]}                 one of
-    {"hours": {"gte": 1, "lt": 24}}               a range, compared by type: 9 < 10
-    {"tags": ["a", "b"]}  {"tags": {"all": [...]}}    any tag, all tags
-    {"links": ["questions:q1"]}  {"links": {"all": [...]}}    a memory linked to any, to all of these entities
-    {"verdict_rating": {"gte": 0.3}}  {"verdict_count": {"lt": 5}}    its rating by verdicts, and their number
-    {"resolution": {"exists": True}}              the attribute is there
-    {"priority": {"ne": "Low"}}                   not equal, or absent
-    {"labels": {"is": ["a", "b"]}}                exactly that JSON value, nothing more
-    {"address": {"type": "object"}}               a JSON value of that type
-    {"/address/city": "Bern"}                     a value within an attribute, by JSON pointer
-    {"and": [...]}  {"or": [...]}  {"not": {...}}
-
-Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``links``, ``occurred_at``, ``created_at``,
-``verdict_rating``, ``verdict_count``; every other name is an attribute. ``attributes.kind`` is the attribute of that
-name. A JSON pointer (RFC 6901) begins with the attribute's name. An entity in ``links`` is ``type:id``, the type
-without a colon. ``verdict_count`` is the number of verdicts on the item in all contexts, ``verdict_rating`` is
-(good verdicts + 1) / (verdicts + 2): .5 without any.
+docs/concepts/filters.md has the language; an example: ``{"priority": ["High", "Low"], "hours": {"gte": 1}}``.
 """
 
 from __future__ import annotations
@@ -151,7 +134,7 @@ Filter = Leaf | And | Or | Not
 JSON_TYPES = ("array", "boolean", "null", "number", "object", "string")
 
 Where = Mapping[str, Any]
-"""The mapping that people write; see the module's description."""
+"""The mapping that people write; see docs/concepts/filters.md."""
 
 
 def parse_where(where: Where | Filter | None, *, most_values: int | None = None) -> Filter | None:

@@ -77,12 +77,15 @@ class Signal(ABC):
     """A signal with its weight. Raises ``InvalidProfileError`` for a weight that is negative, NaN or infinite."""
 
     name: ClassVar[str]
-    reads: ClassVar[frozenset[str]] = READ
+    reads: ClassVar[frozenset[str]] = frozenset()
     """The facts of ``READ`` that the value is computed from: no others are read for it."""
     weight: float
 
     def __post_init__(self) -> None:
         check_weight(f"the weight of signal {self.key!r}", self.weight)
+        for part in fields(self):
+            if part.name.endswith("attribute") and not (is_storable(name := getattr(self, part.name)) and name):
+                raise InvalidProfileError(f"the {part.name} of signal {self.name!r} is {name!r:.80}; name one")
 
     @property
     def key(self) -> str:
@@ -102,18 +105,8 @@ class Signal(ABC):
         return {part.name: plain(getattr(self, part.name)) for part in fields(self) if part.init}
 
 
-def check_entity(entity: tuple[object, object]) -> Entity:
-    """The entity. Raises ``InvalidRequestError`` for a type or an id that is not a text, is empty, or cannot be stored.
-
-    A type has no colon: ``questions:q1`` is how filters write an entity.
-    """
-    kind, entity_id = entity
-    for part, value in (("type", kind), ("id", entity_id)):
-        if not is_storable(value) or not 0 < len(value.encode()) <= 512:
-            raise InvalidRequestError(f"an entity's {part} is a text of 1 to 512 bytes, not {value!r:.80}")
-    if ":" in str(kind):
-        raise InvalidRequestError(f"an entity's type has no colon: {kind!r:.80}")
-    return str(kind), str(entity_id)
+def _clipped(value: float) -> float:
+    return min(1.0, max(0.0, value))
 
 
 def checked_positive(name: str, value: object) -> float:
@@ -122,11 +115,6 @@ def checked_positive(name: str, value: object) -> float:
     if number == 0:
         raise InvalidProfileError(f"{name} is 0; it must be above 0")
     return number
-
-
-def _check_attribute(signal: str, name: object) -> None:
-    if not is_storable(name) or not name:
-        raise InvalidProfileError(f"the attribute of signal {signal!r} is {name!r:.80}; name one, without NUL bytes")
 
 
 @checks_argument_names
@@ -145,7 +133,6 @@ class AttributeValue(Signal):
     """The value of an item without the attribute, or with one that is not a number: the middle."""
 
     def __post_init__(self) -> None:
-        _check_attribute(self.name, self.attribute)
         Signal.__post_init__(self)
         check_share(f"what signal {self.key!r} takes for a missing number", self.missing)
 
@@ -157,7 +144,7 @@ class AttributeValue(Signal):
     def value(self, facts: Facts, question: Question) -> float:
         """The number, 0 to 1."""
         number = facts.attributes.get(self.attribute)
-        return min(1.0, max(0.0, number)) if is_number(number) else self.missing
+        return _clipped(number) if is_number(number) else self.missing
 
 
 @checks_argument_names
@@ -166,11 +153,10 @@ class BaseRelevance(Signal):
     """The relevance that its application set, clipped to 0 to 1; 1 where it set none."""
 
     name: ClassVar[str] = "base_relevance"
-    reads: ClassVar[frozenset[str]] = frozenset()
 
     def value(self, facts: Facts, question: Question) -> float:
         """The relevance, 0 to 1."""
-        return min(1.0, max(0.0, facts.base_relevance))
+        return _clipped(facts.base_relevance)
 
 
 @checks_argument_names
@@ -179,7 +165,6 @@ class EntityOverlap(Signal):
     """Entities of the question that the item is linked to / entities of the question; 0 where it names none."""
 
     name: ClassVar[str] = "entity"
-    reads: ClassVar[frozenset[str]] = frozenset()
 
     def compares(self, question: Question) -> bool:
         """True if the question names entities."""
@@ -256,7 +241,6 @@ class Popularity(Signal):
     """
 
     name: ClassVar[str] = "popularity"
-    reads: ClassVar[frozenset[str]] = frozenset()
 
     def value(self, facts: Facts, question: Question) -> float:
         """The popularity, 0 to 1."""
@@ -285,15 +269,11 @@ class Priority(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        _check_attribute(self.name, self.attribute)
         if not isinstance(self.values, Mapping):
             raise InvalidProfileError("the values of signal 'priority' are a mapping such as {\"High\": 0.8}")
         for name, worth in self.values.items():
             if not is_storable(name):
-                raise InvalidProfileError(
-                    f"signal 'priority' has a value for {name!r:.80}; names are texts without NUL or half of a "
-                    "surrogate pair"
-                )
+                raise InvalidProfileError(f"signal 'priority' has a value for {name!r:.80}; names are texts without NUL")
             check_share(f"the worth of priority {name!r:.80}", worth)
         check_share("the worth of an unknown priority", self.unknown)
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
@@ -335,7 +315,6 @@ class Recency(Signal):
     """
 
     name: ClassVar[str] = "recency"
-    reads: ClassVar[frozenset[str]] = frozenset()
     decay_days: float = 14.0
 
     def __post_init__(self) -> None:
@@ -355,8 +334,7 @@ class Recency(Signal):
 class ResolutionTime(Signal):
     """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on.
 
-    Raises ``InvalidProfileError`` for ``normalization_hours`` that are not above 0, ``unknown_hours`` below 0, and
-    names that no attribute can have.
+    Raises ``InvalidProfileError`` for ``normalization_hours`` that are not above 0, and ``unknown_hours`` below 0.
     """
 
     name: ClassVar[str] = "resolution_time"
@@ -370,24 +348,17 @@ class ResolutionTime(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        _check_attribute(self.name, self.attribute)
-        _check_attribute(self.name, self.resolved_attribute)
         checked_positive("normalization_hours of signal 'resolution_time'", self.normalization_hours)
         if self.unknown_hours is not None:
             check_weight("unknown_hours of signal 'resolution_time'", self.unknown_hours)
 
     def value(self, facts: Facts, question: Question) -> float:
         """The share, 0 to 1."""
-        known = self._known_hours(facts, question)
-        hours = self.unknown_hours if known is None else known
-        return 0.0 if hours is None else min(1.0, max(0.0, 1 - hours / self.normalization_hours))
-
-    def _known_hours(self, facts: Facts, question: Question) -> float | None:
-        hours = facts.attributes.get(self.attribute)
-        if not is_finite(hours):
-            return None
-        resolved_at = stored_time(facts.attributes.get(self.resolved_attribute))
-        return hours if resolved_at is None or resolved_at <= question.now else None
+        hours, resolved_at = (facts.attributes.get(name) for name in (self.attribute, self.resolved_attribute))
+        resolved_at = stored_time(resolved_at)
+        if not is_finite(hours) or (resolved_at is not None and resolved_at > question.now):
+            hours = self.unknown_hours
+        return 0.0 if hours is None else _clipped(1 - hours / self.normalization_hours)
 
 
 @checks_argument_names
@@ -419,7 +390,6 @@ class VectorSimilarity(Signal):
     """The cosine of the two vectors; 0 where it is negative, or one of them is missing."""
 
     name: ClassVar[str] = "vector_similarity"
-    reads: ClassVar[frozenset[str]] = frozenset()
 
     def compares(self, question: Question) -> bool:
         """True if the question has a vector."""
@@ -427,7 +397,7 @@ class VectorSimilarity(Signal):
 
     def value(self, facts: Facts, question: Question) -> float:
         """The cosine, 0 to 1."""
-        return min(1.0, max(0.0, facts.cosine)) if facts.cosine is not None else 0.0
+        return _clipped(facts.cosine or 0.0)
 
 
 _KINDS: tuple[type[Signal], ...] = (
