@@ -57,7 +57,7 @@ def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = Fa
 def check_flags(**arguments: object) -> None:
     """Raise ``InvalidRequestError`` for an argument, by its name, that is neither True nor False."""
     for name, value in arguments.items():
-        if value is not True and value is not False:
+        if not isinstance(value, bool):
             raise InvalidRequestError(f"{name} is {value!r:.80}; it must be True or False")
 
 
@@ -114,13 +114,9 @@ def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> 
 
 
 def checked_whole(
-    name: str,
-    value: object,
-    low: float = -math.inf,
-    high: float = math.inf,
-    *,
+    name: str, value: object, low: float = -math.inf, high: float = math.inf, *,
     error: type[InvalidRequestError] = InvalidRequestError,
-) -> int:
+) -> int:  # fmt: skip
     """The whole number. Raises ``error`` for anything but one from ``low`` to ``high``."""
     if is_whole(value, low, high):
         return value
@@ -173,12 +169,7 @@ def check_text(name: str, value: object, most: int) -> None:
 
 def is_finite(value: object) -> TypeGuard[int | float]:
     """True if the value is a number, not a boolean, that a float of 64 bits can hold: within ±1.8e308."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number beyond all floats
-        return False
+    return is_number(value, -sys.float_info.max, sys.float_info.max)
 
 
 STORED_NOTE = (
@@ -201,8 +192,8 @@ _FLAGS = "|".join(
     for region in ("gbeng", "gbsct", "gbwls")
 )
 
-# Searched first, because most texts hold none of these characters: everything that the rule is about. There are few
-# ranges beyond U+FFFF, because each costs time for every character of every text.
+# Searched first, because most texts hold none of these characters. Each range beyond U+FFFF costs time for every
+# character of every text.
 _SUSPECT = re.compile(f"[{_REFUSED}{_SELECTORS}\U0001bca0-\U0001d17a\U000e0000-\U000e01ef]")
 # Compiled at their first use: most processes never need them.
 _RULE = f"(?:{_FLAGS})|([{_REFUSED}{_REFUSED_BEYOND}]|(?<={_UNSEEN}){_SELECTOR})"
@@ -216,9 +207,10 @@ _NAMED = {0: "a NUL byte", 9: "a tab", 10: "a line break", 13: "a line break", 2
 
 
 def text_fault(text: str, *, is_line: bool = False) -> str | None:
-    """The first character that keeps the text from being stored, and its place from 1, such as ``U+202E RIGHT-TO-LEFT
-    OVERRIDE at character 5``; None: nothing. With ``is_line`` neither tabs nor line breaks may stand in it.
-    """  # noqa: D205 - one sentence
+    """The first character that keeps the text from being stored, and its place from 1; None: nothing does.
+
+    With ``is_line`` neither tabs nor line breaks may stand in it.
+    """
     if is_line and (broken := _BREAK.search(text)):
         return _character_at(text, broken.start())
     if _SUSPECT.search(text) is None:
@@ -247,22 +239,15 @@ def clean_value(value: Any) -> Any:
     return [clean_value(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def shown_value(value: Any, lines: Collection[str] = ()) -> Any:
+def shown_value(value: Any, lines: Collection[str] = (), *, is_line: bool = False) -> Any:
     """A JSON value with its texts as ``shown_block`` has them; those under the names ``lines`` on one line."""
     if isinstance(value, str):
-        return shown_block(value)
+        return shown_line(value) if is_line else shown_block(value)
     if isinstance(value, Mapping):
         return {
-            shown_line(str(name)): _shown_lines(inner) if name in lines else shown_value(inner, lines)
-            for name, inner in value.items()
+            shown_line(str(name)): shown_value(inner, lines, is_line=name in lines) for name, inner in value.items()
         }
-    return [shown_value(inner, lines) for inner in value] if isinstance(value, list | tuple) else value
-
-
-def _shown_lines(value: Any) -> Any:
-    if isinstance(value, list | tuple):
-        return [_shown_lines(inner) for inner in value]
-    return shown_line(value) if isinstance(value, str) else shown_value(value)
+    return [shown_value(inner, lines, is_line=is_line) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def shown_line(text: str, most: int | None = None) -> str:
@@ -348,10 +333,7 @@ _TIME = "a time with a time zone, such as 2026-05-31T12:00:00Z"
 
 
 def iso_time(value: object) -> datetime:
-    """The time, or that of an ISO 8601 text; for pydantic, which would take numbers as seconds since 1970.
-
-    Raises ``ValueError`` for anything else.
-    """
+    """The time, or that of an ISO 8601 text, for pydantic. Raises ``ValueError`` for anything else."""
     if isinstance(value, datetime):
         return value
     try:
@@ -361,10 +343,7 @@ def iso_time(value: object) -> datetime:
 
 
 def stored_time(value: object) -> datetime | None:
-    """The time in an ISO 8601 text, in UTC where it names no zone; None for any other text.
-
-    Spaces around it do not count.
-    """
+    """The time in an ISO 8601 text, in UTC where it names no zone; None for anything else."""
     try:
         time = datetime.fromisoformat(value.strip()) if isinstance(value, str) else None
     except ValueError:
@@ -402,8 +381,7 @@ def json_of(text: str | bytes) -> Any:
     """The value of a JSON text (RFC 8259); bytes are UTF-8, with or without a byte order mark.
 
     Raises ``JSONSyntaxError`` for a text that is not JSON; ``JSONTextError`` for bytes that are not UTF-8, an object
-    that has a member twice (readers differ in which of the two counts: section 4 of the RFC), ``NaN`` and ``Infinity``,
-    too deep nesting, and numbers of too many digits.
+    that has a member twice, ``NaN`` and ``Infinity``, too deep nesting, and numbers of too many digits.
     """
     decoded = text if isinstance(text, str) else _decode(text)
     try:
@@ -550,7 +528,9 @@ _KINDS = ((bool, _TRUTH), (int, _NUMBER), (float, _NUMBER), (str, _TEXT), (Mappi
 def refusal_of(entry: Mapping[str, Any]) -> str:
     """The fault of a value, from an entry of pydantic's ``errors()``, without the value itself."""
     kind = str(entry.get("type", ""))
-    bounds = {name: _plain(bound) for name, bound in (entry.get("ctx") or {}).items()}
+    bounds = {
+        name: f"{bound:g}" if isinstance(bound, float) else bound for name, bound in (entry.get("ctx") or {}).items()
+    }
     if kind == "missing":
         return "is missing; it is needed"
     if kind in _OF_LENGTH:
@@ -564,11 +544,6 @@ def refusal_of(entry: Mapping[str, Any]) -> str:
     # An infinite number is a number, which a whole number and a finite one are too.
     is_wider = requirement.endswith(input_kind.removeprefix("a "))
     return f"must be {requirement}" if is_wider else f"must be {requirement}, not {input_kind}"
-
-
-def _plain(bound: object) -> object:
-    """1.0 is 1."""
-    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
 def kind_of(value: object) -> str:

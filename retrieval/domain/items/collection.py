@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from retrieval.domain.checks import checked_whole, checks_argument_names, is_storable
+from retrieval.domain.checks import checked_choice, checked_whole, checks_argument_names, is_storable
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
@@ -36,9 +36,7 @@ class IndexKind(StrEnum):
 
 def checked_index(index: object) -> IndexKind:
     """The kind of that name. Raises ``InvalidRequestError``."""
-    if isinstance(index, str) and index in tuple(IndexKind):
-        return IndexKind(index)
-    raise InvalidRequestError(f"index is {', '.join(IndexKind)}, not {index!r:.80}")
+    return checked_choice("index", index, IndexKind)
 
 
 MAX_PARTS = 64

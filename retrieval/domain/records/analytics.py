@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.domain.checks import checked_whole, time_fault
+from retrieval.domain.checks import checked_time, checked_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
 from retrieval.domain.serialization import Serializable
@@ -66,9 +66,8 @@ class ViewQuestion:
     def __post_init__(self) -> None:
         for name in ("since", "until"):
             time = getattr(self, name)
-            is_age = name == "since" and isinstance(time, timedelta)
-            if time is not None and not is_age and (fault := time_fault(time)):
-                raise InvalidRequestError(f"{name} is {time!s:.80}; {fault}")
+            if time is not None and not (name == "since" and isinstance(time, timedelta)):
+                checked_time(name, time)
         if isinstance(self.since, timedelta) and self.since < timedelta():
             raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
         if isinstance(self.since, datetime) and self.until is not None and self.since > self.until:

@@ -273,7 +273,9 @@ class Priority(Signal):
             raise InvalidProfileError("the values of signal 'priority' are a mapping such as {\"High\": 0.8}")
         for name, worth in self.values.items():
             if not is_storable(name):
-                raise InvalidProfileError(f"signal 'priority' has a value for {name!r:.80}; names are texts without NUL")
+                raise InvalidProfileError(
+                    f"signal 'priority' has a value for {name!r:.80}; names are texts without NUL"
+                )
             check_share(f"the worth of priority {name!r:.80}", worth)
         check_share("the worth of an unknown priority", self.unknown)
         object.__setattr__(self, "values", MappingProxyType(dict(self.values)))
