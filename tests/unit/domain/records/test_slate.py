@@ -31,7 +31,7 @@ def test_relevance_is_its_signal_or_else_the_score(score: float, signals: dict[s
         ({"signals": {"\ud800": 1.0}}, "'a': signals are "),
         ({"signals": {1: 1.0}}, "'a': signals are "),
         ({"score": math.nan}, "'a': score is nan; it must be a finite number"),
-        ({"signals": {"relevance": "high"}}, "'a': signal 'relevance' is 'high'"),
+        ({"signals": {"relevance": "high"}}, "'a': relevance is 'high'"),
         ({"propensity": 0.0}, "'a': propensity is 0.0; it is above 0, at most 1"),
         ({"propensity": 0.5, "rank_propensity": 0.6}, "'a': rank_propensity is 0.6; it is above 0, at most 0.5"),
         ({"rank_propensity": 0}, "'a': rank_propensity is 0; it is above 0"),
