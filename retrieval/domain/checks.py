@@ -512,7 +512,6 @@ _MUST_BE = {
     "enum": "{expected}",
     "literal_error": "{expected}",
 }
-"""The requirement on a value, by the type of pydantic's error."""
 
 _OF_LENGTH = {
     "string_too_short": ("at least", "min_length", "character"),
@@ -520,7 +519,6 @@ _OF_LENGTH = {
     "too_short": ("at least", "min_length", "member"),
     "too_long": ("at most", "max_length", "member"),
 }
-"""The wording of a length, the name of the bound, and the counted unit."""
 
 _KINDS = ((bool, _TRUTH), (int, _NUMBER), (float, _NUMBER), (str, _TEXT), (Mapping, "an object"), (list, "a list"))
 

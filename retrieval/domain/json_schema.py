@@ -19,7 +19,6 @@ MAX_SCHEMA_BYTES = 64 * 1024
 """The longest schema of attributes, as JSON in UTF-8."""
 
 _LISTED_VIOLATIONS = 3
-"""Violations of one item that a message names."""
 
 _LONGEST_REASON = 200
 
@@ -122,7 +121,6 @@ def _violation(error: ValidationError) -> str:
 
 _UNBOUNDED = frozenset({"pattern", "patternProperties"})
 _OF_NAMES = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-"""The keywords whose members are names, each with a schema."""
 _OF_VALUES = frozenset({"enum", "const", "default", "examples"})
 
 

@@ -27,7 +27,6 @@ class BucketArms:
     item: Ints
     """The row of the item in the ``ArmTable``."""
     bucket: Ints
-    """The index in ``names``."""
     successes: Floats
     failures: Floats
 

@@ -1,8 +1,7 @@
 """Interleaving: one slate from two rankings, compared by the rewards of their hits, without off-policy estimates.
 
-Team draft (Radlinski, Kurup and Joachims, CIKM 2008): in each round a coin decides which ranking picks first, and each
-picks its best item that is not taken yet. A reward counts for the item's team, which users cannot see. Interleaving
-needs far fewer searches than showing each profile to half of the users, and no propensities.
+Team draft (Radlinski, Kurup and Joachims, CIKM 2008): in each round a coin decides which ranking picks its best untaken
+item first. A reward counts for the item's team, which users cannot see.
 """
 
 from __future__ import annotations
@@ -83,10 +82,7 @@ def _rounds(first: Sequence[str], second: Sequence[str], taken: frozenset[str]) 
 
 
 def _chances(first: Sequence[str], second: Sequence[str], limit: int) -> dict[str, list[float]]:
-    """The probability of each item at each rank, over all outcomes of the coins.
-
-    The next picks depend on the taken items, not on their teams, so outcomes with the same items are merged.
-    """
+    """The probability of each item at each rank, over all outcomes of the coins; those of the same items are merged."""
     chances: dict[str, list[float]] = {}
     outcomes: list[dict[frozenset[str], float]] = [{} for _ in range(limit)]
     outcomes[0][frozenset()] = 1.0

@@ -1,8 +1,4 @@
-"""A published model: the learned reward, the stack with relevance, and which combinations may be used. Pure.
-
-``learn`` makes an immutable reward from events and arms, ``LearnedReward.predict`` applies it, and ``fit`` adds the
-stacks of relevance and rewards.
-"""
+"""A published model: the learned reward, the stack with relevance, and which combinations may be used. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +61,6 @@ class LearnedReward:
     logistic: Logistic | None = None
     """None: the shrunk rate is the prediction."""
     events: int = 0
-    """The number of events from which it was learned."""
 
     @property
     def kind(self) -> str:

@@ -3,8 +3,7 @@
     logit p = intercept + Σ slopes × numbers
             + Σ effects of item, item cluster, bucket, item cluster in bucket, item in bucket
 
-Every effect has a normal prior around 0, so an unseen effect adds nothing. The model gives the expected reward; its
-uncertainty depends on the item's events, as in shrinkage.
+Every effect has a normal prior around 0, so an unseen effect adds nothing.
 """
 
 from __future__ import annotations
@@ -139,7 +138,6 @@ MOST_FOR_SCALES = 20_000
 """The most events for choosing the scales; more would take longer for the same choice."""
 
 NUMBER_SPREAD = 1.0
-"""The prior standard deviation of a slope."""
 
 INTERCEPT_SPREAD = 2.0
 

@@ -1,10 +1,7 @@
 """The expected rewards of items, and the verdict on two policies or profiles. Pure.
 
-The estimates themselves are computed in the database (``sql/learning/off_policy.sql``).
-
-The reward model only has to be independent of the retrieval that it predicts, so a prediction leaves out that
-retrieval's own rewards (cross-fitting, leave one out: Chernozhukov and others, "Double/debiased machine learning",
-2018). A better model makes the intervals of the estimates narrower; a bad one makes them wider, without bias.
+The estimates are computed in the database (``sql/learning/off_policy.sql``). A prediction leaves out the own rewards
+of the retrieval (cross-fitting: Chernozhukov and others, "Double/debiased machine learning", 2018): no bias.
 """
 
 from __future__ import annotations
@@ -29,7 +26,6 @@ class RewardModel:
 
     _retrievals: dict[Hashable, Mapping[str, float]] = field(default_factory=dict)
     _items: dict[str, tuple[float, int]] = field(default_factory=dict)
-    """The sum of each item's rewards, and their number."""
     _total: float = 0.0
     _number: int = 0
 

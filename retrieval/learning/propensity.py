@@ -1,9 +1,7 @@
 """Ranked candidates, draws of their scores, and the exact propensities of Thompson sampling. Pure.
 
-The probability that an item is on top of a posterior draw has no closed form. So ``ROWS`` rows are drawn, and one of
-them, chosen at random, decides. Given the rows, the probability of an item is the share of rows with the item on top:
-exact, not estimated, for any posterior and any number of slots. A uniform choice with probability ``floor`` makes every
-candidate possible and limits the weights of off-policy estimates.
+``ROWS`` rows of posterior draws are made, and one of them, chosen at random, decides. Given the rows, the probability
+of an item is the share of rows with the item on top. A uniform choice with probability ``floor`` bounds it from below.
 """
 
 from __future__ import annotations

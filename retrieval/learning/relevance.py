@@ -41,7 +41,6 @@ class JudgedHit(NamedTuple):
 
 
 JudgedHits = Mapping[str, Sequence[JudgedHit]]
-"""The hits by model: ``both``, ``dense``, ``lexical``."""
 
 
 class Bin(NamedTuple):
@@ -49,9 +48,7 @@ class Bin(NamedTuple):
 
     hits: int
     told: float
-    """The mean probability."""
     relevant: float
-    """The share of relevant hits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +69,7 @@ class Honesty(Serializable):
 
 
 def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Calibration | None = None) -> Calibration:
-    """The calibration of the hits; a model with too few hits has the coefficients of ``start``, or none.
-
-    The fewer hits there are, the nearer it stays to ``start``, the calibration of other collections.
-    """
+    """The calibration of the hits, the nearer to ``start``, that of other collections, the fewer hits there are."""
     fitted = {name: _fit_logistic(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS}
     return Calibration(space=space, fitted_on=fitted_on, **fitted)
 

@@ -2,12 +2,8 @@
 
     item in a bucket → item → item cluster (and cluster in the bucket) → collection → prior
 
-Each level is a beta-binomial estimate (Gelman et al., Bayesian Data Analysis, 5.3) whose prior mean is the level
-above and whose concentration, the weight of that mean in pseudo-uses, is capped: without a cap its estimate grows
-without bound, and the intervals become far too narrow.
-
-The result is a Beta distribution for each item: its mean depends on the rewards, its effective sample size only on the
-number of events. So no further event makes an estimate less certain, whatever its reward.
+Each level is a beta-binomial estimate (Gelman et al., Bayesian Data Analysis, 5.3) around the level above, with a
+capped concentration, the weight of the level above in pseudo-uses. docs/concepts/learning.md has the reasons.
 """
 
 from __future__ import annotations
@@ -46,15 +42,10 @@ class Level(NamedTuple):
 
 
 UNSEEN_KIND = Level(8.0, 0.05, 0.4)
-"""The level of a kind of bucket without events."""
 
 
 DOUBT = 0.5
-"""The share of the variance of the level above that counts in the effective sample size.
-
-Concentrations are fitted around the estimated means of that level, so they include a part of its variance already. With
-all of it, 90 % intervals contain .94 to .97 of the true rates after 100 to 2,000 events; with none of it .85 to .88.
-"""
+"""The share of the variance of the level above that counts in the effective sample size (see decision 0026)."""
 
 NOTHING_KNOWN = ShrunkEstimate(0.0, 0.5)
 """The estimate of a collection without events."""
@@ -73,7 +64,6 @@ class Shrinkage:
     clusters: Mapping[int, ShrunkEstimate] = field(default_factory=dict)
     """The estimate of an item without uses, by item cluster."""
     levels: Mapping[str, Level] = field(default_factory=dict)
-    """The levels by kind of bucket."""
     buckets: Mapping[str, ShrunkEstimate] = field(default_factory=dict)
     """The shift of all items in a bucket."""
     cluster_shifts: Mapping[str, Mapping[int, ShrunkEstimate]] = field(default_factory=dict)
@@ -118,8 +108,7 @@ class Posterior:
 def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms]) -> Posterior:
     """The reward of each item in the context of these buckets.
 
-    logit p(item here) = logit p(item) + Σ (logit p(item in bucket) - logit p(item in a bucket like all others)):
-    each bucket adds the difference between the item's rewards in it and those elsewhere.
+    logit p(item here) = logit p(item) + Σ (logit p(item in bucket) - logit p(item in a bucket like all others)).
     """
     contexts = [bucket for bucket in dict.fromkeys(buckets) if bucket != ANYWHERE]
     successes, failures = in_buckets(items, (ANYWHERE, *contexts))
@@ -209,9 +198,7 @@ def _effective_sample_size(uses: Floats, doubts: Floats) -> Floats:
     """The number of events in this context alone that would leave the same uncertainty, (items,).
 
     Computed from the item to its bucket with most events, and on to the one with fewest, as if each bucket were a part
-    of the one before: the size of the wider one is reduced by the variance of the narrower one, and the events in the
-    narrower one are added (the precision of a normal random-effects model). It depends on counts only, and rises with
-    each of them.
+    of the one before (the precision of a normal random-effects model). It depends on counts only, and rises with each.
     """
     order = np.argsort(-uses[:, 1:], axis=1, kind="stable")
     inside = np.take_along_axis(uses[:, 1:], order, axis=1)

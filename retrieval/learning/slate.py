@@ -25,7 +25,6 @@ class Drawn(NamedTuple):
     picked: tuple[int, ...]
     """Indexes of candidates, from the first place of the slate to the last, without repetitions."""
     slots: tuple[Slot, ...]
-    """The reason for each place."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +48,6 @@ class SlatePlan:
     """
 
     size: int
-    """The number of candidates."""
     settled: tuple[int, ...]
     """The candidates at the first places, which are certain."""
     pool: tuple[int, ...] = ()
@@ -113,18 +111,13 @@ class SlatePlan:
 
 @dataclass(frozen=True, slots=True)
 class Policy(ABC):
-    """A policy of exploration. Implementations inherit from this class and define ``name`` and ``plan``.
-
-    A policy has no state and no randomness of its own: the generator is passed in, and the same seed gives the same
-    slate. All that is learned is in the arms, which the database counts.
-    """
+    """A policy of exploration, without state or randomness of its own. Subclasses define ``name`` and ``plan``."""
 
     name: ClassVar[str]
     """The policy's name in a profile."""
     version: ClassVar[int] = 1
     """Raised with every change that gives another slate or other probabilities for the same input and seed."""
     exploration: Exploration = field(default_factory=Exploration)
-    """The numbers of the policy."""
 
     @abstractmethod
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
@@ -166,12 +159,9 @@ class Off(Policy):
 class ThompsonSlots(Policy):
     """Draws the last ``slots`` places among eligible candidates beyond the slate and the items placed there by score.
 
-    A posterior draw of all their scores decides (Thompson 1933), or with probability ``floor`` a uniform choice. So an
-    item is tried as long as it may be better than the one that it would replace, not because it is new; and an item
-    that may be replaced keeps a propensity above 0, without which records could not evaluate other policies.
-
-    All other places, always including the first, are by score. There are no more slots than eligible candidates beyond
-    the slate; without any, the slate is by score.
+    A posterior draw of all their scores decides (Thompson 1933), or with probability ``floor`` a uniform choice, so
+    that no item that may be replaced is impossible. The other places, always including the first, are by score; so are
+    all of them without eligible candidates beyond the slate.
     """
 
     __slots__ = ()
@@ -194,11 +184,8 @@ class ThompsonSlots(Policy):
 class UncertaintyBonus(Policy):
     """Orders by score + ``rate`` × uncertainty of the learned reward; equal sums keep their order.
 
-    The uncertainty falls with every event on the item, so no failure raises an item's place.
-
-    The last place has a floor: with probability ``floor`` it goes to one of the ``most_eligible`` candidates from there
-    on, uniformly. So the probability of the candidate next by score is 1 - floor + floor / n, that of each other one
-    floor / n, and all places above are certain. A slate of one place has no floor.
+    With probability ``floor`` the last place of several goes to one of the ``most_eligible`` candidates from there on,
+    uniformly.
     """
 
     __slots__ = ()
@@ -230,8 +217,7 @@ def drawn_slate(
 ) -> tuple[list[Placed], dict[str, float]]:
     """The slate of ``limit`` candidates, or of all if there are fewer, and every candidate's probability to be in it.
 
-    The candidates are given best first, without repetitions. The same state of the generator gives the same slate with
-    the same probabilities.
+    The candidates are given best first, without repetitions. The same state of the generator gives the same slate.
     """
     pull = policy_for(exploration).pull(candidates, max(limit, 0), rng)
     placed = [
@@ -244,11 +230,7 @@ def drawn_slate(
 def slate_probabilities(
     candidates: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator
 ) -> dict[str, float]:
-    """Every candidate's probability of being in the slate, by item, as ``drawn_slate`` gives it, without a draw.
-
-    They add up to the number of places. Another state of the generator gives Thompson sampling other posterior draws,
-    and slightly different probabilities.
-    """
+    """Every candidate's probability of being in the slate, by item, as ``drawn_slate`` gives it, without a draw."""
     return _by_item(candidates, policy_for(exploration).plan(candidates, max(limit, 0), rng).propensities)
 
 

@@ -117,9 +117,8 @@ def verdict_probability(helps: Floats, wrong: float) -> Floats:
 def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, ranks: Floats) -> LogitStack:
     """The most probable weights (MAP, normal priors) and share of wrong verdicts, given rated items.
 
-    Arrays of shape (events,): ``rewards``, 0 to 1; ``weights`` of the events; ``ranks`` of the items, from 1. A wrong
-    verdict contradicts a rule that other verdicts support; without a share of wrong verdicts in the model, they would
-    reduce every weight (forward correction: Patrini et al., CVPR 2017).
+    Arrays of shape (events,): ``rewards``, 0 to 1; ``weights`` of the events; ``ranks`` of the items, from 1. The share
+    of wrong verdicts keeps them from reducing every weight (forward correction: Patrini et al., CVPR 2017).
     """
     from scipy.optimize import minimize
 

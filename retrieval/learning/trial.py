@@ -29,14 +29,9 @@ from retrieval.learning.stack import (
 
 FOLDS = 5
 LEAST_QUESTIONS = 50
-"""The fewest questions with a verdict that a trial needs."""
 
 ONE_SIDED_975, ONE_SIDED_995 = 1.96, 2.58
-"""The standard errors of one-sided bounds, strict because every fit has a trial, and each may err.
-
-The rewards of single items need the stronger evidence: they also raise items that were never shown for such a question,
-which no trial can evaluate. To stay in use less is enough, or models would come and go: means above 0, and for the
-rewards of single items the weaker bound."""
+"""The standard errors of one-sided bounds; the rewards of single items need the stronger evidence (decision 0051)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +59,10 @@ class _Ranked(NamedTuple):
 
 
 _Ranking = Callable[[Slate], _Ranked]
-"""A function that ranks a slate."""
 
 
 _Tally = dict[str, list[tuple[float, float]]]
-"""Differences between two rankings for each search, by held-out question: searches for the same one count as one.
-
-The log-loss of the other ranking minus that of the candidate; and the discounted unexpected reward in the candidate's
-order minus that in the other order.
-"""
+"""Differences between two rankings by question, for each search: less log-loss, more discounted unexpected reward."""
 
 
 def trial(examples: Examples, *, share: float, in_use: LearnedModel | None = None) -> dict[Combination, TrialOutcome]:
@@ -80,10 +70,9 @@ def trial(examples: Examples, *, share: float, in_use: LearnedModel | None = Non
 
     A candidate is compared with the ranking by relevance alone. The shown items are ranked again, and a verdict counts
     (1 / log2(1 + new rank) - 1 / log2(1 + old rank)) × (reward - the reward expected from relevance and old rank).
-    Without that expectation as a control variate, attention and relevance would decide, not the items that are better
-    than expected. A combination passes if the 97.5 % lower bounds over questions of both differences, this one and that
-    of log-loss, are above 0, or the means if the model in use passed in the same combination. ``share``: of the learned
-    reward in the sum.
+    A combination passes if the 97.5 % lower bounds over questions of both differences, this one and that of log-loss,
+    are above 0, or the means if the model in use passed in the same combination. ``share``: of the learned reward in
+    the sum.
     """
     sums, shared, stacks, additions = (_Tally() for _ in range(4))
     for questions in _folds(examples):

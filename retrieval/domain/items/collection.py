@@ -40,7 +40,6 @@ def checked_index(index: object) -> IndexKind:
 
 
 MAX_PARTS = 64
-"""The most parts of a collection's index: each search walks all of them."""
 
 
 def checked_parts(parts: int) -> int:
@@ -52,7 +51,6 @@ OCCURRED_AT = "occurred_at"
 """The item's own time field: the usual order of a sequence."""
 
 MAX_NEIGHBOURS = 20
-"""The most neighbours on each side."""
 
 MAX_OWN_WEIGHT = 100
 
@@ -62,18 +60,14 @@ MAX_OWN_WEIGHT = 100
 class Neighbours(Serializable):
     """The setting by which the items of a collection are indexed together with their neighbours.
 
-    Words: an item is found by its own words, each counted ``own_weight`` times, and by those of its neighbours' bodies;
-    a title belongs to its item alone. Vectors: the mean of its own, weighing ``own_weight``, and its neighbours', each
-    of length 1. Raises ``InvalidRequestError`` for a name that an attribute cannot have, or a number outside its range.
+    An item is found by its own words, each counted ``own_weight`` times, and by those of its neighbours' bodies, and by
+    the weighed mean of the vectors. Raises ``InvalidRequestError`` for a wrong name, or a number outside its range.
     """
 
     sequence: str
-    """The attribute whose value (text, number or boolean) is the same for all items of a sequence. An item without it
-    has no neighbours."""
+    """The attribute whose value is the same for all items of a sequence. An item without it has no neighbours."""
     order: str = OCCURRED_AT
-    """The order of a sequence: ``occurred_at``, or an attribute that is a number or an ISO 8601 time. Items without it
-    come last; items with equal values are in order of their keys.
-    """
+    """``occurred_at``, or an attribute that is a number or an ISO 8601 time; items without it come last."""
     before: int = 2
     """The number of preceding items that an item is indexed with, 0 to 20."""
     after: int = 2
@@ -152,7 +146,6 @@ class ValueCount:
     items: int
     """Items that a search can find."""
     vectors: int
-    """The number of those items that have their vector."""
 
 
 def counted_field(name: object) -> Field:

@@ -99,8 +99,7 @@ class Item(PublicNames):
     """One retrievable thing.
 
     Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use, and for control and
-    format characters, which ``retrieval.domain.checks`` names; ``clean_text`` removes them. Tabs and line breaks
-    may stand in a body and in an attribute's value.
+    format characters, which ``clean_text`` removes. Tabs and line breaks may stand in a body and in an attribute.
     """
 
     def __post_init__(self) -> None:
@@ -153,7 +152,6 @@ ITEM_FIELDS = tuple(each.name for each in fields(Item))
 _BLANK = {each.name: each.default for each in fields(Item) if each.default is not MISSING}
 
 _FIELD_OF = {name: field for field, name in json_names(Item).items()}
-"""Each field of an item, by its name in JSON."""
 
 
 def text_hash(text: str) -> bytes:
@@ -259,20 +257,12 @@ class StoredItem(Serializable):
 
     item: Item
     version: str
-    """16 opaque letters, digits, ``-`` and ``_``, different after every change.
-
-    An item that ``change(keeps_time=True)`` restores has its former version again, because neither content nor time
-    differ.
-    """
+    """16 opaque letters, digits, ``-`` and ``_``, different after every change but one that keeps the time."""
     created_at: datetime
     updated_at: datetime
     """The time of the last change."""
     became: Became | None = None
-    """The effect of the call that returned it; None: it was only read.
-
-    The comparison is with the item that the call read, so several callers that put the same new id at once may all get
-    ``added``.
-    """
+    """The effect of the call that returned it, compared with the item that the call read; None: it was only read."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: those of the item, then its version and times."""
@@ -280,10 +270,7 @@ class StoredItem(Serializable):
 
 
 def version_of(content_hash: bytes, updated_at: datetime) -> str:
-    """The version of an item whose content has had that hash since that moment.
-
-    Because of the moment, restored content has a new version, unless the change that restored it kept the time.
-    """
+    """The version of an item whose content has had that hash since that moment."""
     moment = (updated_at - _EPOCH) // _MICROSECOND
     mixed = blake2b(content_hash + moment.to_bytes(8, "big", signed=True), digest_size=_VERSION_BYTES)
     return urlsafe_b64encode(mixed.digest()).decode()
@@ -311,7 +298,7 @@ def check_version(item_id: str, stored: str | None, expected: str | None) -> Non
 def merged(target: object, patch: object, depth: int = 0) -> Any:
     """The target with the patch's members replacing its own, and without those that are null in the patch.
 
-    A patch that is not an object replaces the target. Raises ``InvalidItemError`` for a patch of more than 64 levels.
+    Raises ``InvalidItemError`` for a patch of more than 64 levels.
     """
     if depth > MAX_NESTING:
         raise InvalidItemError(f"a change is nested deeper than {MAX_NESTING} levels; flatten it")

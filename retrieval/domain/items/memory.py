@@ -33,11 +33,7 @@ _KEYWORD = re.compile(r"linked_([a-z0-9_]+)_ids")
 
 
 def entity_type(stem: str) -> str:
-    """The type that a keyword ``linked_<stem>_ids`` links to: the stem's regular English plural.
-
-    ``hypothesis``: ``hypotheses``; ``study``: ``studies``; ``batch``: ``batches``; else an ``s`` is added. A plural
-    that is not regular is named in ``links`` instead.
-    """
+    """The type that a keyword ``linked_<stem>_ids`` links to: the stem's regular English plural: ``studies``."""
     if stem.endswith("sis"):
         return f"{stem[:-2]}es"
     if re.search(r"[^aeiou]y$", stem):
@@ -50,8 +46,7 @@ def entity_type(stem: str) -> str:
 def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]], others: Iterable[str] = ()) -> Links:
     """``links`` and the keywords ``linked_<stem>_ids`` together.
 
-    Raises ``InvalidRequestError`` for a keyword of another form, naming the ``others`` that there are, and for ids that
-    are not a list of texts.
+    Raises ``InvalidRequestError`` for a keyword of another form, naming the ``others``, and for wrong ids.
     """
     given = checked_links({} if links is None else links)
     ids_by_type: dict[str, list[str]] = {name: list(ids) for name, ids in given.items()}
@@ -117,8 +112,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 def extract_text(content: Any) -> str:
     """The searchable text of a content: a text unchanged; of another JSON value its values in order, a line each.
 
-    Each value of an object has its key before it, in words: ``{"nextSteps": ["a", "b"]}`` gives the lines
-    ``next steps: a`` and ``next steps: b``. null gives no line; true and false are ``yes`` and ``no``.
+    Each has its key before it: ``{"nextSteps": ["a"]}`` gives ``next steps: a``. True and false are ``yes`` and ``no``.
     """
     return content if isinstance(content, str) else "\n".join(_lines(content, ""))
 
@@ -148,10 +142,7 @@ def normalised(text: str) -> str:
 
 
 def fingerprint(project_id: str, text: str) -> str:
-    """32 hexadecimal digits: the same for texts of one project that are equal once normalised.
-
-    A text without any word is compared as it is.
-    """
+    """32 hexadecimal digits: the same for texts of one project that are equal once normalised."""
     identity = f"{len(project_id)}:{project_id}{normalised(text) or text.strip()}"
     return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
@@ -184,11 +175,9 @@ class FactOutcome(StrEnum):
     ADDED = "added"
     """It is a memory of its own."""
     SAME = "same"
-    """A memory stated it already, and is now linked to its turns too."""
     SUPERSEDED = "superseded"
     """It is a memory of its own, and replaced another."""
     REFUSED = "refused"
-    """It was not stored."""
 
 
 TURNS = "turns"
@@ -199,9 +188,8 @@ TURNS = "turns"
 class NewMemory:
     """A memory that is to be stored.
 
-    Raises ``InvalidRequestError`` for an empty project, type or content, a relevance outside 0 to 1, a time without a
-    zone or beyond the years 1 to 9999 in UTC, or metadata under a name that is taken; ``InvalidItemError`` for
-    what an item cannot hold.
+    Raises ``InvalidRequestError`` for an empty project, type or content, a relevance outside 0 to 1, a wrong time, or
+    metadata under a name that is taken; ``InvalidItemError`` for what an item cannot hold.
     """
 
     memory_id: str
@@ -361,10 +349,7 @@ def to_store(memory: Memory) -> NewMemory:
 
 
 def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
-    """The memory with some of its fields replaced; its text stays unless its content is given.
-
-    Raises what ``NewMemory`` raises.
-    """
+    """The memory with some of its fields replaced; its text stays unless its content is given."""
     known = to_store(memory)
     return replace(known, **{"text": None if "content" in changes else known.text, **changes})
 
@@ -372,8 +357,7 @@ def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
 def merged(known: Memory, other: NewMemory) -> NewMemory:
     """One memory of two that state the same: the text of the known one, the links of both, and of the rest the greater.
 
-    It has the higher relevance, the later event time and the later expiry. A summary or metadata that the known one
-    lacks come from the other.
+    A summary or metadata that the known one lacks come from the other.
     """
     expiries = [known.expires_at, other.expires_at]
     return replace(
@@ -408,10 +392,7 @@ def may_join(known: Memory, other: NewMemory, now: datetime) -> bool:
 
 
 def history_of(memory_id: str, known: Mapping[str, Memory]) -> tuple[Memory, ...]:
-    """The versions of a memory among the given memories, the current one first.
-
-    Later superseded versions come first; among those that the same memory replaced, the most recently changed.
-    """
+    """The versions of a memory among the given ones: the current one, then what each replaced, the latest first."""
     newest, visited = memory_id, {memory_id}
     while (successor := known[newest].superseded_by) in known and successor not in visited:
         newest = str(successor)

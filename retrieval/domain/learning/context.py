@@ -37,8 +37,7 @@ class ComplexityRange(StrEnum):
 class Context:
     """The situation of a question and its actor. Everything is optional.
 
-    Raises ``InvalidRequestError`` for a name that is too long or holds a NUL, a complexity outside 0 to 1, or a
-    number of backtracks outside 0 to 2³¹ - 1.
+    Raises ``InvalidRequestError`` for a name that cannot be stored or is too long, or a number outside its range.
     """
 
     domain: str = ""

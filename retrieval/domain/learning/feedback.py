@@ -126,9 +126,8 @@ class Feedback:
     def subject(self) -> UUID | None:
         """The subject of the verdict and its owner: of several verdicts on one subject, the latest counts.
 
-        Of an impression: retrieval, item, actor and kind. Directly: item, context, actor, session and kind, if an actor
-        or a session is named; so too, in no context, of an impression with ``of_session`` and a session. None: two
-        verdicts cannot be told from a repetition of one, so each counts by itself.
+        Of an impression: retrieval, item, actor and kind. Directly, or with ``of_session``: item, context, actor,
+        session and kind. None: neither actor nor session is named, so each verdict counts by itself.
         """
         if self.retrieval_id is not None and not (self.of_session and self.session):
             return _derive_key("impression", str(self.retrieval_id), self.item_id, self.actor, self.kind)
@@ -139,10 +138,7 @@ class Feedback:
 
     @property
     def own_key(self) -> UUID | None:
-        """The key that identifies a repetition: the given key, or subject, reward, weight and, if given, event time.
-
-        None: there is neither; the sender then makes a key, once.
-        """
+        """The key that identifies a repetition: given, or of subject, reward, weight and event time; None: neither."""
         return self.key_about(None if self.key is not None else self.subject)
 
     def key_about(self, subject: UUID | None) -> UUID | None:

@@ -48,11 +48,7 @@ class AnalyticsView(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewQuestion:
-    """A query of a view.
-
-    Raises ``InvalidRequestError`` for a time without a time zone, or an age below 0, and
-    ``InvalidLimitError`` for a limit below 1.
-    """
+    """A query of a view. Raises ``InvalidRequestError`` for a time that is wrong, ``InvalidLimitError`` for a limit."""
 
     collection: str | None = None
     """None: all of the tenant's."""
@@ -99,7 +95,6 @@ class AnalyticsTable(Sequence[Mapping[str, Any]]):
     view: str
     columns: tuple[str, ...]
     values: tuple[tuple[Any, ...], ...]
-    """The values by row, in the order of the columns."""
 
     @overload
     def __getitem__(self, index: int) -> Mapping[str, Any]: ...

@@ -29,7 +29,6 @@ class RecordedPool:
 
     retrieval_id: UUID
     limit: int
-    """Hits requested."""
     profile_version: int
     """0: the call's own."""
     is_grouped: bool
@@ -39,7 +38,6 @@ class RecordedPool:
     origin: str = ""
     """The part of an application that composed the answer; empty: a search."""
     seed: int
-    """The seed of everything random in the search."""
     item_ids: Sequence[str]
     scores: Mapping[str, Optional]
     """The legs' own scores; None for items that the leg did not return."""
@@ -56,9 +54,7 @@ class RecordedPool:
     learned: Optional = ()
     """The learned rewards; empty: none counted."""
     effective_sample_size: Optional = ()
-    """The effective sample sizes of the learned rewards."""
     logit_mean: Optional = ()
-    """The learned rewards on the logit scale."""
     affinity: Optional = ()
     """The affinity of the query to the queries that each item was rewarded for; empty: no logit stack was used."""
     length: Optional = ()
@@ -320,7 +316,6 @@ class RecordedRetrieval(Serializable):
     candidates: int
     """The number of candidates on record, for replay and comparisons."""
     impressions: Sequence[Impression]
-    """The items that were shown, by rank."""
 
 
 def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
@@ -374,4 +369,3 @@ class RecordedAnswer:
     """The origin that ``Collection.record_answer`` was given; empty: a search."""
     query: str
     hits: tuple[RecordedHit, ...]
-    """The hits by rank."""

@@ -123,7 +123,6 @@ class SearchRecord:
     ``learned``, ``effective_sample_size``, ``logit_mean``; where a policy drew ``propensity``. Of an
     answer that an application composed ``relevance`` and ``score``."""
     pool_values: Matrix = ()
-    """The values of the pool's candidates, by measure."""
     shown_items: Sequence[str] = ()
     """The hits, by rank."""
     shown_scores: Sequence[float] = ()
@@ -200,7 +199,6 @@ def context_columns(context: Context) -> dict[str, Any]:
 
 
 NO_POLICY = "off/1"
-"""The policy of an answer that explores nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,12 +211,10 @@ class ComposedAnswer:
     vector: Vector | None
     """The query's vector, shape (dimensions,), unit length; None: the words were searched."""
     space_id: int | None = None
-    """The space of that vector."""
     shown: Sequence[ShownItem]
     """The items in the order in which they were shown."""
     context: Context
     origin: str
-    """The name of the part that composed it."""
     retrieval_time_ms: float
     notes: Sequence[str] = ()
     cluster: int | None = None

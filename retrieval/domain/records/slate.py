@@ -40,11 +40,7 @@ _NONE: Mapping[str, float] = MappingProxyType({})
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownItem:
-    """One item of the answer, with what the application knows of its score.
-
-    Raises ``InvalidRequestError`` for what cannot be stored, a score or signal that is not a finite number, or a
-    propensity outside 0 to 1.
-    """
+    """One item of the answer. Raises ``InvalidRequestError`` for what cannot be stored, or a number out of range."""
 
     item_id: str
     score: float
@@ -56,10 +52,7 @@ class ShownItem:
     propensity: float = 1.0
     """The probability that it was shown at all, above 0 and at most 1."""
     rank_propensity: float | None = None
-    """The probability that it was shown at this rank, above 0 and at most ``propensity``.
-
-    None: equal to ``propensity``, for an item that has no other rank if it is shown.
-    """
+    """The probability that it was shown at this rank, above 0 and at most ``propensity``; None: equal to it."""
 
     def __post_init__(self) -> None:
         if not is_storable(self.item_id) or not self.item_id:

@@ -78,9 +78,7 @@ def likenesses(rows: NDArray[np.float32], pool: Sequence[int], best: int) -> lis
     """The likeness of each row to the best one, from 0 (opposite) over 0.5 (unrelated) to 1 (the best itself).
 
     ``rows``: vectors, shape (n, dimensions); ``pool`` and ``best``: places in them. (1 + cos(v - m, b - m)) / 2 with b
-    the best vector and m the mean of the pool's: what all of them have in common tells nothing. This is Rocchio's
-    feedback (The SMART Retrieval System, 1971) with the best hit for the relevant and the pool for the other documents.
-    Empty where the best vector is the pool's mean.
+    the best vector and m the mean of the pool's (Rocchio, The SMART Retrieval System, 1971). Empty where b is m.
     """
     shares = np.zeros(len(rows), dtype=np.float32)
     shares[pool] = 1 / len(pool)
@@ -158,11 +156,10 @@ class PairSimilarities:
 
 
 def diversified(scores: Sequence[float], similarities: Similarities, diversity: Diversity, limit: int) -> list[int]:
-    """The places of the candidates to show, best first, at most ``limit``.
+    """The places of the candidates to show, best first, at most ``limit``; ``scores`` are the candidates', best first.
 
-    ``scores`` are the candidates', best first. Maximal marginal relevance (Carbonell, Goldstein, SIGIR 1998) takes next
-    the candidate with the highest λ × relevance − (1 − λ) × its greatest similarity to the ones taken; relevance is the
-    score's place between the lowest (0) and the highest (1), so that both are on one scale.
+    Maximal marginal relevance (Carbonell, Goldstein, SIGIR 1998) takes next the candidate with the highest λ ×
+    relevance − (1 − λ) × its greatest similarity to the ones taken; relevance is the score from lowest 0 to highest 1.
     """
     share = 1.0 if diversity.relevance_share is None else diversity.relevance_share
     relevance = _normalise(np.asarray(scores, dtype=np.float64))
@@ -197,8 +194,7 @@ NEGATIONS = frozenset("no not never none nobody nothing neither nor without cann
 def similarity(first: str, second: str, cosine: float | None = None) -> float:
     """The similarity of two texts, 0 to 1: the overlap of their words, or the cosine of their vectors if greater.
 
-    1 where the words are the same in the same order. 0 where their numbers differ, or only one of them is negated:
-    however alike their words and vectors are, they do not state the same.
+    1 where the words are the same in the same order; 0 where their numbers differ, or only one of them is negated.
     """
     if normalised(first) == normalised(second) and (normalised(first) or first.strip() == second.strip()):
         return 1.0

@@ -83,7 +83,6 @@ class Is:
 
     field: Field
     json: str
-    """The value as JSON text; make it with ``is_value``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,6 @@ _TAGS, LINKS = Field("tags", is_attribute=False), Field("links", is_attribute=Fa
 _CONTAINERS = (list, tuple, set, frozenset, Mapping)
 
 Leaf = OneOf | AllTags | Compare | Exists | Is | HasType | Contains
-"""A filter without parts."""
 
 Filter = Leaf | And | Or | Not
 
@@ -160,7 +158,6 @@ class Extent(NamedTuple):
 
     conditions: int
     values: int
-    """The number of values that it compares with."""
 
 
 def extent(condition: Filter) -> Extent:

@@ -40,7 +40,6 @@ DEPTH = 50
 """Candidates that a leg is asked for, unless a profile says otherwise."""
 
 MAX_DEPTH = 1000
-"""The most candidates that a leg may be asked for."""
 
 
 class LegName(StrEnum):
@@ -94,9 +93,8 @@ class Fusion:
 class Profile(Serializable):
     """Legs with weights, their depth, fusion, refining and reranking, signals, what is learned, explored and recorded.
 
-    Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
-    weights that are all zero, a depth outside 1 to 1000, a signal given twice, signals without ``union`` or the
-    other way round, or refining without ``weighted_sum``.
+    Raises ``InvalidProfileError`` for a number outside its range, unknown legs, a signal given twice, signals without
+    ``union`` or the other way round, or refining without ``weighted_sum``.
     """
 
     legs: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"dense": 1.0, "lexical": 1.0}))
@@ -157,8 +155,7 @@ class Profile(Serializable):
     def weights_of(self, names: Iterable[str]) -> dict[str, float]:
         """The weights of rankings by their names; a leg's ranking for another wording has the leg's weight.
 
-        A leg's ranking of what is preferred first has that weight too, second half of it, third a third. Refining has
-        its share of the score.
+        A leg's ranking of what is preferred first has that weight too, second half of it, third a third.
         """
         weights = {**self.weights, REFINING: self.refining.share}
         return {
@@ -167,10 +164,9 @@ class Profile(Serializable):
         }
 
     def taking_part(self, question: Question) -> Profile:
-        """The same profile for one question: signals that have nothing to compare in it weigh 0.
+        """The same profile for one question: the weight of signals with nothing to compare goes to the others.
 
-        Their weight goes to the others, in proportion to the others' weights. Where no other has a weight, the profile
-        is unchanged.
+        It is shared in proportion to the others' weights. Where no other has a weight, the profile is unchanged.
         """
         total = sum(signal.weight for signal in self.signals)
         remaining = sum(signal.weight for signal in self.signals if signal.compares(question))
@@ -249,10 +245,8 @@ _PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration 
         }
     )
 )
-"""The parts of a profile that are objects."""
 
 _MAY_MISS = frozenset({"calibration", "rerank"})
-"""The parts that a profile may have or not."""
 
 
 def _check_kinds(profile: Profile) -> None:
@@ -309,4 +303,3 @@ class StoredProfile(Serializable):
     """The note that it was stored with; ``the default`` of the first one."""
     created_at: datetime
     is_active: bool
-    """True if the collection searches with it."""

@@ -89,7 +89,6 @@ LEARNED_SHARE = 0.6
 
 
 MOST_TRUSTED_FROM = 1_000_000
-"""The most verdicts that a profile can ask for."""
 
 
 class Combination(StrEnum):

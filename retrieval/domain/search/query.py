@@ -32,7 +32,6 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SIGN = re.compile(r'["“„「*]|(?<!\S)-')
-"""A character that can begin anything but a word."""
 _AFTER_A_WORD = re.compile(r"(?<!\W)\W+\Z")
 _WORD = re.compile(r"[^\W_]")
 
@@ -133,7 +132,6 @@ class SearchBounds:
 
 
 DEFAULT_BOUNDS = SearchBounds()
-"""The limits where no settings give others."""
 
 Synonyms = tuple[tuple[str, ...], ...]
 """Groups of texts that mean the same."""
@@ -142,7 +140,6 @@ MAX_GROUPS, MAX_IN_GROUP, MAX_LENGTH = 2000, 20, 100
 """Groups of a profile, texts of a group, characters of a text."""
 
 MAX_ADDED = 50
-"""Texts that one query gains."""
 
 _SYNONYM_WORD = re.compile(r"\w+")
 
@@ -166,10 +163,7 @@ def _checked_group(group: object) -> tuple[str, ...]:
 
 
 def with_synonyms(query: str, groups: Synonyms) -> str:
-    """The query, followed by the synonyms of its words and phrases; the longest phrase at each word counts.
-
-    Words are compared in lower case, without stemming; at most ``MAX_ADDED`` texts are added.
-    """
+    """The query, followed by the synonyms of its words and phrases; the longest phrase at each word counts."""
     if not groups:
         return query
     others, longest = _index(groups)

@@ -108,11 +108,9 @@ class Scored:
     """The scores that a reranker gave to candidates, or why it gave none."""
 
     reranker: str = ""
-    """The reranker's name."""
     scores: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """0 to 1 by item id; empty: there are none, and the candidates keep their order."""
     note: str = ""
-    """The reason why there are none."""
 
 
 class Reranking(Protocol):

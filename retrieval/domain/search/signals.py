@@ -48,9 +48,7 @@ class Facts:
     base_relevance: float = 1.0
     """The relevance that its application set, 0 to 1."""
     accesses: int = 0
-    """The number of retrievals."""
     entities: frozenset[Entity] = frozenset()
-    """The entities that it is linked to."""
     tags: frozenset[str] = frozenset()
     uses: int = 0
     """The number of verdicts on it, in all contexts."""
@@ -65,11 +63,8 @@ class Question:
     now: datetime
     words: str = ""
     entities: frozenset[Entity] = frozenset()
-    """The entities that the question is about."""
     tags: frozenset[str] = frozenset()
-    """The tags that the question is about."""
     has_vector: bool = False
-    """True if the question has a vector to compare with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,10 +115,9 @@ def checked_positive(name: str, value: object) -> float:
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeValue(Signal):
-    """The attribute's number, cut to 0 to 1; ``missing`` where there is none.
+    """The attribute's number, cut to 0 to 1; a profile may have several, such as ``attribute:concreteness``.
 
-    A profile may have one for each of several attributes: it is called ``attribute:concreteness`` there. Raises
-    ``InvalidProfileError`` for a name that an attribute cannot have, or a ``missing`` outside 0 to 1.
+    Raises ``InvalidProfileError`` for a name that an attribute cannot have, or a ``missing`` outside 0 to 1.
     """
 
     name: ClassVar[str] = "attribute"
@@ -191,8 +185,7 @@ _FEW = 30
 class KeywordOverlap(Signal):
     """Words of the question that stand in the item / words of the question; 0 where it has none.
 
-    Whole words, each counted once, whatever their case, without the stop words, and as they are written: no stems.
-    Instead of words, scripts without spaces, such as Chinese, have pairs of characters, as in lexical search.
+    Whole words, whatever their case, without stop words and stems; of scripts without spaces pairs of characters.
     """
 
     name: ClassVar[str] = "keyword"
@@ -248,7 +241,6 @@ class Popularity(Signal):
 
 
 PRIORITIES = MappingProxyType({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low": 0.3})
-"""The values of a ticket's priorities, unless a profile gives others."""
 
 
 @checks_argument_names
@@ -407,7 +399,6 @@ _KINDS: tuple[type[Signal], ...] = (
     TagMatch, VectorSimilarity,
 )  # fmt: skip
 SIGNALS: Mapping[str, type[Signal]] = {kind.name: kind for kind in _KINDS}
-"""Every signal by its name."""
 
 
 def signals_as_dict(signals: Iterable[Signal]) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """Corrections of misspelt words, and completions of a text. Pure.
 
-A word that no item holds is compared with the words one edit away: a letter left out, added, replaced, or exchanged
-with its neighbour (Damerau, 1964). They are made here and looked up; their number does not depend on the collection.
-Longer words are compared two edits away too, with the collection's terms of the same beginning.
+A word that no item holds is compared with the words one edit away (Damerau, 1964), which are made here and looked up;
+a longer word also with the collection's terms of the same beginning, two edits away.
 """
 
 from __future__ import annotations
@@ -55,7 +54,6 @@ class Word(NamedTuple):
     end: int
     """The place after its last character: ``spelling`` may have another length, as that of İ has."""
     spelling: str
-    """The spelling in small letters, by which words are compared."""
 
 
 class NearWord(NamedTuple):
@@ -129,9 +127,8 @@ def edits_to(word: str, term: str, most: int) -> int | None:
 def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
     """Choose the near word that the word is most likely meant to be; None where there is none.
 
-    Fewer edits first; then the number of items that hold it, by order of magnitude; a word with another first letter
-    must be in e² ≈ 7 times as many, because a first letter is seldom wrong, and one with a letter replaced in e ≈ 3
-    times as many as one whose letter was left out, doubled or exchanged.
+    Fewer edits first; then the number of items that hold it, by order of magnitude: a word with another first letter
+    must be in e² times as many, and one with a letter replaced in e times as many as one with a letter left out.
     """
 
     def merit(known: NearWord) -> tuple[float, ...]:
@@ -204,7 +201,6 @@ class TypedText(NamedTuple):
     """A text that is being typed, split."""
 
     before: str
-    """All but the last word."""
     beginning: str
     """The last word, as far as it is typed; empty after a space."""
 

@@ -24,7 +24,6 @@ RECENT_DAYS = 30
 _YEARS = (1000, 9000)
 """Every time zone has the times between these years."""
 _REACH = 60
-"""Characters before a phrase that can belong to it."""
 
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
            "december")  # fmt: skip
@@ -35,7 +34,6 @@ _SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}
 _NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _ORDINALS = ("first", "second", "third", "fourth")
 _FEW = (2, 5)
-"""The range that "a few" and "several" stand for: from, to."""
 _DAYTIMES = {"morning": (5, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (18, 30)}
 """Hours of the day, from and up to; a night lasts until the next morning."""
 _DAYS_AROUND = {"day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1, "day after tomorrow": 2}
@@ -81,7 +79,6 @@ class TimeExpression:
     """A period that a query names."""
 
     text: str
-    """The words, as they stand in the query."""
     certainty: Certainty
     start: datetime | None
     """The first moment; None: any before ``end``. In the time zone of ``now``, as ``end`` is."""
@@ -183,7 +180,7 @@ def _is_usable(start: datetime | None, end: datetime | None) -> bool:
 
 
 _Found = tuple[int, int, Certainty, datetime | None, datetime | None]
-"""The places where the words begin and end, their certainty, and the time that they name; None: open on that side."""
+"""The places where the words begin and end, their certainty, and start and end of the time; None: open there."""
 
 
 def _paired(text: str, first: _Phrase, second: _Phrase | None = None) -> _Found | None:
