@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -10,8 +9,6 @@ from typing import TypeVar
 
 import numpy as np
 
-from retrieval.domain.checks import checked_number
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.arm import NO_ARM, Arm, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
@@ -20,11 +17,7 @@ from retrieval.learning.arm_table import Floats
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One verdict on one item, with the context and the signals of the time when the item was shown.
-
-    Raises ``InvalidRequestError`` for a reward or a relevance outside 0 to 1, a weight that is negative or not
-    finite, or a rank below 1.
-    """
+    """One verdict on one item, with the context and the signals of the time when the item was shown."""
 
     item_id: str
     buckets: tuple[str, ...]
@@ -41,15 +34,6 @@ class Event:
     """The item's rank, from 1; None: unknown."""
     occurred_at: datetime | None = None
 
-    def __post_init__(self) -> None:
-        checked_number("an event's reward", self.reward)
-        if self.relevance is not None:
-            checked_number("an event's relevance", self.relevance)
-        if not math.isfinite(self.weight) or self.weight < 0:
-            raise InvalidRequestError(f"an event's weight is {self.weight}; it must be a finite number of at least 0")
-        if self.rank is not None and self.rank < 1:
-            raise InvalidRequestError(f"an event's rank is {self.rank}; ranks begin at 1")
-
     @property
     def contexts(self) -> tuple[str, ...]:
         """The buckets without ``ANYWHERE`` and without repetitions."""
@@ -59,10 +43,8 @@ class Event:
 def faded(events: Iterable[Event], now: datetime, half_life: timedelta) -> list[Event]:
     """The events with their weights halved for each half-life of age; without a time, a weight is unchanged.
 
-    An event in the future counts as one of now. Raises ``InvalidRequestError`` for a half-life that is not positive.
+    An event in the future counts as one of now.
     """
-    if half_life <= timedelta(0):
-        raise InvalidRequestError(f"the half-life is {half_life}; it must be above 0")
     return [replace(event, weight=event.weight * _decay(event, now, half_life)) for event in events]
 
 

@@ -48,9 +48,8 @@ class _Pick(NamedTuple):
 def team_draft(first: Sequence[str], second: Sequence[str], limit: int, rng: np.random.Generator) -> list[Drafted]:
     """One slate of at most ``limit`` items from two rankings without repeats, best first.
 
-    When one ranking is exhausted, the other picks alone. Raises ``InvalidLimitError`` for a limit outside 1 to 20.
+    When one ranking is exhausted, the other picks alone. ``limit`` is 1 to 20.
     """
-    check_draft(limit)
     picks: list[_Pick] = []
     while len(picks) < limit and (rounds := _rounds(first, second, frozenset(pick.item_id for pick in picks))):
         picks += rounds[int(rng.integers(2))]

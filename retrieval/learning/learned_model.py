@@ -82,7 +82,6 @@ class LearnedReward:
         ``ranks`` serve to evaluate the model on shown items; without them every item counts as shown at rank 1. For an
         item unknown to the logistic model, the prediction is its shrunk rate, changed by relevance and signals. The
         uncertainty depends on the events of the item, in either model.
-        Raises ``InvalidRequestError`` for different lengths.
         """
         if not items:
             return []
@@ -90,7 +89,8 @@ class LearnedReward:
         ids = [item.item_id for item in items]
         if self.logistic is None:
             return predictions(ids, shrunk)
-        numbers = _numbers({RELEVANCE: relevance, RANK: ranks, **(signals or {})}, len(items))
+        columns = {RELEVANCE: relevance, RANK: ranks, **(signals or {})}
+        numbers = {name: np.array(each, dtype=np.float64) for name, each in columns.items() if each is not None}
         numbers[SHRUNK] = sigmoid(shrunk.logit_mean)
         fitted, by_inputs = logistic_mean(self.logistic, buckets, items, numbers)
         effects = self.logistic.effects.get("item", {})
@@ -162,17 +162,6 @@ def rates_before(events: Sequence[Event], clusters: Mapping[str, int]) -> Floats
             items = [arms.get(item) or ItemArms(item_id=item, cluster=clusters.get(item)) for item in ids]
             rates[rows] = sigmoid(posterior(model, contexts, items).logit_mean)
     return rates
-
-
-def _numbers(columns: Mapping[str, Sequence[float | None] | None], length: int) -> dict[str, Floats]:
-    arrays: dict[str, Floats] = {}
-    for name, values in columns.items():
-        if values is None:
-            continue
-        if len(values) != length:
-            raise InvalidRequestError(f"there are {length} items and {len(values)} of {name}; give one for each")
-        arrays[name] = np.array(values, dtype=np.float64)
-    return arrays
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

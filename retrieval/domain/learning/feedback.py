@@ -18,12 +18,11 @@ from retrieval.domain.checks import (
     checked_time,
     checks_argument_names,
     is_storable,
-    kind_of,
 )
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
-from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
-from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context, checked_context
+from retrieval.domain.records.retrieval_id import checked_id, time_of
 from retrieval.domain.serialization import Serializable
 
 MAX_NOTE_LENGTH = 10_000
@@ -80,7 +79,7 @@ class Feedback:
         put = object.__setattr__
         put(self, "reward", _reward(self.reward, helpful))
         put(self, "weight", _number("weight", self.weight))
-        put(self, "retrieval_id", _retrieval_id(self.retrieval_id))
+        put(self, "retrieval_id", None if self.retrieval_id is None else checked_id(self.retrieval_id))
         _check_item_id(self.item_id)
         for name, most in (("kind", MAX_NAME_LENGTH), ("actor", MAX_NAME_LENGTH), ("session", MAX_NAME_LENGTH),
                            ("note", MAX_NOTE_LENGTH)):  # fmt: skip
@@ -105,8 +104,8 @@ class Feedback:
             )
         if self.collection is not None and not (is_storable(self.collection) and self.collection):
             raise InvalidRequestError(f"collection is {self.collection!r:.80}; it must be the name of one")
-        if self.context is not None and not isinstance(self.context, Context):
-            raise InvalidRequestError(f"context is a {type(self.context).__name__}; it must be a retrieval.Context")
+        if self.context is not None:
+            checked_context(self.context)
         if self.context is not None and self.retrieval_id is not None:
             raise InvalidRequestError("a retrieval has its own context; leave context out, or retrieval_id")
 
@@ -229,18 +228,6 @@ def _reward(reward: object, helpful: object) -> float:
 def _number(name: str, value: object) -> float:
     number = checked_number(name, value)
     return number if number >= LEAST_NUMBER else 0.0
-
-
-def _retrieval_id(value: object) -> UUID | None:
-    if value is None or isinstance(value, UUID):
-        return value
-    try:
-        return UUID(str(value))
-    except ValueError:
-        shown = f"{value!r:.80}" if isinstance(value, str) else kind_of(value)
-        raise InvalidRequestError(
-            f"retrieval_id is {shown}; it must be the retrieval_id of a search's result"
-        ) from None
 
 
 def _check_item_id(value: object) -> None:
