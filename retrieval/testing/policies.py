@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 
 from retrieval.domain.learning.arm import Arm
-from retrieval.learning.propensity import Ranked
-from retrieval.learning.slate import Policy
+from retrieval.learning.slate import Policy, Ranked
 from retrieval.testing.suite import Suite, make_subject, require
 
 _POLICY: Suite[Policy] = Suite("policy")

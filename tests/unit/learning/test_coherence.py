@@ -18,9 +18,8 @@ from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.search.profile_parts import Exploration, PosteriorKind
 from retrieval.learning.learned_model import LearnedReward
 from retrieval.learning.logistic import SHRUNK, Logistic, Slope
-from retrieval.learning.propensity import Ranked, score_draws
 from retrieval.learning.shrinkage import Level, Prediction, Shrinkage, ShrunkEstimate
-from retrieval.learning.slate import UncertaintyBonus
+from retrieval.learning.slate import Ranked, UncertaintyBonus, score_draws
 
 BUCKETS = ("domain=physics", "complexity=low", "cluster=3")
 CLUSTER = 5

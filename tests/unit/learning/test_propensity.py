@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from retrieval.domain.learning.arm import Arm
 from retrieval.domain.search.profile_parts import Exploration, PosteriorKind
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.propensity import (
+from retrieval.learning.slate import (
     Lottery,
     Ranked,
     finite_rows,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.propensity import Ranked
-from retrieval.learning.slate import Drawn, Off, Policy, SlatePlan, ThompsonSlots
+from retrieval.learning.slate import Drawn, Off, Policy, Ranked, SlatePlan, ThompsonSlots
 from retrieval.testing import ConformanceError, check_policy
 
 
