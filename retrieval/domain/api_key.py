@@ -76,10 +76,7 @@ class ApiKey(Serializable):
 
     @property
     def may_name_actors(self) -> bool:
-        """True if feedback with the key may name its actor.
-
-        A key with the scope ``feedback`` alone is for web pages: everybody who opens the page has it.
-        """
+        """True unless its scope is ``feedback`` alone: such a key is for pages, and who opens one has it."""
         return self.scopes != _FEEDBACK_ALONE
 
     @property
@@ -172,10 +169,7 @@ def checked_per_minute(requests: int | None) -> int | None:
 
 
 def checked_feedback_cap(events: int | None, scopes: frozenset[Scope]) -> int:
-    """The number of events; None: 100 for a key with the scope ``feedback`` alone, 1,000 for any other.
-
-    Raises ``InvalidRequestError`` below 1 and above ``MOST_FEEDBACK_CAP``.
-    """
+    """The number, from 1; None: 100 for the scope ``feedback`` alone, else 1,000. Raises ``InvalidRequestError``."""
     if events is None:
         return _CAP_OF_A_PAGE if scopes == _FEEDBACK_ALONE else _CAP_OF_A_PROGRAM
     return checked_whole("feedback_cap", events, 1, MOST_FEEDBACK_CAP)

@@ -207,10 +207,7 @@ _NAMED = {0: "a NUL byte", 9: "a tab", 10: "a line break", 13: "a line break", 2
 
 
 def text_fault(text: str, *, is_line: bool = False) -> str | None:
-    """The first character that keeps the text from being stored, and its place from 1; None: nothing does.
-
-    With ``is_line`` neither tabs nor line breaks may stand in it.
-    """
+    """The first character that may not be stored (in a line: nor tabs and breaks), and its place from 1; or None."""
     if is_line and (broken := _BREAK.search(text)):
         return _character_at(text, broken.start())
     if _SUSPECT.search(text) is None:

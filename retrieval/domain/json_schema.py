@@ -25,10 +25,7 @@ _LONGEST_REASON = 200
 
 @lru_cache(maxsize=128)
 def validator_of(schema: str) -> Validator:
-    """The validator of a schema, given as JSON text: of draft 2020-12 unless it names another.
-
-    References stay inside it. Raises ``jsonschema.SchemaError``.
-    """
+    """The validator of a schema in JSON, of draft 2020-12 unless it names one. Raises ``jsonschema.SchemaError``."""
     # The library takes 30 ms to load, so it is loaded only where there is a schema.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for

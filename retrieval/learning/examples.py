@@ -41,18 +41,12 @@ class Event:
 
 
 def faded(events: Iterable[Event], now: datetime, half_life: timedelta) -> list[Event]:
-    """The events with their weights halved for each half-life of age; without a time, a weight is unchanged.
-
-    An event in the future counts as one of now.
-    """
+    """The events with their weights halved for each half-life of age, as far as it is known."""
     return [replace(event, weight=event.weight * _decay(event, now, half_life)) for event in events]
 
 
 def arms_of(events: Iterable[Event], clusters: Mapping[str, int] | None = None) -> list[ItemArms]:
-    """The successes and failures of the events, one ``ItemArms`` per item in the order of first appearance.
-
-    ``clusters``: the embedding cluster by item, where known.
-    """
+    """The successes and failures of the events by item. ``clusters``: the embedding cluster by item, where known."""
     sums: dict[str, dict[str, Arm]] = {}
     for event in events:
         arms = sums.setdefault(event.item_id, {})

@@ -46,10 +46,7 @@ class _Pick(NamedTuple):
 
 
 def team_draft(first: Sequence[str], second: Sequence[str], limit: int, rng: np.random.Generator) -> list[Drafted]:
-    """One slate of at most ``limit`` items from two rankings without repeats, best first.
-
-    When one ranking is exhausted, the other picks alone. ``limit`` is 1 to 20.
-    """
+    """One slate of at most ``limit`` (1 to 20) items from two rankings without repeats, best first."""
     picks: list[_Pick] = []
     while len(picks) < limit and (rounds := _rounds(first, second, frozenset(pick.item_id for pick in picks))):
         picks += rounds[int(rng.integers(2))]

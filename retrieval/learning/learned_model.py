@@ -79,9 +79,7 @@ class LearnedReward:
         """The reward of each item in the context of these buckets, in order.
 
         ``relevance``, and ``signals`` by name, have a number from 0 to 1 per item; None, as a whole or inside: unknown.
-        ``ranks`` serve to evaluate the model on shown items; without them every item counts as shown at rank 1. For an
-        item unknown to the logistic model, the prediction is its shrunk rate, changed by relevance and signals. The
-        uncertainty depends on the events of the item, in either model.
+        ``ranks`` serve to evaluate the model on shown items; without them every item counts as shown at rank 1.
         """
         if not items:
             return []

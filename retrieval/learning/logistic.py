@@ -91,9 +91,7 @@ def logistic_mean(
     items: Sequence[ItemArms],
     numbers: Mapping[str, Floats],
 ) -> tuple[Floats, Floats]:
-    """The expected logit of each item in the context of these buckets; and the slopes' part in it.
-
-    Both have the shape (items,); the second is without the part of the shrunk rate.
+    """The expected logit of each item in these buckets, (items,); and the slopes' part but that of the shrunk rate.
 
     ``numbers``: probabilities by the name of their slope, (items,) each; NaN, or a missing name: unknown. ``rank`` is
     the rank, from 1; without it every item counts as shown at rank 1.

@@ -69,10 +69,7 @@ class Verdict(Serializable):
 
 
 def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], difference: Estimate) -> Verdict:
-    """The verdict on the first against the second, by the 95 % interval of the difference of their values.
-
-    There is no conclusion if the traffic cannot evaluate one of the two.
-    """
+    """The verdict on the first against the second, by the 95 % interval of the difference of their values."""
     objections = [
         f"{name}: {objection}"
         for name, weighing in zip(names, weighings, strict=True)

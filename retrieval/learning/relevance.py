@@ -121,11 +121,7 @@ def honesty(predicted: Sequence[float], judged: Sequence[bool]) -> Honesty:
 
 
 def calibration_error(predicted: Floats, rewards: Floats) -> float:
-    """The expected calibration error over ten bins of equal size, 0 to 1; the arrays are not empty.
-
-    Mean over bins of |mean prediction - mean reward| (Naeini, Cooper and Hauskrecht, AAAI 2015). Equal predictions may
-    fall into neighbouring bins.
-    """
+    """The expected calibration error over ten bins of equal size, 0 to 1 (Naeini, Cooper, Hauskrecht, AAAI 2015)."""
     order = np.argsort(predicted, kind="stable")
     gaps = [
         len(rows) * abs(float(predicted[rows].mean() - rewards[rows].mean()))

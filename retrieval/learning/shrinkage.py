@@ -154,10 +154,7 @@ class _Counts(NamedTuple):
 
 
 def _move_logit(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -> Floats:
-    """The logit of the expected rate after these shifts: the larger their variance, the nearer to one half.
-
-    ``logit`` is already moderated by the ``variance`` of similar items.
-    """
+    """The logit of the expected rate after these shifts of a logit that its variance has moderated."""
     total, total_variance = logit, variance
     for shift in shifts:
         total, total_variance = total + shift.logit, total_variance + shift.variance
@@ -167,11 +164,9 @@ def _move_logit(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -
 def _bucket_part(
     inside: _Counts, whole: _Counts, like: _Estimates, shift: _Estimates, concentrations: tuple[float, float]
 ) -> Floats:
-    """The shift of the items' logits by their events in a bucket.
+    """The shift of the items' logits by their events in a bucket, compared with those elsewhere only.
 
-    ``like``: the estimate of similar items; ``concentrations``: in the bucket, and of the items. Events in the bucket
-    are compared only with events elsewhere: an event on both sides would count twice, and the pseudo-failures of an
-    item that never failed would approach 0.
+    ``like``: the estimate of similar items; ``concentrations``: in the bucket, and of the items.
     """
     own, concentration = concentrations
     elsewhere = whole.without(inside)
@@ -182,11 +177,7 @@ def _bucket_part(
 
 
 def _doubts(concentration: float, base: _Estimates, levels: Sequence[Level], shifts: Sequence[_Estimates]) -> Floats:
-    """The variance of each level around the one above, in variances of one event, (items, 1 + buckets); above 0.
-
-    The levels are the item and the item in each bucket. A concentration of m is a variance of 1 / m. The item's own
-    events have no influence.
-    """
+    """The variance of the item, and of it in each bucket, in variances of one event, (items, 1 + buckets); above 0."""
     rate = sigmoid(base.logit)
     scale = DOUBT * rate * (1.0 - rate)
     columns = [1.0 / concentration + scale * base.variance]

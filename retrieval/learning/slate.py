@@ -46,10 +46,7 @@ class Ranked:
 
 
 def is_eligible(arm: Arm, created_at: datetime | None, now: datetime, exploration: Exploration) -> bool:
-    """True if an item has few uses or is young, so that Thompson slots may pick it.
-
-    Uses are raw counts over all contexts, without decay. An item without a time of storing is not young.
-    """
+    """True if an item has few uses, counted over all contexts, or is young, so that Thompson slots may pick it."""
     if arm.uses < exploration.fewer_uses_than:
         return True
     return created_at is not None and now - created_at < timedelta(days=exploration.younger_than_days)
@@ -105,8 +102,7 @@ def score_draws(
 ) -> Floats:
     """Shape (rows, candidates): (1 - learned share) × relevance + learned share × a reward drawn from its posterior.
 
-    The shrunk posterior is the Beta distribution of the learned reward. For a candidate without a learned reward it is
-    that of its raw counts, so that exploration begins with the first item and not with the first model.
+    Without a learned reward the posterior is that of the raw counts: exploration begins before the first model.
     """
     relevance = np.array([candidate.relevance for candidate in candidates], dtype=float)
     share = np.array([candidate.learned_share for candidate in candidates], dtype=float)
@@ -226,10 +222,7 @@ class Policy(ABC):
 
     @abstractmethod
     def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
-        """Plan a slate of up to ``limit`` of these candidates, given best first without repetitions.
-
-        Draws all that the probabilities depend on, and nothing else. ``pull`` adds the swaps.
-        """
+        """Plan a slate of up to ``limit`` candidates, best first, with all draws that the probabilities need."""
 
     def planned(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
         """The plan, with the swaps of the profile."""
@@ -320,10 +313,7 @@ def policy_for(exploration: Exploration) -> Policy:
 def drawn_slate(
     candidates: Sequence[Ranked], limit: int, exploration: Exploration, rng: np.random.Generator
 ) -> tuple[list[Placed], dict[str, float]]:
-    """The slate of ``limit`` candidates, or of all if there are fewer, and every candidate's probability to be in it.
-
-    The candidates are given best first, without repetitions. The same state of the generator gives the same slate.
-    """
+    """The slate of ``limit`` candidates, given best first, or of all, and every candidate's probability to be in it."""
     pull = policy_for(exploration).pull(candidates, max(limit, 0), rng)
     placed = [
         Placed(candidates[place].item_id, slot, float(pull.propensities[place]), float(rank_chance))

@@ -91,10 +91,7 @@ class LogitStack(Serializable):
         return verdict_probability(self.probability(signals, ranks), self.wrong)
 
     def sample_sizes(self, probabilities: Floats, means: Floats, sizes: Floats) -> Floats:
-        """The effective sample size of each probability, shape (items,), by mean and size of its learned reward.
-
-        The logit of a Beta with mean m and size n has a variance of 1 / (n m (1 - m)) to first order, times weight².
-        """
+        """The effective sample size of each probability, shape (items,), by mean and size of its learned reward."""
         scaled = self.weights.get(LEARNED, 0.0) ** 2 * probabilities * (1.0 - probabilities)
         return np.asarray(sizes * means * (1.0 - means) / np.maximum(scaled, LEAST_VARIANCE), dtype=np.float64)
 

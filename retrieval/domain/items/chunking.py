@@ -297,10 +297,7 @@ def _pack(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens
 
 
 def _end(pieces: Sequence[_Piece], start: int, most: int, least: int) -> int:
-    """Find the end of a chunk of at most ``most`` tokens: with its block, if it has ``least`` tokens by then.
-
-    A long block is cut where the tokens end; never behind a heading.
-    """
+    """The end of a chunk of at most ``most`` tokens: with its block from ``least`` on; never behind a heading."""
     tokens, best = 0, start
     for place in range(start, len(pieces)):
         is_end = pieces[place].is_first and place > start and not pieces[place - 1].block.is_heading

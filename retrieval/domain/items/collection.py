@@ -149,10 +149,7 @@ class ValueCount:
 
 
 def counted_field(name: object) -> Field:
-    """The field whose values are to be counted, named as in a filter: ``/a/b`` is the member ``b`` of attribute ``a``.
-
-    Raises ``InvalidRequestError`` for a field whose values are not counted, and for an empty name.
-    """
+    """The field whose values are to be counted, named as in a filter. Raises ``InvalidRequestError``."""
     field = parse_field(name)
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         raise InvalidRequestError(

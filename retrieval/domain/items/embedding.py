@@ -37,10 +37,7 @@ class TextRole(StrEnum):
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
-    """A space in which vectors are comparable: those of two spaces that differ in any field are never compared.
-
-    The texts have at most 500 characters, provider and model at least one. Raises ``ConfigurationError``.
-    """
+    """A space of comparable vectors; two that differ in any field are never compared. Raises ``ConfigurationError``."""
 
     provider: str
     model: str

@@ -355,10 +355,7 @@ def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
 
 
 def merged(known: Memory, other: NewMemory) -> NewMemory:
-    """One memory of two that state the same: the text of the known one, the links of both, and of the rest the greater.
-
-    A summary or metadata that the known one lacks come from the other.
-    """
+    """One memory of two: the text of the known one, the links of both, and of the rest the greater, or what one has."""
     expiries = [known.expires_at, other.expires_at]
     return replace(
         to_store(known),

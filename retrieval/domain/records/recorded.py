@@ -103,10 +103,7 @@ class RecordedSearch(SearchRecord):
 
 
 def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSearch:
-    """The record with the values computed from it; ``profile``: the profile that answered; None: gone, or none did.
-
-    Without the profile, the hits' signals lack weights and values.
-    """
+    """The record with what follows from it and from the profile; without one, signals lack weights and values."""
     stored = {part.name: getattr(record, part.name) for part in fields(SearchRecord)}
     signals = pool_signals_of(
         legs=record.legs,
@@ -241,10 +238,7 @@ _OF_STACK = {"relevance": "scaled", "learned": "logit_mean", "affinity": "affini
 def _stack_parts(
     record: SearchRecord, signals: Mapping[str, Any], weights: Mapping[str, float]
 ) -> list[dict[str, dict[str, Any]]]:
-    """The parts of each hit's score as a stack of those weights makes them.
-
-    The part of relevance is missing where relevance followed from a profile that is gone.
-    """
+    """The parts of each hit's score as a stack of those weights makes them."""
     # A candidate that the stack did not score has no length.
     scored = [place for place, length in enumerate(signals["length"]) if length is not None]
     values = {name: signals[column] for name, column in _OF_STACK.items() if column in signals}

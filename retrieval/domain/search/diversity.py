@@ -173,10 +173,7 @@ NEGATIONS = frozenset("no not never none nobody nothing neither nor without cann
 
 
 def similarity(first: str, second: str, cosine: float | None = None) -> float:
-    """The similarity of two texts, 0 to 1: the overlap of their words, or the cosine of their vectors if greater.
-
-    1 where the words are the same in the same order; 0 where their numbers differ, or only one of them is negated.
-    """
+    """The similarity of two texts, 0 to 1, by words or, if greater, vectors; 0 if numbers or negation differ."""
     if normalised(first) == normalised(second) and (normalised(first) or first.strip() == second.strip()):
         return 1.0
     mine, theirs = terms(first), terms(second)

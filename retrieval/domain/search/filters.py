@@ -286,10 +286,7 @@ def _parse_part(part: object, depth: int) -> Filter:
 
 
 def parse_field(key: object) -> Field:
-    """The field of that name; ``attributes.kind`` is the attribute, and ``/a/b`` the member ``b`` of attribute ``a``.
-
-    Raises ``InvalidFilterError`` for an empty name, one with NUL, and one with half of a surrogate pair.
-    """
+    """The field of that name; ``/a/b`` is the member ``b`` of attribute ``a``. Raises ``InvalidFilterError``."""
     if not is_storable(key) or not key:
         raise InvalidFilterError(
             f"a field's name must be a non-empty text without NUL or half of a surrogate pair, not {key!r:.80}"
@@ -368,10 +365,7 @@ def _equals(field: Field, operand: object) -> Filter:
 
 
 def is_value(field: Field, value: object) -> Is:
-    """The filter for that JSON value exactly; times are ISO 8601 texts.
-
-    Raises ``InvalidFilterError`` for what JSON cannot hold, and for a field that is not an attribute.
-    """
+    """The filter for that JSON value exactly. Raises ``InvalidFilterError`` for one that no attribute can have."""
     _check_json(field, "is")
     try:
         plain = json_value(value, field.name)
@@ -473,10 +467,7 @@ _OF_FIELD: Mapping[str, Callable[[Field, object], Scalar]] = {
 
 
 def as_mapping(condition: Filter) -> dict[str, Any]:
-    """Plain JSON values from which ``parse_where`` makes the same filter.
-
-    Times are ISO 8601 texts. Raises ``ValueError`` for ``Contains``, which a mapping cannot express.
-    """
+    """Plain JSON values from which ``parse_where`` makes the same filter. Raises ``ValueError`` for ``Contains``."""
     match condition:
         case And(filters):
             return {"and": [as_mapping(part) for part in filters]}

@@ -161,10 +161,7 @@ class Profile(Serializable):
         }
 
     def taking_part(self, question: Question) -> Profile:
-        """The same profile for one question: the weight of signals with nothing to compare goes to the others.
-
-        It is shared in proportion to the others' weights. Where no other has a weight, the profile is unchanged.
-        """
+        """The same profile for one question: the weight of signals with nothing to compare goes to the others."""
         total = sum(signal.weight for signal in self.signals)
         remaining = sum(signal.weight for signal in self.signals if signal.compares(question))
         if remaining in (0, total):
@@ -206,10 +203,7 @@ class Profile(Serializable):
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Profile:
-        """The profile that ``as_dict`` gave; what is left out has its default.
-
-        Raises ``InvalidProfileError`` for anything else.
-        """
+        """The profile that ``as_dict`` gave; defaults may be missing. Raises ``InvalidProfileError``."""
         if not isinstance(stored, Mapping) or not isinstance(stored.get("legs"), Mapping):
             raise InvalidProfileError('a profile names its legs, such as {"legs": {"dense": 0.6, "lexical": 0.4}}')
         try:
@@ -264,10 +258,7 @@ PREFERRED = ":preferred"
 
 
 def leg_of(ranking: str) -> str:
-    """The leg of a ranking: ``lexical:2`` is the lexical leg's for the second rewritten query.
-
-    ``attribute:wit`` is a signal, not another wording.
-    """
+    """The leg of a ranking: ``lexical:2`` is the lexical leg's for a second wording; ``attribute:wit`` is a signal."""
     leg = ranking.partition(":")[0]
     return ranking if leg == AttributeValue.name else leg
 

@@ -115,10 +115,7 @@ def checked_positive(name: str, value: object) -> float:
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeValue(Signal):
-    """The attribute's number, cut to 0 to 1; a profile may have several, such as ``attribute:concreteness``.
-
-    Raises ``InvalidProfileError`` for a name that an attribute cannot have, or a ``missing`` outside 0 to 1.
-    """
+    """The attribute's number, cut to 0 to 1; a profile may have several, such as ``attribute:concreteness``."""
 
     name: ClassVar[str] = "attribute"
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
@@ -228,10 +225,7 @@ FULL = 100
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Popularity(Signal):
-    """log10(accesses + 1) / log10(101), at most 1: 0 without accesses, .15 after one, .52 after ten, 1 from 100 on.
-
-    The memory design's examples (.3, .5, .8) are not what its formula gives; the formula holds.
-    """
+    """log10(accesses + 1) / log10(101), at most 1: 0 without accesses, .15 after one, .52 after ten, 1 from 100 on."""
 
     name: ClassVar[str] = "popularity"
 
@@ -246,10 +240,7 @@ PRIORITIES = MappingProxyType({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priority(Signal):
-    """The worth of the item's priority, whatever its case and the spaces around it; ``unknown`` for any other.
-
-    Raises ``InvalidProfileError`` for a worth outside 0 to 1, and for names that no attribute and no value can have.
-    """
+    """The worth of the item's priority, whatever its case and the spaces around it; ``unknown`` for any other."""
 
     name: ClassVar[str] = "priority"
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
@@ -304,8 +295,7 @@ SECONDS_A_DAY = 86_400.0
 class Recency(Signal):
     """e^(-days / decay_days): 1 now and for what is still to come, .37 after ``decay_days``; 0 without a time.
 
-    The memory design calls its 14 days a half-life, and gives .7 after a week and .3 after a month as examples; its
-    formula gives .61 and .12, and the formula holds. Half the value is reached after ``decay_days`` × ln 2.
+    Half the value is reached after ``decay_days`` × ln 2.
     """
 
     name: ClassVar[str] = "recency"
@@ -326,10 +316,7 @@ class Recency(Signal):
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionTime(Signal):
-    """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on.
-
-    Raises ``InvalidProfileError`` for ``normalization_hours`` that are not above 0, and ``unknown_hours`` below 0.
-    """
+    """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on."""
 
     name: ClassVar[str] = "resolution_time"
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
@@ -358,11 +345,7 @@ class ResolutionTime(Signal):
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagMatch(Signal):
-    """Tags of the question that the item has, at most ``most``, / ``most``: each adds weight / ``most`` to a score.
-
-    By default, .1 for each of up to ten. Tags are compared as they are stored, case and all. Raises
-    ``InvalidProfileError`` for a ``most`` that is not a whole number of at least 1.
-    """
+    """Tags of the question that the item has, case and all, at most ``most``, / ``most``."""
 
     name: ClassVar[str] = "tag_match"
     reads: ClassVar[frozenset[str]] = frozenset({"tags"})
@@ -407,10 +390,7 @@ def signals_as_dict(signals: Iterable[Signal]) -> dict[str, Any]:
 
 
 def signals_from_dict(stored: object) -> tuple[Signal, ...]:
-    """The signals that ``signals_as_dict`` gave; a bare number is a weight, ``attribute:wit`` names the attribute.
-
-    Raises ``InvalidProfileError`` for an unknown signal, an unknown number of one, or one outside its range.
-    """
+    """The signals that ``signals_as_dict`` gave; a bare number is a weight. Raises ``InvalidProfileError``."""
     if not isinstance(stored, Mapping):
         raise InvalidProfileError('signals are a mapping such as {"recency": {"weight": 0.25, "decay_days": 14}}')
     return tuple(_signal(name, numbers) for name, numbers in stored.items())

@@ -66,10 +66,7 @@ class NearWord(NamedTuple):
 
 
 def checkable(query: str, *, syntax: bool) -> list[Word]:
-    """The words of a query that may be misspelt, in their order: not its phrases, exclusions and prefixes.
-
-    A word with digits, with signs, or with capitals within it (``HDFS``, ``iPhone``) is a name, and stays as it is.
-    """
+    """The words of a query that may be misspelt, in order: no phrases, exclusions, prefixes, names (``HDFS``)."""
     parts = plain_parts(query) if syntax else [(0, query)]
     is_shouted = query.isupper()
     words = []
@@ -101,10 +98,7 @@ def _letters(word: str, *, accents: bool) -> str:
 
 
 def edits_to(word: str, term: str, most: int) -> int | None:
-    """The edits from a word, or a beginning of it, to a term (optimal string alignment); None for more than ``most``.
-
-    A term lacks the word's ending, of ``_ENDING`` letters at most: "hyperson" stands for "hypersonic".
-    """
+    """The edits from a word without up to ``_ENDING`` last letters to a term (optimal string alignment); or None."""
     if not len(term) - most <= len(word) <= len(term) + most + _ENDING:
         return None
     before: list[int] = []
@@ -140,10 +134,7 @@ def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
 
 
 def spelling_of(term: str, word: str, texts: Iterable[str]) -> str | None:
-    """The word of the texts that the term most likely stands for, given the typed ``word``; None: there is none.
-
-    A term is a beginning of its words, but for its last letter: "boundari" stands for "boundary".
-    """
+    """The word of the texts that the term, such as "boundari", most likely stands for, given ``word``; or None."""
     beginning = term[:-1]
     spellings = (match[0].lower() for text in texts for match in _WORD.finditer(text))
     alike = [spelling for spelling in dict.fromkeys(spellings) if spelling.startswith(beginning)]

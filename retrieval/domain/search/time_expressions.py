@@ -272,10 +272,7 @@ def _beside(span: _Span, match: re.Match[str]) -> _Span:
 
 
 def _phrases(text: str, now: datetime) -> list[_Phrase]:
-    """All phrases in their order, the longest at each place; a date that does not exist, such as 31 February, is none.
-
-    ``text`` is in lower case.
-    """
+    """All phrases of a text in lower case, in order, the longest at each place; 31 February is none."""
     in_order: list[_Phrase] = []
     used: list[tuple[int, int]] = []
     for rule in _RULES:
@@ -317,10 +314,7 @@ def _months(now: datetime, year: int, first: int, count: int = 1) -> _Span:
 
 
 def _unit_of(moment: datetime, unit: Unit) -> _Span:
-    """The calendar unit that holds the moment: weeks begin on Monday, a weekend is its week's Saturday and Sunday.
-
-    A minute and an hour, of which no calendar has names, end at the moment.
-    """
+    """The calendar unit that holds the moment, from Monday or Saturday on; a minute and an hour end at the moment."""
     if unit in _BY_CLOCK:
         return _rolling(moment, unit, -1)
     if unit in _MONTHS_OF:
