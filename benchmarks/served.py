@@ -10,8 +10,7 @@ from scipy.special import chdtrc
 
 from retrieval.domain.learning.arm import Arm
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
-from retrieval.learning.propensity import Ranked
-from retrieval.learning.slate import drawn_slate, policy_for
+from retrieval.learning.slate import Ranked, drawn_slate, policy_for
 
 CANDIDATES = 50
 PLACES = 10

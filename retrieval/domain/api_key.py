@@ -1,8 +1,7 @@
 """Keys with which a program uses the HTTP service, for one tenant and within the key's scopes.
 
-The text of a key is ``rtv_<key_id>_<secret>``. The id appears in logs and lists; the secret is shown once, and only the
-SHA-256 of the whole text is stored. The secret is 256 random bits, so a slow hash, as for passwords that people choose,
-would only slow down each request.
+The text of a key is ``rtv_<key_id>_<secret>``. The id appears in logs and lists; the secret, 256 random bits, is shown
+once, and only the SHA-256 of the whole text is stored.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import Any
 
-from retrieval.domain.checks import checked_texts, checked_whole, time_fault
+from retrieval.domain.checks import checked_choice, checked_texts, checked_time, checked_whole
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.serialization import Serializable
 
@@ -41,14 +40,11 @@ RANDOM_BYTES = 40
 """The random bytes of a key's text: 8 of id, 32 of secret."""
 
 MOST_PER_MINUTE = 1_000_000
-
 MOST_FEEDBACK_CAP = 1_000_000
 
 _FEEDBACK_ALONE = frozenset({Scope.FEEDBACK})
 _CAP_OF_A_PROGRAM, _CAP_OF_A_PAGE = 1000, 100
-
 _LONGEST_NAME = 200
-_ID_CHARACTERS = 12
 _TEXT = re.compile(r"rtv_([a-z2-7]{12})_[a-z2-7]{52}")
 
 
@@ -80,10 +76,7 @@ class ApiKey(Serializable):
 
     @property
     def may_name_actors(self) -> bool:
-        """True if feedback with the key may name its actor.
-
-        A key with the scope ``feedback`` alone is for web pages: everybody who opens the page has it.
-        """
+        """True unless its scope is ``feedback`` alone: such a key is for pages, and who opens one has it."""
         return self.scopes != _FEEDBACK_ALONE
 
     @property
@@ -131,7 +124,7 @@ def key_text(randomness: bytes) -> str:
     """The text of a new key, of ``RANDOM_BYTES`` that nobody can guess."""
     if len(randomness) != RANDOM_BYTES:
         raise ValueError(f"a key is made of {RANDOM_BYTES} random bytes, not {len(randomness)}")
-    return f"rtv_{_letters(randomness[:8])[:_ID_CHARACTERS]}_{_letters(randomness[8:])}"
+    return f"rtv_{_letters(randomness[:8])[:12]}_{_letters(randomness[8:])}"
 
 
 def key_id_of(text: str) -> str | None:
@@ -165,11 +158,9 @@ def checked_key_name(name: str) -> str:
 def checked_scopes(scopes: Iterable[str]) -> frozenset[Scope]:
     """The scopes of those names, at least one. Raises ``InvalidRequestError``."""
     names = [scopes] if isinstance(scopes, str) else checked_texts("scopes", scopes, "['read']")
-    known = [scope.value for scope in Scope]
-    if not names or not set(names) <= set(known):
-        wrong = next((f"{str(scope)!r:.80}" for scope in names if scope not in known), "a key without a scope")
-        raise InvalidRequestError(f"a key's scopes are some of {', '.join(known)}; {wrong} allows nothing")
-    return frozenset(map(Scope, names))
+    if not names:
+        raise InvalidRequestError(f"a key without a scope allows nothing; its scopes are some of {', '.join(Scope)}")
+    return frozenset(checked_choice("scope", name, Scope) for name in names)
 
 
 def checked_per_minute(requests: int | None) -> int | None:
@@ -178,10 +169,7 @@ def checked_per_minute(requests: int | None) -> int | None:
 
 
 def checked_feedback_cap(events: int | None, scopes: frozenset[Scope]) -> int:
-    """The number of events; None: 100 for a key with the scope ``feedback`` alone, 1,000 for any other.
-
-    Raises ``InvalidRequestError`` below 1 and above ``MOST_FEEDBACK_CAP``.
-    """
+    """The number, from 1; None: 100 for the scope ``feedback`` alone, else 1,000. Raises ``InvalidRequestError``."""
     if events is None:
         return _CAP_OF_A_PAGE if scopes == _FEEDBACK_ALONE else _CAP_OF_A_PROGRAM
     return checked_whole("feedback_cap", events, 1, MOST_FEEDBACK_CAP)
@@ -189,11 +177,7 @@ def checked_feedback_cap(events: int | None, scopes: frozenset[Scope]) -> int:
 
 def checked_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:
     """The time. Raises ``InvalidRequestError`` for a time that cannot be stored, or is in the past."""
-    if expires_at is None:
-        return None
-    if fault := time_fault(expires_at):
-        raise InvalidRequestError(f"expires_at is {expires_at!r:.80}; {fault}")
-    if expires_at <= now:
+    if expires_at is not None and checked_time("expires_at", expires_at) <= now:
         raise InvalidRequestError("the key would be expired already; name a time in the future")
     return expires_at
 

@@ -192,10 +192,7 @@ class WrongDimensionError(InvalidVectorError):
 
 
 class InvalidItemError(InvalidRequestError):
-    """An item that cannot be stored.
-
-    ``item_id`` is the item's key, or None when the key itself is wrong.
-    """
+    """An item that cannot be stored. ``item_id`` is its key; None: the key itself is wrong."""
 
     def __init__(self, message: str, *, item_id: str | None = None) -> None:
         super().__init__(message)
@@ -207,10 +204,7 @@ class InvalidProfileError(InvalidRequestError):
 
 
 class BadLineError(InvalidRequestError):
-    """A line of a file that holds no usable item.
-
-    ``file`` is the name as given, ``line`` counts from 1, ``reason`` says what is wrong.
-    """
+    """A line of a file that holds no usable item. ``line`` counts from 1."""
 
     def __init__(self, file: str, line: int, reason: str) -> None:
         super().__init__(f"{file}:{line}: {reason}")
@@ -244,10 +238,7 @@ class ConflictError(RetrievalError):
 
 
 class VersionConflictError(ConflictError):
-    """The item is not in the named version; another caller changed, created or removed it meanwhile.
-
-    ``item_id`` is the item's key.
-    """
+    """The item is not in the named version: another caller changed, created or removed it meanwhile."""
 
     def __init__(self, message: str, *, item_id: str) -> None:
         super().__init__(message)

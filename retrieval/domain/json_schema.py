@@ -19,17 +19,13 @@ MAX_SCHEMA_BYTES = 64 * 1024
 """The longest schema of attributes, as JSON in UTF-8."""
 
 _LISTED_VIOLATIONS = 3
-"""Violations of one item that a message names."""
 
 _LONGEST_REASON = 200
 
 
 @lru_cache(maxsize=128)
 def validator_of(schema: str) -> Validator:
-    """The validator of a schema, given as JSON text: of draft 2020-12 unless it names another.
-
-    References stay inside it. Raises ``jsonschema.SchemaError``.
-    """
+    """The validator of a schema in JSON, of draft 2020-12 unless it names one. Raises ``jsonschema.SchemaError``."""
     # The library takes 30 ms to load, so it is loaded only where there is a schema.
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
@@ -122,7 +118,6 @@ def _violation(error: ValidationError) -> str:
 
 _UNBOUNDED = frozenset({"pattern", "patternProperties"})
 _OF_NAMES = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
-"""The keywords whose members are names, each with a schema."""
 _OF_VALUES = frozenset({"enum", "const", "default", "examples"})
 
 

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from retrieval.domain.search.hit import Explanation, Hit
 
 MAX_TEXT = 240
-"""Characters of a text that are shown."""
 
 _BAR = (
     '<div style="display:inline-block;width:10em;background:rgba(128,128,128,.2)">'

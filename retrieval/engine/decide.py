@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from retrieval.domain.learning.arm import ItemArms
     from retrieval.engine.scoring import Pool
     from retrieval.learning.learned_model import LearnedModel
-    from retrieval.learning.propensity import Ranked
+    from retrieval.learning.slate import Ranked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,7 @@ def _decision(
     now: datetime,
 ) -> Decision:
     from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, scored, unlearned
-    from retrieval.learning.propensity import is_eligible
+    from retrieval.learning.slate import is_eligible
     from retrieval.learning.stack import AFFINITY, LENGTH, affinity_signal, length_signal
 
     learned, exploration = request.profile.learned, request.profile.exploration

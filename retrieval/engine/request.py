@@ -33,6 +33,7 @@ from retrieval.domain.errors import (
     RetrievalError,
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors, numbers_of
+from retrieval.domain.items.memory import check_entity
 from retrieval.domain.search.filters import (
     LINKS,
     NUMBER_FIELDS,
@@ -47,7 +48,7 @@ from retrieval.domain.search.filters import (
 from retrieval.domain.search.hit import Cursor
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query, wording
-from retrieval.domain.search.signals import Entity, VectorSimilarity, check_entity
+from retrieval.domain.search.signals import Entity, VectorSimilarity
 
 
 def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:

@@ -22,8 +22,8 @@ from retrieval.domain.search.profile_parts import Combination, Exploration, Lear
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.logistic import RELEVANCE
-from retrieval.learning.propensity import Ranked
 from retrieval.learning.shrinkage import Prediction
+from retrieval.learning.slate import Ranked
 from retrieval.learning.stack import LEARNED, LogitStack
 
 _ITEM_ID = itemgetter(0)

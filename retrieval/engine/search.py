@@ -32,7 +32,7 @@ from retrieval.domain.learning.context import Context
 from retrieval.domain.observer import Observer
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.slate import Placed
-from retrieval.domain.search.diversity import Diversity, PairSimilarities, diversified
+from retrieval.domain.search.diversity import Diversity, diversified, similarities_of
 from retrieval.domain.search.filters import extent, is_small
 from retrieval.domain.search.fusion import Candidate, Fused
 from retrieval.domain.search.hit import Hit, Path, SearchResult
@@ -598,7 +598,7 @@ def _diverse(search: RunningSearch, ranked: Sequence[Fused]) -> Sequence[Fused]:
 
 
 def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fused], limit: int) -> list[Fused]:
-    similarities = PairSimilarities([candidate.item_id for candidate in pool], leg_results.vectors)
+    similarities = similarities_of([candidate.item_id for candidate in pool], leg_results.vectors)
     return [pool[place] for place in diversified([hit.score for hit in pool], similarities, diversity, limit)]
 
 

@@ -20,8 +20,7 @@ from retrieval.domain.search.reranking import reranked_scores
 from retrieval.engine.ranking import ROUNDING
 from retrieval.engine.scoring import stack_signals
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.propensity import Ranked
-from retrieval.learning.slate import slate_probabilities
+from retrieval.learning.slate import Ranked, slate_probabilities
 from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH
 
 

@@ -9,7 +9,6 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import NO_ARM, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
 
@@ -27,7 +26,6 @@ class BucketArms:
     item: Ints
     """The row of the item in the ``ArmTable``."""
     bucket: Ints
-    """The index in ``names``."""
     successes: Floats
     failures: Floats
 
@@ -51,10 +49,10 @@ def kind_of(bucket: str) -> str:
 
 
 def arm_table(items: Sequence[ItemArms]) -> ArmTable:
-    """All items with all their arms. Raises ``InvalidRequestError`` for negative or infinite sums."""
+    """All items with all their arms."""
     clusters = sorted({item.cluster for item in items if item.cluster is not None})
     number = {cluster: index for index, cluster in enumerate(clusters)}
-    anywhere = _checked([item.anywhere[:2] for item in items])
+    anywhere = pairs([item.anywhere[:2] for item in items])
     return ArmTable(
         successes=anywhere[:, 0],
         failures=anywhere[:, 1],
@@ -66,7 +64,7 @@ def arm_table(items: Sequence[ItemArms]) -> ArmTable:
 
 def in_buckets(items: Sequence[ItemArms], buckets: Sequence[str]) -> tuple[Floats, Floats]:
     """Successes and failures of each item in each bucket, both (items, buckets)."""
-    rows = _checked([item.arms.get(bucket, NO_ARM)[:2] for item in items for bucket in buckets])
+    rows = pairs([item.arms.get(bucket, NO_ARM)[:2] for item in items for bucket in buckets])
     shaped = rows.reshape(len(items), len(buckets), 2)
     return shaped[:, :, 0], shaped[:, :, 1]
 
@@ -76,31 +74,18 @@ def pairs(rows: Sequence[tuple[float, ...]]) -> Floats:
     return np.fromiter(chain.from_iterable(rows), np.float64, 2 * len(rows)).reshape(-1, 2)
 
 
-def _checked(rows: Sequence[tuple[float, ...]]) -> Floats:
-    sums = pairs(rows)
-    if not np.isfinite(sums).all() or (sums < 0).any():
-        raise InvalidRequestError("an arm has negative or infinite successes or failures; recompute the statistics")
-    return sums
-
-
 def _kinds(items: Sequence[ItemArms]) -> tuple[BucketArms, ...]:
     rows: dict[str, list[tuple[int, str, float, float]]] = {}
     for row, item in enumerate(items):
         for bucket, arm in item.arms.items():
             if bucket != ANYWHERE and arm.pulls > 0:
                 rows.setdefault(kind_of(bucket), []).append((row, bucket, arm.successes, arm.failures))
-    return tuple(_kind(kind, rows[kind]) for kind in sorted(rows))
-
-
-def _kind(kind: str, rows: Sequence[tuple[int, str, float, float]]) -> BucketArms:
-    names = sorted({bucket for _, bucket, _, _ in rows})
-    number = {bucket: index for index, bucket in enumerate(names)}
-    sums = _checked([row[2:] for row in rows])
-    return BucketArms(
-        kind=kind,
-        names=tuple(names),
-        item=np.array([row[0] for row in rows], dtype=np.int64),
-        bucket=np.array([number[row[1]] for row in rows], dtype=np.int64),
-        successes=sums[:, 0],
-        failures=sums[:, 1],
-    )
+    kinds = []
+    for kind, arms in sorted(rows.items()):
+        item_rows, buckets, successes, failures = zip(*arms, strict=True)
+        names = tuple(sorted(set(buckets)))
+        number = {bucket: index for index, bucket in enumerate(names)}
+        indexes = np.array([number[bucket] for bucket in buckets], dtype=np.int64)
+        sums = np.array(successes, dtype=np.float64), np.array(failures, dtype=np.float64)
+        kinds.append(BucketArms(kind, names, np.array(item_rows, dtype=np.int64), indexes, *sums))
+    return tuple(kinds)

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from retrieval.domain.items.embedding import Vectors
 
 LEAST_ITEMS = 24
-"""The fewest vectors of a collection for which clusters are computed."""
 
 MOST_CLUSTERS = 64
 _ROUNDS = 25

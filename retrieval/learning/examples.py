@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -10,21 +9,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from retrieval.domain.checks import checked_number
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
-from retrieval.domain.learning.arm import Arm, ItemArms
+from retrieval.domain.learning.arm import NO_ARM, Arm, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.learning.arm_table import Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One verdict on one item, with the context and the signals of the time when the item was shown.
-
-    Raises ``InvalidRequestError`` for a reward or a relevance outside 0 to 1, a weight that is negative or not
-    finite, or a rank below 1.
-    """
+    """One verdict on one item, with the context and the signals of the time when the item was shown."""
 
     item_id: str
     buckets: tuple[str, ...]
@@ -41,15 +34,6 @@ class Event:
     """The item's rank, from 1; None: unknown."""
     occurred_at: datetime | None = None
 
-    def __post_init__(self) -> None:
-        checked_number("an event's reward", self.reward)
-        if self.relevance is not None:
-            checked_number("an event's relevance", self.relevance)
-        if not math.isfinite(self.weight) or self.weight < 0:
-            raise InvalidRequestError(f"an event's weight is {self.weight}; it must be a finite number of at least 0")
-        if self.rank is not None and self.rank < 1:
-            raise InvalidRequestError(f"an event's rank is {self.rank}; ranks begin at 1")
-
     @property
     def contexts(self) -> tuple[str, ...]:
         """The buckets without ``ANYWHERE`` and without repetitions."""
@@ -57,43 +41,21 @@ class Event:
 
 
 def faded(events: Iterable[Event], now: datetime, half_life: timedelta) -> list[Event]:
-    """The events with their weights halved for each half-life of age; without a time, a weight is unchanged.
-
-    An event in the future counts as one of now. Raises ``InvalidRequestError`` for a half-life that is not positive.
-    """
-    if half_life <= timedelta(0):
-        raise InvalidRequestError(f"the half-life is {half_life}; it must be above 0")
+    """The events with their weights halved for each half-life of age, as far as it is known."""
     return [replace(event, weight=event.weight * _decay(event, now, half_life)) for event in events]
 
 
 def arms_of(events: Iterable[Event], clusters: Mapping[str, int] | None = None) -> list[ItemArms]:
-    """The arms that the events add up to, one ``ItemArms`` per item in the order of first appearance.
-
-    ``clusters``: the embedding cluster by item, where known.
-    """
+    """The successes and failures of the events by item. ``clusters``: the embedding cluster by item, where known."""
     sums: dict[str, dict[str, Arm]] = {}
     for event in events:
         arms = sums.setdefault(event.item_id, {})
         for bucket in (ANYWHERE, *event.contexts):
-            arms[bucket] = _add(arms.get(bucket, Arm()), event)
+            arm = arms.get(bucket, NO_ARM)
+            successes = arm.successes + event.weight * event.reward
+            arms[bucket] = Arm(successes, arm.failures + event.weight * (1 - event.reward))
     clusters = clusters or {}
     return [ItemArms(item_id=item, arms=arms, cluster=clusters.get(item)) for item, arms in sums.items()]
-
-
-def in_order(events: Sequence[Event]) -> list[Event]:
-    """The events in order of time; those without a time come first, and ties keep their order."""
-    return sorted(events, key=lambda event: event.occurred_at.timestamp() if event.occurred_at else -math.inf)
-
-
-def _add(arm: Arm, event: Event) -> Arm:
-    times = [time for time in (arm.last_used_at, event.occurred_at) if time is not None]
-    return Arm(
-        successes=arm.successes + event.weight * event.reward,
-        failures=arm.failures + event.weight * (1 - event.reward),
-        uses=arm.uses + 1,
-        raw_successes=arm.raw_successes + (event.reward >= 0.5),
-        last_used_at=max(times, default=None),
-    )
 
 
 def _decay(event: Event, now: datetime, half_life: timedelta) -> float:

@@ -1,8 +1,7 @@
 """Interleaving: one slate from two rankings, compared by the rewards of their hits, without off-policy estimates.
 
-Team draft (Radlinski, Kurup and Joachims, CIKM 2008): in each round a coin decides which ranking picks first, and each
-picks its best item that is not taken yet. A reward counts for the item's team, which users cannot see. Interleaving
-needs far fewer searches than showing each profile to half of the users, and no propensities.
+Team draft (Radlinski, Kurup and Joachims, CIKM 2008): in each round a coin decides which ranking picks its best untaken
+item first. A reward counts for the item's team, which users cannot see.
 """
 
 from __future__ import annotations
@@ -47,12 +46,8 @@ class _Pick(NamedTuple):
 
 
 def team_draft(first: Sequence[str], second: Sequence[str], limit: int, rng: np.random.Generator) -> list[Drafted]:
-    """One slate of at most ``limit`` items from two rankings without repeats, best first.
-
-    When one ranking is exhausted, the other picks alone. Raises ``InvalidLimitError`` for a limit outside 1 to 20.
-    """
-    check_draft(limit)
-    picks: tuple[_Pick, ...] = ()
+    """One slate of at most ``limit`` (1 to 20) items from two rankings without repeats, best first."""
+    picks: list[_Pick] = []
     while len(picks) < limit and (rounds := _rounds(first, second, frozenset(pick.item_id for pick in picks))):
         picks += rounds[int(rng.integers(2))]
     chances = _chances(first, second, limit)
@@ -68,36 +63,28 @@ def check_draft(limit: int) -> None:
         raise InvalidLimitError(f"limit is {limit}; an interleaved search shows 1 to {MOST} hits")
 
 
-def _rounds(
-    first: Sequence[str], second: Sequence[str], taken: frozenset[str]
-) -> tuple[tuple[_Pick, ...], tuple[_Pick, ...]] | None:
-    """The picks of a round for both outcomes of the coin; None: no ranking has an item left."""
-    heads = _picks(((Team.FIRST, first), (Team.SECOND, second)), taken)
-    tails = _picks(((Team.SECOND, second), (Team.FIRST, first)), taken)
-    return (heads, tails) if heads else None
-
-
-def _picks(order: tuple[tuple[Team, Sequence[str]], ...], taken: frozenset[str]) -> tuple[_Pick, ...]:
-    picks: tuple[_Pick, ...] = ()
-    for team, ranking in order:
-        unavailable = taken.union(pick.item_id for pick in picks)
-        best = next((item_id for item_id in ranking if item_id not in unavailable), None)
-        if best is not None:
-            picks += (_Pick(best, team),)
-    return picks
+def _rounds(first: Sequence[str], second: Sequence[str], taken: frozenset[str]) -> list[list[_Pick]]:
+    """The picks of a round for both outcomes of the coin; none: no ranking has an item left."""
+    rounds = []
+    for order in ((Team.FIRST, first), (Team.SECOND, second)), ((Team.SECOND, second), (Team.FIRST, first)):
+        picks: list[_Pick] = []
+        for team, ranking in order:
+            unavailable = taken.union(pick.item_id for pick in picks)
+            best = next((item_id for item_id in ranking if item_id not in unavailable), None)
+            if best is not None:
+                picks.append(_Pick(best, team))
+        rounds.append(picks)
+    return rounds if rounds[0] else []
 
 
 def _chances(first: Sequence[str], second: Sequence[str], limit: int) -> dict[str, list[float]]:
-    """The probability of each item at each rank, over all outcomes of the coins.
-
-    The next picks depend on the taken items, not on their teams, so outcomes with the same items are merged.
-    """
+    """The probability of each item at each rank, over all outcomes of the coins; those of the same items are merged."""
     chances: dict[str, list[float]] = {}
     outcomes: list[dict[frozenset[str], float]] = [{} for _ in range(limit)]
     outcomes[0][frozenset()] = 1.0
     for place, level in enumerate(outcomes):
         for taken, chance in level.items():
-            for picks in _rounds(first, second, taken) or ():
+            for picks in _rounds(first, second, taken):
                 for rank, pick in enumerate(picks[: limit - place], place):
                     chances.setdefault(pick.item_id, [0.0] * limit)[rank] += chance / 2
                 if place + len(picks) < limit:
@@ -142,16 +129,8 @@ def preference(rewards: Iterable[tuple[float, float]]) -> Preference:
             second += 1
     if not first + second:
         return Preference(first=0, second=0, even=even, p_value=1.0, share=math.nan, low=math.nan, high=math.nan)
-    low, high = _wilson(first, first + second)
-    return Preference(
-        first=first,
-        second=second,
-        even=even,
-        p_value=_sign_test(first, second),
-        share=first / (first + second),
-        low=low,
-        high=high,
-    )
+    p_value, share, (low, high) = _sign_test(first, second), first / (first + second), _wilson(first, first + second)
+    return Preference(first=first, second=second, even=even, p_value=p_value, share=share, low=low, high=high)
 
 
 def _sign_test(first: int, second: int) -> float:

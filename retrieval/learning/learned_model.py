@@ -1,18 +1,15 @@
-"""A published model: the learned reward, the stack with relevance, and which combinations may be used. Pure.
-
-``learn`` makes an immutable reward from events and arms, ``LearnedReward.predict`` applies it, and ``fit`` adds the
-stacks of relevance and rewards.
-"""
+"""A published model: the learned reward, the stack with relevance, and which combinations may be used. Pure."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Arm, ItemArms
@@ -20,7 +17,6 @@ from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.search.profile_parts import LEARNED_SHARE, Combination, Learned
 from retrieval.learning import logistic, shrinkage
 from retrieval.learning.arm_table import Floats, arm_table
-from retrieval.learning.calibration import rates_before
 from retrieval.learning.examples import (
     Direction,
     Event,
@@ -29,7 +25,6 @@ from retrieval.learning.examples import (
     arms_of,
     columns,
     directions,
-    in_order,
     without_own,
 )
 from retrieval.learning.logistic import (
@@ -37,7 +32,6 @@ from retrieval.learning.logistic import (
     RELEVANCE,
     SHRUNK,
     Logistic,
-    LogitMean,
     design_of,
     fit_logistic,
     logistic_mean,
@@ -67,7 +61,6 @@ class LearnedReward:
     logistic: Logistic | None = None
     """None: the shrunk rate is the prediction."""
     events: int = 0
-    """The number of events from which it was learned."""
 
     @property
     def kind(self) -> str:
@@ -86,10 +79,7 @@ class LearnedReward:
         """The reward of each item in the context of these buckets, in order.
 
         ``relevance``, and ``signals`` by name, have a number from 0 to 1 per item; None, as a whole or inside: unknown.
-        ``ranks`` serve to evaluate the model on shown items; without them every item counts as shown at rank 1. For an
-        item unknown to the logistic model, the prediction is its shrunk rate, changed by relevance and signals. The
-        uncertainty depends on the events of the item, in either model.
-        Raises ``InvalidRequestError`` for different lengths.
+        ``ranks`` serve to evaluate the model on shown items; without them every item counts as shown at rank 1.
         """
         if not items:
             return []
@@ -97,11 +87,15 @@ class LearnedReward:
         ids = [item.item_id for item in items]
         if self.logistic is None:
             return predictions(ids, shrunk)
-        numbers = _numbers({RELEVANCE: relevance, RANK: ranks, **(signals or {})}, len(items))
+        columns = {RELEVANCE: relevance, RANK: ranks, **(signals or {})}
+        numbers = {name: np.array(each, dtype=np.float64) for name, each in columns.items() if each is not None}
         numbers[SHRUNK] = sigmoid(shrunk.logit_mean)
-        fitted = logistic_mean(self.logistic, buckets, items, numbers)
+        fitted, by_inputs = logistic_mean(self.logistic, buckets, items, numbers)
         effects = self.logistic.effects.get("item", {})
-        return predictions(ids, _mixed(np.array([item in effects for item in ids]), fitted, shrunk))
+        # An item that the logistic model does not know has its shrunk rate, changed by the slopes.
+        is_known = np.array([item in effects for item in ids])
+        mean = np.where(is_known, fitted, shrunk.logit_mean + by_inputs)
+        return predictions(ids, Posterior(mean, shrunk.effective_sample_size))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -110,18 +104,12 @@ class LearnedReward:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Reads the result of ``as_dict``. Raises ``InvalidRequestError`` for other values, such as an unknown kind."""
-        kind = stored.get("kind")
-        if kind not in (shrinkage.KIND, logistic.KIND):
-            raise InvalidRequestError(f"a stored model is of kind {kind!r:.80}; learn it again with this release")
-        try:
-            return cls(
-                shrinkage=Shrinkage.from_dict(stored[shrinkage.KIND]),
-                logistic=Logistic.from_dict(stored[logistic.KIND]) if kind == logistic.KIND else None,
-                events=stored["events"],
-            )
-        except KeyError as error:
-            raise InvalidRequestError(f"a stored model has no {error}; learn it again") from error
+        """Reads the result of ``as_dict``."""
+        return cls(
+            shrinkage=Shrinkage.from_dict(stored[shrinkage.KIND]),
+            logistic=Logistic.from_dict(stored[logistic.KIND]) if stored["kind"] == logistic.KIND else None,
+            events=stored["events"],
+        )
 
 
 def learn(
@@ -135,35 +123,43 @@ def learn(
 
     Without ``arms``, they are the sums of the events. Fade the events first (see ``faded``), by the half-life of the
     arms. An item's cluster is that of its arms. Default ``kind``: ``logistic`` from 2,000 events, else ``shrinkage``.
-    Raises ``InvalidRequestError`` for an unknown kind, or for ``logistic`` without events.
     """
     kind = kind or (logistic.KIND if len(events) >= ENOUGH_FOR_LOGISTIC else shrinkage.KIND)
-    if kind not in (shrinkage.KIND, logistic.KIND):
-        raise InvalidRequestError(f"kind is {kind!r:.80}; there are {shrinkage.KIND}, {logistic.KIND}")
     shrunk = fit_shrinkage(arm_table(arms or arms_of(events)), priors)
     if kind == shrinkage.KIND:
         return LearnedReward(shrinkage=shrunk, events=len(events))
     clusters = {item.item_id: item.cluster for item in arms if item.cluster is not None}
-    ordered = in_order(events)
+    # Events without a time come first.
+    ordered = sorted(events, key=lambda event: event.occurred_at.timestamp() if event.occurred_at else -math.inf)
     design = design_of(ordered, clusters, rates_before(ordered, clusters))
     return LearnedReward(shrinkage=shrunk, logistic=fit_logistic(design), events=len(events))
 
 
-def _mixed(is_known: NDArray[np.bool_], fitted: LogitMean, shrunk: Posterior) -> Posterior:
-    """The logistic model's mean for items that it knows; for others the shrunk rate, changed by the slopes."""
-    mean = np.where(is_known, fitted.logit, shrunk.logit_mean + fitted.by_inputs)
-    return Posterior(mean, shrunk.effective_sample_size)
+CUTS = (0.1, 0.25, 0.5, 0.75, 1.0)
+"""The shares of the events at which a model is fitted, which predicts the events up to the next cut."""
 
 
-def _numbers(columns: Mapping[str, Sequence[float | None] | None], length: int) -> dict[str, Floats]:
-    arrays: dict[str, Floats] = {}
-    for name, values in columns.items():
-        if values is None:
-            continue
-        if len(values) != length:
-            raise InvalidRequestError(f"there are {length} items and {len(values)} of {name}; give one for each")
-        arrays[name] = np.array(values, dtype=np.float64)
-    return arrays
+def rates_before(events: Sequence[Event], clusters: Mapping[str, int]) -> Floats:
+    """The shrunk rate of each event's item in its context, from earlier events only, (events,).
+
+    ``events`` are in order of time. NaN for the first tenth, which has too few events before it. Rates from all *other*
+    events would reveal an event's own reward: with an effect of the item in the model, the total without the event
+    determines it.
+    """
+    rates = np.full(len(events), np.nan)
+    ends = [round(cut * len(events)) for cut in CUTS]
+    for start, end in pairwise(ends):
+        before = arms_of(events[:start], clusters)
+        model = fit_shrinkage(arm_table(before))
+        arms = {item.item_id: item for item in before}
+        rows_by_context: dict[tuple[str, ...], list[int]] = defaultdict(list)
+        for row in range(start, end):
+            rows_by_context[events[row].contexts].append(row)
+        for contexts, rows in rows_by_context.items():
+            ids = [events[row].item_id for row in rows]
+            items = [arms.get(item) or ItemArms(item_id=item, cluster=clusters.get(item)) for item in ids]
+            rates[rows] = sigmoid(posterior(model, contexts, items).logit_mean)
+    return rates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,7 @@
     logit p = intercept + Σ slopes × numbers
             + Σ effects of item, item cluster, bucket, item cluster in bucket, item in bucket
 
-Every effect has a normal prior around 0, so an unseen effect adds nothing. The model gives the expected reward; its
-uncertainty depends on the item's events, as in shrinkage.
+Every effect has a normal prior around 0, so an unseen effect adds nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.learning.arm_table import Floats, Ints, kind_of
@@ -65,20 +63,12 @@ class Logistic:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Reads the result of ``as_dict``. Raises ``InvalidRequestError`` for anything else."""
-        try:
-            return cls(
-                intercept=float(stored["intercept"]),
-                slopes={name: Slope(*slope) for name, slope in stored["slopes"].items()},
-                effects={
-                    group: {key: float(effect) for key, effect in effects.items()}
-                    for group, effects in stored["effects"].items()
-                },
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidRequestError(
-                f"a stored logistic model cannot be read ({error!r:.80}); learn it again"
-            ) from error
+        """Reads the result of ``as_dict``."""
+        return cls(
+            intercept=float(stored["intercept"]),
+            slopes={name: Slope(*slope) for name, slope in stored["slopes"].items()},
+            effects=stored["effects"],
+        )
 
 
 def groups_of(contexts: Sequence[str], item_id: str, cluster: int | None) -> list[tuple[str, str, str]]:
@@ -95,21 +85,13 @@ def groups_of(contexts: Sequence[str], item_id: str, cluster: int | None) -> lis
     return groups
 
 
-class LogitMean(NamedTuple):
-    """The expected logit of each item; arrays (items,)."""
-
-    logit: Floats
-    by_inputs: Floats
-    """The part of the slopes in it, without that of the shrunk rate."""
-
-
 def logistic_mean(
     model: Logistic,
     buckets: Sequence[str],
     items: Sequence[ItemArms],
     numbers: Mapping[str, Floats],
-) -> LogitMean:
-    """The expected reward of each item in the context of these buckets.
+) -> tuple[Floats, Floats]:
+    """The expected logit of each item in these buckets, (items,); and the slopes' part but that of the shrunk rate.
 
     ``numbers``: probabilities by the name of their slope, (items,) each; NaN, or a missing name: unknown. ``rank`` is
     the rank, from 1; without it every item counts as shown at rank 1.
@@ -129,7 +111,7 @@ def logistic_mean(
         )
         for item in items
     ]
-    return LogitMean(total + np.array(effects), by_inputs)
+    return total + np.array(effects), by_inputs
 
 
 def _centre(name: str, values: Floats | None, slope: Slope, length: int) -> Floats:
@@ -154,7 +136,6 @@ MOST_FOR_SCALES = 20_000
 """The most events for choosing the scales; more would take longer for the same choice."""
 
 NUMBER_SPREAD = 1.0
-"""The prior standard deviation of a slope."""
 
 INTERCEPT_SPREAD = 2.0
 
@@ -180,7 +161,7 @@ class Design:
 
 def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floats | None = None) -> Design:
     """The matrix of the events. ``shrunk``: the shrunk rate before each event, (events,)."""
-    from scipy.sparse import csr_array
+    from scipy.sparse import csr_array, hstack
 
     numbers, centres = _numbers(events, shrunk)
     columns = {("", name): place for place, name in enumerate(["intercept", *centres])}
@@ -194,8 +175,10 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
                 block_of.append(block)
             index.append(column)
         starts.append(len(index))
-    effects = csr_array((np.ones(len(index)), np.array(index), np.array(starts)), shape=(len(events), len(columns)))
-    matrix = csr_array(effects + _pad(numbers, len(columns)))
+    wide = numbers.shape[1]
+    shape = (len(events), len(columns) - wide)
+    effects = csr_array((np.ones(len(index)), np.array(index) - wide, np.array(starts)), shape=shape)
+    matrix = csr_array(hstack([csr_array(numbers), effects]))
     blocks = tuple(sorted(set(block_of) - {"intercept", "slope"}))
     number = {name: place for place, name in enumerate(blocks)} | {"intercept": -1, "slope": -2}
     return Design(
@@ -210,10 +193,16 @@ def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floa
 
 
 def fit_logistic(design: Design) -> Logistic:
-    """The MAP model. Raises ``InvalidRequestError`` for a design without rows."""
-    if not len(design.reward):
-        raise InvalidRequestError("there are no events to learn from")
-    return _model(design, _map(design, _variances(design, choose_spreads(design))))
+    """The MAP model of a design with at least one row."""
+    weights = _map(design, _variances(design, choose_spreads(design))).tolist()
+    slopes: dict[str, Slope] = {}
+    effects: dict[str, dict[str, float]] = {}
+    for (group, key), weight in zip(design.columns[1:], weights[1:], strict=True):
+        if group:
+            effects.setdefault(group, {})[key] = weight
+        else:
+            slopes[key] = Slope(weight, design.centres[key])
+    return Logistic(intercept=weights[0], slopes=slopes, effects=effects)
 
 
 def choose_spreads(design: Design) -> dict[str, float]:
@@ -224,40 +213,26 @@ def choose_spreads(design: Design) -> dict[str, float]:
     spreads = dict.fromkeys(design.blocks, USUAL_SCALE)
     if not len(fit_rows) or not len(test_rows):
         return spreads
-    search = _Search(_rows(design, fit_rows), _rows(design, test_rows))
-    best = search.cost(spreads)
+    training, test = _rows(design, fit_rows), _rows(design, test_rows)
+    weights = np.zeros(training.matrix.shape[1])
+
+    def cost(spreads: Mapping[str, float]) -> float:
+        """The negative log posterior of the scales, on the held-out rows; each fit starts from the last one."""
+        nonlocal weights
+        weights = _map(training, _variances(training, spreads), weights, tolerance=1e-6)
+        scores = test.matrix @ weights
+        losses = np.logaddexp(0.0, scores) - test.reward * scores
+        penalty = sum(math.log(spread / USUAL_SCALE) ** 2 for spread in spreads.values()) / (2 * 0.7**2)
+        return float(losses @ test.weight + penalty)
+
+    best = cost(spreads)
     for block in design.blocks:
         for step in (1, -1):
-            best = search.climb(spreads, block, step, best)
+            place = SCALES.index(spreads[block]) + step
+            while 0 <= place < len(SCALES) and (new := cost(spreads | {block: SCALES[place]})) < best:
+                best, spreads[block] = new, SCALES[place]
+                place += step
     return spreads
-
-
-class _Search:
-    """Fits on some rows and evaluates on others, starting each fit from the last one."""
-
-    def __init__(self, training: Design, test: Design) -> None:
-        self._training, self._test = training, test
-        self._weights = np.zeros(training.matrix.shape[1])
-
-    def cost(self, spreads: Mapping[str, float]) -> float:
-        """The negative log posterior of the scales, on the held-out rows."""
-        weights = _map(self._training, _variances(self._training, spreads), self._weights, tolerance=1e-6)
-        self._weights = weights
-        scores = self._test.matrix @ weights
-        losses = np.logaddexp(0.0, scores) - self._test.reward * scores
-        penalty = sum(math.log(spread / USUAL_SCALE) ** 2 for spread in spreads.values()) / (2 * 0.7**2)
-        return float(losses @ self._test.weight + penalty)
-
-    def climb(self, spreads: dict[str, float], block: str, step: int, best: float) -> float:
-        """Move the block's scale in one direction while the cost falls; returns the least cost."""
-        place = SCALES.index(spreads[block]) + step
-        while 0 <= place < len(SCALES):
-            cost = self.cost(spreads | {block: SCALES[place]})
-            if cost >= best:
-                break
-            best, spreads[block] = cost, SCALES[place]
-            place += step
-        return best
 
 
 def _map(design: Design, variances: Floats, start: Floats | None = None, tolerance: float = 1e-8) -> Floats:
@@ -337,17 +312,6 @@ def _shorten_step(rows: _Rows, weights: Floats, step: Floats, loss: float) -> tu
     return weights, loss
 
 
-def _model(design: Design, weights: Floats) -> Logistic:
-    slopes: dict[str, Slope] = {}
-    effects: dict[str, dict[str, float]] = {}
-    for (group, key), weight in zip(design.columns, weights.tolist(), strict=True):
-        if group:
-            effects.setdefault(group, {})[key] = weight
-        elif key != "intercept":
-            slopes[key] = Slope(weight, design.centres[key])
-    return Logistic(intercept=float(weights[0]), slopes=slopes, effects=effects)
-
-
 def _numbers(events: Sequence[Event], shrunk: Floats | None) -> tuple[Floats, dict[str, float]]:
     """The intercept's ones and each slope's input, (events, 1 + slopes), centred; missing inputs are 0."""
     numbers: dict[str, Floats] = {}
@@ -362,14 +326,6 @@ def _numbers(events: Sequence[Event], shrunk: Floats | None) -> tuple[Floats, di
     centres = {name: 0.0 if name == RANK else float(np.nanmean(number)) for name, number in numbers.items()}
     columns = [np.nan_to_num(number - centres[name], nan=0.0) for name, number in numbers.items()]
     return np.column_stack([np.ones(len(events)), *columns]), centres
-
-
-def _pad(numbers: Floats, columns: int) -> csr_array:
-    from scipy.sparse import csr_array
-
-    rows, wide = numbers.shape
-    index = np.tile(np.arange(wide), rows)
-    return csr_array((numbers.ravel(), index, np.arange(rows + 1) * wide), shape=(rows, columns))
 
 
 def _variances(design: Design, spreads: Mapping[str, float]) -> Floats:

@@ -22,8 +22,5 @@ def logit(rates: Floats) -> Floats:
 
 
 def moderation(variance: Floats) -> Floats:
-    """The factor of a logit with this variance that makes its sigmoid the mean of the sigmoids.
-
-    MacKay, The Evidence Framework Applied to Classification Networks (Neural Computation 4, 1992), equation 10.
-    """
+    """The factor of a logit of this variance that makes its sigmoid the mean of sigmoids (MacKay 1992, eq. 10)."""
     return np.asarray(1.0 / np.sqrt(1.0 + np.pi / 8.0 * variance), dtype=np.float64)

@@ -1,17 +1,13 @@
 """The expected rewards of items, and the verdict on two policies or profiles. Pure.
 
-The estimates themselves are computed in the database (``sql/learning/off_policy.sql``).
-
-The reward model only has to be independent of the retrieval that it predicts, so a prediction leaves out that
-retrieval's own rewards (cross-fitting, leave one out: Chernozhukov and others, "Double/debiased machine learning",
-2018). A better model makes the intervals of the estimates narrower; a bad one makes them wider, without bias.
+The estimates are computed in the database (``sql/learning/off_policy.sql``). A prediction leaves out the own rewards
+of the retrieval (cross-fitting: Chernozhukov and others, "Double/debiased machine learning", 2018): no bias.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from retrieval.domain.learning.off_policy import Estimate, Weighing
 from retrieval.domain.serialization import Serializable
@@ -24,46 +20,33 @@ UNKNOWN = 0.5
 """The expected reward without any rating."""
 
 
-class _Sum(NamedTuple):
-    rewards: float = 0.0
-    uses: int = 0
-
-    def without(self, other: _Sum) -> _Sum:
-        return _Sum(self.rewards - other.rewards, self.uses - other.uses)
-
-    def plus(self, reward: float) -> _Sum:
-        return _Sum(self.rewards + reward, self.uses + 1)
-
-
-_NONE = _Sum()
-
-
 @dataclass(slots=True)
 class RewardModel:
     """The rewards of items by retrieval, so that each retrieval can be left out."""
 
-    _items: dict[str, _Sum] = field(default_factory=dict)
     _retrievals: dict[Hashable, Mapping[str, float]] = field(default_factory=dict)
-    _all: _Sum = _NONE
+    _items: dict[str, tuple[float, int]] = field(default_factory=dict)
+    _total: float = 0.0
+    _number: int = 0
 
     def add(self, retrieval_id: Hashable, rewards: Mapping[str, float]) -> None:
         """Add the rewards of one retrieval's items, 0 to 1; each retrieval is added once."""
-        if not rewards:
-            return
         self._retrievals[retrieval_id] = rewards
         for item_id, reward in rewards.items():
-            self._items[item_id] = self._items.get(item_id, _NONE).plus(reward)
-            self._all = self._all.plus(reward)
+            earned, uses = self._items.get(item_id, (0.0, 0))
+            self._items[item_id] = earned + reward, uses + 1
+            self._total += reward
+            self._number += 1
 
     def predict(self, retrieval_id: Hashable, item_id: str) -> float:
         """The item's expected reward in that retrieval, 0 to 1, from all other retrievals."""
         own = self._retrievals.get(retrieval_id, {})
-        others = self._all.without(_Sum(sum(own.values()), len(own)))
-        mean = others.rewards / others.uses if others.uses else UNKNOWN
-        item = self._items.get(item_id, _NONE)
+        others = self._number - len(own)
+        mean = (self._total - sum(own.values())) / others if others else UNKNOWN
+        earned, uses = self._items.get(item_id, (0.0, 0))
         if item_id in own:
-            item = item.without(_Sum(own[item_id], 1))
-        expected = (item.rewards + PSEUDO_USES * mean) / (item.uses + PSEUDO_USES)
+            earned, uses = earned - own[item_id], uses - 1
+        expected = (earned + PSEUDO_USES * mean) / (uses + PSEUDO_USES)
         return min(1.0, max(0.0, expected))
 
 
@@ -86,47 +69,42 @@ class Verdict(Serializable):
 
 
 def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], difference: Estimate) -> Verdict:
-    """The verdict on the first against the second, by the 95 % interval of the difference of their values.
-
-    There is no conclusion if the traffic cannot evaluate one of the two.
-    """
+    """The verdict on the first against the second, by the 95 % interval of the difference of their values."""
     objections = [
         f"{name}: {objection}"
         for name, weighing in zip(names, weighings, strict=True)
         for objection in weighing.objections()
     ]
-    # A profile that is compared with itself has each objection twice.
-    return refused(list(dict.fromkeys(objections))) if objections else by_interval(names, difference)
-
-
-def refused(objections: Sequence[str]) -> Verdict:
-    """A verdict without a conclusion, with the reasons."""
-    return Verdict(is_conclusive=False, better=None, text=f"no conclusion: {'; '.join(objections)}")
-
-
-def by_interval(names: tuple[str, str], difference: Estimate) -> Verdict:
-    """The verdict by the interval: one is better if it excludes 0; NaN means no difference."""
+    if objections:
+        # A profile that is compared with itself has each objection twice.
+        return _no_conclusion("; ".join(dict.fromkeys(objections)))
     first, second = names
     value, low, high = difference.value, difference.low, difference.high
     if high < 0:  # the better one stands first, and its gain is positive
         first, second, value, low, high = second, first, -value, -high, -low
-    shown = f"{value:+.4f} (95 % interval {low:+.4f} to {high:+.4f})"
-    if low > 0:
-        return Verdict(is_conclusive=True, better=first, text=f"{first} is better than {second}: {shown}")
-    return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
+    return _conclusion(first, second, f"{value:+.4f} (95 % interval {low:+.4f} to {high:+.4f})", is_shown=low > 0)
 
 
 def by_preference(names: tuple[str, str], result: Preference) -> Verdict:
     """The verdict by the sign test: one is better if fair coins would hardly be as uneven."""
     first, second = names
     if result.decided < LEAST_DECIDED:
-        return refused(
-            [f"{result.decided} interleaved searches were decided, below {LEAST_DECIDED}: show more of them"]
+        return _no_conclusion(
+            f"{result.decided} interleaved searches were decided, below {LEAST_DECIDED}: show more of them"
         )
     won, lost = result.first, result.second
-    if result.p_value < SIGNIFICANT and won < lost:  # the better one stands first
+    is_shown = result.p_value < SIGNIFICANT
+    if is_shown and won < lost:  # the better one stands first
         first, second, won, lost = second, first, lost, won
     shown = f"{won} searches against {lost}, {result.even} even, p = {result.p_value:.4f}"
-    if result.p_value >= SIGNIFICANT:
-        return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
-    return Verdict(is_conclusive=True, better=first, text=f"{first} is better than {second}: {shown}")
+    return _conclusion(first, second, shown, is_shown=is_shown)
+
+
+def _conclusion(better: str, other: str, shown: str, *, is_shown: bool) -> Verdict:
+    if is_shown:
+        return Verdict(is_conclusive=True, better=better, text=f"{better} is better than {other}: {shown}")
+    return Verdict(is_conclusive=True, better=None, text=f"no difference is shown between the two: {shown}")
+
+
+def _no_conclusion(reasons: str) -> Verdict:
+    return Verdict(is_conclusive=False, better=None, text=f"no conclusion: {reasons}")

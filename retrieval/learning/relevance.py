@@ -11,7 +11,6 @@ import numpy as np
 from retrieval.domain.search.relevance import Calibration, Evidence
 from retrieval.domain.serialization import Serializable
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.calibration import calibration_error
 from retrieval.learning.logit import sigmoid
 
 FEWEST = 10
@@ -42,7 +41,6 @@ class JudgedHit(NamedTuple):
 
 
 JudgedHits = Mapping[str, Sequence[JudgedHit]]
-"""The hits by model: ``both``, ``dense``, ``lexical``."""
 
 
 class Bin(NamedTuple):
@@ -50,9 +48,7 @@ class Bin(NamedTuple):
 
     hits: int
     told: float
-    """The mean probability."""
     relevant: float
-    """The share of relevant hits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +69,9 @@ class Honesty(Serializable):
 
 
 def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Calibration | None = None) -> Calibration:
-    """The calibration of the hits; a model with too few hits has the coefficients of ``start``, or none.
-
-    The fewer hits there are, the nearer it stays to ``start``, the calibration of other collections.
-    """
-    both, dense, lexical = (
-        _fit_logistic(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS
-    )
-    return Calibration(space=space, both=both, dense=dense, lexical=lexical, fitted_on=fitted_on)
+    """The calibration of the hits, the nearer to ``start``, that of other collections, the fewer hits there are."""
+    fitted = {name: _fit_logistic(name, hits.get(name, ()), getattr(start, name) if start else ()) for name in _NUMBERS}
+    return Calibration(space=space, fitted_on=fitted_on, **fitted)
 
 
 def fewest(start: Calibration | Sequence[float] | None) -> int:
@@ -111,14 +102,14 @@ def held_out(name: str, hits: Sequence[JudgedHit], start: Calibration | None = N
 
 
 def honesty(predicted: Sequence[float], judged: Sequence[bool]) -> Honesty:
-    """The honesty of the probabilities. Raises ``InvalidRequestError`` without any."""
+    """The honesty of at least one probability."""
     probabilities, relevant = np.asarray(predicted, dtype=np.float64), np.asarray(judged, dtype=np.float64)
     tenths = np.minimum((probabilities * 10).astype(int), 9)
     bins = [tenths == tenth for tenth in range(10)]
     return Honesty(
         hits=len(predicted),
-        relevant=float(relevant.mean()) if predicted else 0.0,
-        told=float(probabilities.mean()) if predicted else 0.0,
+        relevant=float(relevant.mean()),
+        told=float(probabilities.mean()),
         error=calibration_error(probabilities, relevant),
         told_apart=_separation(probabilities, relevant > 0),
         bins=tuple(
@@ -127,6 +118,16 @@ def honesty(predicted: Sequence[float], judged: Sequence[bool]) -> Honesty:
             if own.any()
         ),
     )
+
+
+def calibration_error(predicted: Floats, rewards: Floats) -> float:
+    """The expected calibration error over ten bins of equal size, 0 to 1 (Naeini, Cooper, Hauskrecht, AAAI 2015)."""
+    order = np.argsort(predicted, kind="stable")
+    gaps = [
+        len(rows) * abs(float(predicted[rows].mean() - rewards[rows].mean()))
+        for rows in np.array_split(order, min(10, len(order)))
+    ]
+    return sum(gaps) / len(order)
 
 
 def _separation(probabilities: Floats, is_relevant: np.ndarray[Any, np.dtype[np.bool_]]) -> float | None:

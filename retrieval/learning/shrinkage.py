@@ -2,24 +2,19 @@
 
     item in a bucket → item → item cluster (and cluster in the bucket) → collection → prior
 
-Each level is a beta-binomial estimate (Gelman et al., Bayesian Data Analysis, 5.3) whose prior mean is the level
-above and whose concentration, the weight of that mean in pseudo-uses, is capped: without a cap its estimate grows
-without bound, and the intervals become far too narrow.
-
-The result is a Beta distribution for each item: its mean depends on the rewards, its effective sample size only on the
-number of events. So no further event makes an estimate less certain, whatever its reward.
+Each level is a beta-binomial estimate (Gelman et al., Bayesian Data Analysis, 5.3) around the level above, with a
+capped concentration, the weight of the level above in pseudo-uses. docs/concepts/learning.md has the reasons.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import ItemArms, uncertainty_of
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.learning.arm_table import ArmTable, BucketArms, Floats, Ints, in_buckets, kind_of, pairs
@@ -47,15 +42,10 @@ class Level(NamedTuple):
 
 
 UNSEEN_KIND = Level(8.0, 0.05, 0.4)
-"""The level of a kind of bucket without events."""
 
 
 DOUBT = 0.5
-"""The share of the variance of the level above that counts in the effective sample size.
-
-Concentrations are fitted around the estimated means of that level, so they include a part of its variance already. With
-all of it, 90 % intervals contain .94 to .97 of the true rates after 100 to 2,000 events; with none of it .85 to .88.
-"""
+"""The share of the variance of the level above that counts in the effective sample size (see decision 0026)."""
 
 NOTHING_KNOWN = ShrunkEstimate(0.0, 0.5)
 """The estimate of a collection without events."""
@@ -74,7 +64,6 @@ class Shrinkage:
     clusters: Mapping[int, ShrunkEstimate] = field(default_factory=dict)
     """The estimate of an item without uses, by item cluster."""
     levels: Mapping[str, Level] = field(default_factory=dict)
-    """The levels by kind of bucket."""
     buckets: Mapping[str, ShrunkEstimate] = field(default_factory=dict)
     """The shift of all items in a bucket."""
     cluster_shifts: Mapping[str, Mapping[int, ShrunkEstimate]] = field(default_factory=dict)
@@ -94,19 +83,16 @@ class Shrinkage:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
-        """Reads the result of ``as_dict``. Raises ``InvalidRequestError`` for anything else."""
-        try:
-            return cls(
-                anywhere=ShrunkEstimate(*stored["anywhere"]),
-                uses_coefficient=stored["uses_coefficient"],
-                concentration=stored["concentration"],
-                clusters=_by_number(stored["clusters"]),
-                levels={kind: Level(*level) for kind, level in stored["levels"].items()},
-                buckets={bucket: ShrunkEstimate(*shift) for bucket, shift in stored["buckets"].items()},
-                cluster_shifts={bucket: _by_number(shifts) for bucket, shifts in stored["cluster_shifts"].items()},
-            )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InvalidRequestError(f"a stored shrinkage cannot be read ({error!r:.80}); learn it again") from error
+        """Reads the result of ``as_dict``."""
+        return cls(
+            anywhere=ShrunkEstimate(*stored["anywhere"]),
+            uses_coefficient=stored["uses_coefficient"],
+            concentration=stored["concentration"],
+            clusters=_by_number(stored["clusters"]),
+            levels={kind: Level(*level) for kind, level in stored["levels"].items()},
+            buckets={bucket: ShrunkEstimate(*shift) for bucket, shift in stored["buckets"].items()},
+            cluster_shifts={bucket: _by_number(shifts) for bucket, shifts in stored["cluster_shifts"].items()},
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,8 +108,7 @@ class Posterior:
 def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms]) -> Posterior:
     """The reward of each item in the context of these buckets.
 
-    logit p(item here) = logit p(item) + Σ (logit p(item in bucket) - logit p(item in a bucket like all others)):
-    each bucket adds the difference between the item's rewards in it and those elsewhere.
+    logit p(item here) = logit p(item) + Σ (logit p(item in bucket) - logit p(item in a bucket like all others)).
     """
     contexts = [bucket for bucket in dict.fromkeys(buckets) if bucket != ANYWHERE]
     successes, failures = in_buckets(items, (ANYWHERE, *contexts))
@@ -165,16 +150,11 @@ class _Counts(NamedTuple):
         return np.asarray(np.log(won) - np.log(lost), dtype=np.float64)
 
     def without(self, other: _Counts) -> _Counts:
-        """The counts minus those of ``other``."""
-        rest = (np.maximum(mine - others, 0.0) for mine, others in zip(self, other, strict=True))
-        return _Counts(*rest)
+        return _Counts(*(np.maximum(mine - others, 0.0) for mine, others in zip(self, other, strict=True)))
 
 
 def _move_logit(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -> Floats:
-    """The logit of the expected rate after these shifts: the larger their variance, the nearer to one half.
-
-    ``logit`` is already moderated by the ``variance`` of similar items.
-    """
+    """The logit of the expected rate after these shifts of a logit that its variance has moderated."""
     total, total_variance = logit, variance
     for shift in shifts:
         total, total_variance = total + shift.logit, total_variance + shift.variance
@@ -184,11 +164,9 @@ def _move_logit(logit: Floats, variance: Floats, shifts: Sequence[_Estimates]) -
 def _bucket_part(
     inside: _Counts, whole: _Counts, like: _Estimates, shift: _Estimates, concentrations: tuple[float, float]
 ) -> Floats:
-    """The shift of the items' logits by their events in a bucket.
+    """The shift of the items' logits by their events in a bucket, compared with those elsewhere only.
 
-    ``like``: the estimate of similar items; ``concentrations``: in the bucket, and of the items. Events in the bucket
-    are compared only with events elsewhere: an event on both sides would count twice, and the pseudo-failures of an
-    item that never failed would approach 0.
+    ``like``: the estimate of similar items; ``concentrations``: in the bucket, and of the items.
     """
     own, concentration = concentrations
     elsewhere = whole.without(inside)
@@ -199,11 +177,7 @@ def _bucket_part(
 
 
 def _doubts(concentration: float, base: _Estimates, levels: Sequence[Level], shifts: Sequence[_Estimates]) -> Floats:
-    """The variance of each level around the one above, in variances of one event, (items, 1 + buckets); above 0.
-
-    The levels are the item and the item in each bucket. A concentration of m is a variance of 1 / m. The item's own
-    events have no influence.
-    """
+    """The variance of the item, and of it in each bucket, in variances of one event, (items, 1 + buckets); above 0."""
     rate = sigmoid(base.logit)
     scale = DOUBT * rate * (1.0 - rate)
     columns = [1.0 / concentration + scale * base.variance]
@@ -215,9 +189,7 @@ def _effective_sample_size(uses: Floats, doubts: Floats) -> Floats:
     """The number of events in this context alone that would leave the same uncertainty, (items,).
 
     Computed from the item to its bucket with most events, and on to the one with fewest, as if each bucket were a part
-    of the one before: the size of the wider one is reduced by the variance of the narrower one, and the events in the
-    narrower one are added (the precision of a normal random-effects model). It depends on counts only, and rises with
-    each of them.
+    of the one before (the precision of a normal random-effects model). It depends on counts only, and rises with each.
     """
     order = np.argsort(-uses[:, 1:], axis=1, kind="stable")
     inside = np.take_along_axis(uses[:, 1:], order, axis=1)
@@ -283,38 +255,20 @@ ROUNDS = 6
 def fit_shrinkage(table: ArmTable, priors: Priors | None = None) -> Shrinkage:
     """The MAP estimate of each level, from the collection down."""
     priors = priors or Priors()
-    items = _fit_items(table, priors)
+    model, prior_logit = _fit_items(table, priors)
     levels: dict[str, Level] = {}
     buckets: dict[str, ShrunkEstimate] = {}
     shifts: dict[str, dict[int, ShrunkEstimate]] = {}
     for kind in table.kinds:
-        fitted = _fit_kind(kind, table, items, priors)
-        levels[kind.kind] = fitted.level
-        buckets |= fitted.buckets
-        shifts |= fitted.cluster_shifts
-    return Shrinkage(
-        anywhere=items.anywhere,
-        uses_coefficient=items.uses_coefficient,
-        concentration=items.concentration,
-        clusters=dict(zip(table.clusters, items.clusters, strict=True)),
-        levels=levels,
-        buckets=buckets,
-        cluster_shifts=shifts,
-    )
+        elsewhere = _elsewhere(kind, table, model.concentration, prior_logit)
+        levels[kind.kind], own_buckets, own_shifts = _fit_kind(kind, table, elsewhere, priors)
+        buckets |= own_buckets
+        shifts |= own_shifts
+    return replace(model, levels=levels, buckets=buckets, cluster_shifts=shifts)
 
 
-class _Items(NamedTuple):
-    """The level of items."""
-
-    anywhere: ShrunkEstimate
-    uses_coefficient: float
-    concentration: float
-    clusters: list[ShrunkEstimate]
-    prior_logit: Floats
-    """(items,): the prior mean of each item's own events."""
-
-
-def _fit_items(table: ArmTable, priors: Priors) -> _Items:
+def _fit_items(table: ArmTable, priors: Priors) -> tuple[Shrinkage, Floats]:
+    """The model without its buckets; and the prior mean, a logit, of each item's own events, (items,)."""
     uses = table.successes + table.failures
     exposure = np.log1p(uses)
     centre, mean = np.zeros(2 + len(table.clusters)), np.zeros(len(uses))
@@ -330,10 +284,14 @@ def _fit_items(table: ArmTable, priors: Priors) -> _Items:
         concentration = _concentration(table.successes, table.failures, mean, priors)
     beta[1] = min(float(beta[1]), _most_by_uses(concentration))
     variances = covariance[0, 0] + np.diag(covariance)[2:] + 2.0 * covariance[0, 2:]
-    estimates = zip((beta[0] + beta[2:]).tolist(), variances.tolist(), strict=True)
-    clusters = [ShrunkEstimate(*estimate) for estimate in estimates]
-    anywhere = ShrunkEstimate(float(beta[0]), float(covariance[0, 0] + between))
-    return _Items(anywhere, float(beta[1]), concentration, clusters, mean)
+    estimates = map(ShrunkEstimate, (beta[0] + beta[2:]).tolist(), variances.tolist())
+    model = Shrinkage(
+        anywhere=ShrunkEstimate(float(beta[0]), float(covariance[0, 0] + between)),
+        uses_coefficient=float(beta[1]),
+        concentration=concentration,
+        clusters=dict(zip(table.clusters, estimates, strict=True)),
+    )
+    return model, mean
 
 
 def _newton(
@@ -384,20 +342,14 @@ def _against(values: Floats, exposure: Floats, cluster: Ints, clusters: int) -> 
     return np.concatenate([[values.sum(), values @ exposure], _sums(values, cluster, clusters)])
 
 
-class _Kind(NamedTuple):
-    """The level of items in the buckets of one kind."""
+def _fit_kind(
+    kind: BucketArms, table: ArmTable, elsewhere: _Estimates, priors: Priors
+) -> tuple[Level, dict[str, ShrunkEstimate], dict[str, dict[int, ShrunkEstimate]]]:
+    """The level of a kind of bucket, and the shifts of its buckets and of the clusters in them.
 
-    level: Level
-    buckets: dict[str, ShrunkEstimate]
-    cluster_shifts: dict[str, dict[int, ShrunkEstimate]]
-
-
-def _fit_kind(kind: BucketArms, table: ArmTable, items: _Items, priors: Priors) -> _Kind:
-    """The shifts of buckets and of clusters in them, relative to each item's rate in the *other* buckets.
-
-    With its events of this bucket on both sides, an item would seem to have the same rate everywhere.
+    The shifts are relative to each item's rate ``elsewhere``: with its events of this bucket on both sides, an item
+    would seem to have the same rate everywhere.
     """
-    elsewhere = _elsewhere(kind, table, items)
     cluster = table.cluster[kind.item]
     shape = (len(kind.names), len(table.clusters))
     bucket, own = np.zeros(shape[0]), np.zeros(shape)
@@ -411,37 +363,30 @@ def _fit_kind(kind: BucketArms, table: ArmTable, items: _Items, priors: Priors) 
         own_spread = _spread(own.ravel(), own_variance.ravel(), priors.between_variance, priors.between_weight)
         mean = elsewhere.logit + bucket[kind.bucket] + _by_both(own, kind.bucket, cluster)
         concentration = _concentration(kind.successes, kind.failures, mean, priors, elsewhere.variance)
-    return _Kind(
+    shifts = map(ShrunkEstimate, bucket.tolist(), bucket_variance.tolist())
+    own_shifts = [
+        dict(zip(table.clusters, map(ShrunkEstimate, *estimates), strict=True))
+        for estimates in zip(own.tolist(), own_variance.tolist(), strict=True)
+    ]
+    return (
         Level(concentration, spread, own_spread),
-        {name: ShrunkEstimate(float(bucket[b]), float(bucket_variance[b])) for b, name in enumerate(kind.names)},
-        {
-            name: {
-                number: ShrunkEstimate(float(own[b, k]), float(own_variance[b, k]))
-                for k, number in enumerate(table.clusters)
-            }
-            for b, name in enumerate(kind.names)
-        },
+        dict(zip(kind.names, shifts, strict=True)),
+        dict(zip(kind.names, own_shifts, strict=True)),
     )
 
 
-class _Elsewhere(NamedTuple):
+def _elsewhere(kind: BucketArms, table: ArmTable, concentration: float, prior_logit: Floats) -> _Estimates:
     """Each item's rate by its events outside a bucket; arrays of shape (arms,)."""
-
-    logit: Floats
-    variance: Floats
-
-
-def _elsewhere(kind: BucketArms, table: ArmTable, items: _Items) -> _Elsewhere:
-    prior = sigmoid(items.prior_logit)[kind.item]
-    a = np.maximum(table.successes[kind.item] - kind.successes, 0.0) + items.concentration * prior
-    b = np.maximum(table.failures[kind.item] - kind.failures, 0.0) + items.concentration * (1.0 - prior)
-    return _Elsewhere(np.log(a) - np.log(b), 1.0 / a + 1.0 / b)
+    prior = sigmoid(prior_logit)[kind.item]
+    a = np.maximum(table.successes[kind.item] - kind.successes, 0.0) + concentration * prior
+    b = np.maximum(table.failures[kind.item] - kind.failures, 0.0) + concentration * (1.0 - prior)
+    return _Estimates(np.log(a) - np.log(b), 1.0 / a + 1.0 / b)
 
 
 def _shifts(
     kind: BucketArms,
     cluster: Ints,
-    elsewhere: _Elsewhere,
+    elsewhere: _Estimates,
     start: tuple[Floats, Floats],
     spreads: tuple[float, float, float],
 ) -> tuple[Floats, Floats, Floats, Floats]:

@@ -91,10 +91,7 @@ class LogitStack(Serializable):
         return verdict_probability(self.probability(signals, ranks), self.wrong)
 
     def sample_sizes(self, probabilities: Floats, means: Floats, sizes: Floats) -> Floats:
-        """The effective sample size of each probability, shape (items,), by mean and size of its learned reward.
-
-        The logit of a Beta with mean m and size n has a variance of 1 / (n m (1 - m)) to first order, times weight².
-        """
+        """The effective sample size of each probability, shape (items,), by mean and size of its learned reward."""
         scaled = self.weights.get(LEARNED, 0.0) ** 2 * probabilities * (1.0 - probabilities)
         return np.asarray(sizes * means * (1.0 - means) / np.maximum(scaled, LEAST_VARIANCE), dtype=np.float64)
 
@@ -117,9 +114,8 @@ def verdict_probability(helps: Floats, wrong: float) -> Floats:
 def fit_stack(signals: Mapping[str, Floats], rewards: Floats, weights: Floats, ranks: Floats) -> LogitStack:
     """The most probable weights (MAP, normal priors) and share of wrong verdicts, given rated items.
 
-    Arrays of shape (events,): ``rewards``, 0 to 1; ``weights`` of the events; ``ranks`` of the items, from 1. A wrong
-    verdict contradicts a rule that other verdicts support; without a share of wrong verdicts in the model, they would
-    reduce every weight (forward correction: Patrini et al., CVPR 2017).
+    Arrays of shape (events,): ``rewards``, 0 to 1; ``weights`` of the events; ``ranks`` of the items, from 1. The share
+    of wrong verdicts keeps them from reducing every weight (forward correction: Patrini et al., CVPR 2017).
     """
     from scipy.optimize import minimize
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -14,10 +13,10 @@ import numpy as np
 from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.calibration import log_losses
 from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine
 from retrieval.learning.learned_model import LearnedModel, LearnedReward, fit
 from retrieval.learning.logistic import RELEVANCE
+from retrieval.learning.logit import EDGE
 from retrieval.learning.stack import (
     AFFINITY,
     LEARNED,
@@ -30,14 +29,9 @@ from retrieval.learning.stack import (
 
 FOLDS = 5
 LEAST_QUESTIONS = 50
-"""The fewest questions with a verdict that a trial needs."""
 
 ONE_SIDED_975, ONE_SIDED_995 = 1.96, 2.58
-"""The standard errors of one-sided bounds, strict because every fit has a trial, and each may err.
-
-The rewards of single items need the stronger evidence: they also raise items that were never shown for such a question,
-which no trial can evaluate. To stay in use less is enough, or models would come and go: means above 0, and for the
-rewards of single items the weaker bound."""
+"""The standard errors of one-sided bounds; the rewards of single items need the stronger evidence (decision 0051)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,20 +59,10 @@ class _Ranked(NamedTuple):
 
 
 _Ranking = Callable[[Slate], _Ranked]
-"""A function that ranks a slate."""
 
 
-@dataclass(slots=True)
-class _Tally:
-    """Differences between two rankings by held-out question, one per search.
-
-    Searches for the same question are not independent, so they count as one.
-    """
-
-    losses: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Log-loss of the other ranking minus that of the candidate."""
-    gains: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """Discounted unexpected reward in the candidate's order minus that in the other order."""
+_Tally = dict[str, list[tuple[float, float]]]
+"""Differences between two rankings by question, for each search: less log-loss, more discounted unexpected reward."""
 
 
 def trial(examples: Examples, *, share: float, in_use: LearnedModel | None = None) -> dict[Combination, TrialOutcome]:
@@ -86,12 +70,11 @@ def trial(examples: Examples, *, share: float, in_use: LearnedModel | None = Non
 
     A candidate is compared with the ranking by relevance alone. The shown items are ranked again, and a verdict counts
     (1 / log2(1 + new rank) - 1 / log2(1 + old rank)) × (reward - the reward expected from relevance and old rank).
-    Without that expectation as a control variate, attention and relevance would decide, not the items that are better
-    than expected. A combination passes if the 97.5 % lower bounds over questions of both differences, this one and that
-    of log-loss, are above 0, or the means if the model in use passed in the same combination. ``share``: of the learned
-    reward in the sum.
+    A combination passes if the 97.5 % lower bounds over questions of both differences, this one and that of log-loss,
+    are above 0, or the means if the model in use passed in the same combination. ``share``: of the learned reward in
+    the sum.
     """
-    sums, shared, stacks, additions = _Tally(), _Tally(), _Tally(), _Tally()
+    sums, shared, stacks, additions = (_Tally() for _ in range(4))
     for questions in _folds(examples):
         training, held_out = examples.of(questions, inside=False), examples.of(questions, inside=True)
         fitted, by_relevance = fit(training), partial(_by_relevance, relevance_alone(training))
@@ -192,9 +175,15 @@ def _compare(tally: _Tally, slate: Slate, expected: Floats, candidate: _Ranked, 
         return
     rewards = np.array([slate.rewards[place] or 0.0 for place in rated])
     losses = log_losses(other.verdicts[rated], rewards) - log_losses(candidate.verdicts[rated], rewards)
-    tally.losses[slate.question].append(float(np.mean(losses)))
     change = _discounts(candidate.scores) - _discounts(other.scores)
-    tally.gains[slate.question].append(float((rewards - expected[rated]) @ change[rated]))
+    gain = float((rewards - expected[rated]) @ change[rated])
+    tally.setdefault(slate.question, []).append((float(np.mean(losses)), gain))
+
+
+def log_losses(predicted: Floats, rewards: Floats) -> Floats:
+    """-(r ln p + (1 - r) ln(1 - p)) of each pair, (n,); p is clipped to a millionth from 0 and 1."""
+    clipped = np.clip(predicted, EDGE, 1 - EDGE)
+    return np.asarray(-(rewards * np.log(clipped) + (1 - rewards) * np.log1p(-clipped)), dtype=np.float64)
 
 
 def _discounts(scores: Floats) -> Floats:
@@ -206,12 +195,15 @@ def _discounts(scores: Floats) -> Floats:
 
 
 def _outcome(tally: _Tally, errors: float = ONE_SIDED_975, *, is_used: bool = False) -> TrialOutcome:
-    if len(tally.gains) < LEAST_QUESTIONS:
-        reason = f"{len(tally.gains)} rated questions are too few to tell; {LEAST_QUESTIONS} are needed"
+    if len(tally) < LEAST_QUESTIONS:
+        reason = f"{len(tally)} rated questions are too few to tell; {LEAST_QUESTIONS} are needed"
         return TrialOutcome(passed=False, reason=reason)
-    (loss, loss_bound), (gain, gain_bound) = _mean_and_bound(tally.losses, errors), _mean_and_bound(tally.gains, errors)
+    means = np.array([np.mean(differences, axis=0) for differences in tally.values()])
+    loss, gain = means.mean(axis=0).tolist()
+    # The lower bounds of the means over questions, ``errors`` standard errors below.
+    loss_bound, gain_bound = (means.mean(axis=0) - errors * means.std(axis=0, ddof=1) / math.sqrt(len(means))).tolist()
     metrics = {
-        "questions": float(len(tally.gains)),
+        "questions": float(len(tally)),
         "log_loss_less": loss,
         "log_loss_less_at_least": loss_bound,
         "value_more": gain,
@@ -226,11 +218,3 @@ def _outcome(tally: _Tally, errors: float = ONE_SIDED_975, *, is_used: bool = Fa
     worst = "held-out log-loss" if (loss if is_used else loss_bound) <= 0 else "the off-policy value"
     is_not = "is on average no longer better" if is_used else "is not surely better"
     return TrialOutcome(passed=False, reason=f"{worst} {is_not} than by relevance alone", metrics=metrics)
-
-
-def _mean_and_bound(differences: Mapping[str, Sequence[float]], errors: float) -> tuple[float, float]:
-    """The mean over questions, and its lower bound, ``errors`` standard errors below."""
-    means = [float(np.mean(of_question)) for of_question in differences.values()]
-    mean = float(np.mean(means))
-    error = float(np.std(means, ddof=1)) / math.sqrt(len(means))
-    return mean, mean - errors * error

@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 
 from retrieval.domain.learning.arm import Arm
-from retrieval.learning.propensity import Ranked
-from retrieval.learning.slate import Policy
+from retrieval.learning.slate import Policy, Ranked
 from retrieval.testing.suite import Suite, make_subject, require
 
 _POLICY: Suite[Policy] = Suite("policy")
@@ -30,7 +29,7 @@ async def check_policy(make: Callable[[], Policy | Awaitable[Policy]]) -> None:
 
 @_POLICY.add
 async def _says_what_it_is(policy: Policy) -> None:
-    name, _, version = policy.recorded_as.rpartition("/")
+    name, _, version = policy.recorded_as.partition("+")[0].rpartition("/")
     require(that=name == policy.name != "", otherwise=f"it is recorded as {policy.recorded_as!r}, not by its name")
     require(that=version.isdigit() and int(version) >= 1, otherwise=f"its version is {version!r}, not 1 or more")
 
@@ -49,7 +48,7 @@ async def _every_place_is_taken_once(policy: Policy) -> None:
 @_POLICY.add
 async def _probabilities_add_up(policy: Policy) -> None:
     for candidates, limit in _SHAPES:
-        plan = policy.plan(_candidates(candidates), limit, np.random.default_rng(2))
+        plan = policy.planned(_candidates(candidates), limit, np.random.default_rng(2))
         propensities, chances, places = plan.propensities, plan.chances, min(candidates, limit)
         require(
             that=propensities.shape == (candidates,) and chances.shape == (candidates, places),
@@ -79,7 +78,7 @@ async def _what_is_shown_was_possible(policy: Policy) -> None:
 @_POLICY.add
 async def _probabilities_are_known_before(policy: Policy) -> None:
     for candidates, limit in _SHAPES:
-        plan = policy.plan(_candidates(candidates), limit, np.random.default_rng(3))
+        plan = policy.planned(_candidates(candidates), limit, np.random.default_rng(3))
         pull = policy.pull(_candidates(candidates), limit, np.random.default_rng(3))
         again = policy.pull(_candidates(candidates), limit, np.random.default_rng(3))
         require(that=pull.drawn == again.drawn, otherwise="the same seed gives another slate the second time")
@@ -92,7 +91,7 @@ async def _probabilities_are_known_before(policy: Policy) -> None:
 @_POLICY.add
 async def _draws_as_often_as_it_says(policy: Policy) -> None:
     rng = np.random.default_rng(4)
-    plan = policy.plan(_candidates(9), 5, rng)
+    plan = policy.planned(_candidates(9), 5, rng)
     counts = np.zeros_like(plan.chances)
     for _ in range(_DRAWINGS):
         counts[list(plan.draw(rng).picked), range(5)] += 1

@@ -26,8 +26,7 @@ from retrieval.domain.learning.arm import Standing
 from retrieval.domain.search.fusion import Candidate, Fused, fuse
 from retrieval.domain.search.hit import Explanation, Hit
 from retrieval.domain.search.profile import Fusion
-from retrieval.domain.search.time_expressions import TimeExpression
-from retrieval.domain.search.time_phrases import Certainty
+from retrieval.domain.search.time_expressions import Certainty, TimeExpression
 
 TimeRange = tuple[datetime | None, datetime | None]
 """The start (inclusive) and the end (exclusive); None: unbounded on that side."""

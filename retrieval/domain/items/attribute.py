@@ -33,10 +33,7 @@ Filterable = tuple[tuple[str, AttributeType], ...]
 
 
 def checked_filterable(declared: Mapping[str, str]) -> Filterable:
-    """Attributes and the names of their types as they are stored.
-
-    Raises ``InvalidRequestError`` for an unknown type, or a name that an attribute cannot have.
-    """
+    """Attributes and the names of their types as they are stored. Raises ``InvalidRequestError``."""
     if not isinstance(declared, Mapping):
         raise InvalidRequestError(f'filterable must be a mapping such as {{"priority": "text"}}, not {declared!r:.80}')
     checked = ((checked_name(name), _type(name, kind)) for name, kind in declared.items())

@@ -19,7 +19,6 @@ CountTokens = Callable[[Sequence[str]], Sequence[int]]
 """Counts each text's tokens for its model, including those that the embedder adds."""
 
 CHUNK = "chunk"
-"""The kind of an item that is a chunk."""
 
 MAX_DOCUMENT_ID_BYTES = MAX_KEY_BYTES - 32
 """Longest id of a document, in UTF-8 bytes: its chunks' ids are longer."""
@@ -31,9 +30,7 @@ _LEAST_LIMIT = 8
 _TITLE_SHARE = 4
 """Title and headings take at most a chunk's tokens divided by this number."""
 _SMALL_SHARE = 4
-"""A section, or a paragraph of a long one, joins the next if it is shorter than a chunk divided by this number.
-
-A quarter finds more than a half: docs/decisions/0032-documents.md."""
+"""A section, or a paragraph of a long one, joins the next if it is shorter than a chunk divided by this number."""
 _CHARACTERS_A_TOKEN = 16
 """A longer token is not a word; some tokenizers take a line without spaces for one token, whatever its length."""
 
@@ -125,9 +122,8 @@ class Chunk:
 def chunks_of(document: Document, chunking: Chunking, count: CountTokens) -> list[Chunk]:
     """The document's chunks, in order; together they hold all of its text.
 
-    A section that fits into one chunk becomes one. A longer section is cut between its parts, else between paragraphs;
-    a longer paragraph between sentences, words or characters, and then each chunk begins with the end of the one
-    before. Short sections and short paragraphs are joined.
+    A section that fits becomes one chunk. A longer one is cut between its parts, else between paragraphs; a longer
+    paragraph between sentences, words or characters, with overlap. Short sections and paragraphs are joined.
     """
     blocks = [block for block in document.blocks if block.text.strip()]
     if not blocks:
@@ -179,7 +175,6 @@ class _Piece:
     """A block, or a part of one, that is not cut any further."""
 
     text: str
-    """The text with the white space behind it."""
     tokens: int
     block: Block
     is_first: bool
@@ -302,10 +297,7 @@ def _pack(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens
 
 
 def _end(pieces: Sequence[_Piece], start: int, most: int, least: int) -> int:
-    """Find the end of a chunk of at most ``most`` tokens: with its block, if it has ``least`` tokens by then.
-
-    A long block is cut where the tokens end; never behind a heading.
-    """
+    """The end of a chunk of at most ``most`` tokens: with its block from ``least`` on; never behind a heading."""
     tokens, best = 0, start
     for place in range(start, len(pieces)):
         is_end = pieces[place].is_first and place > start and not pieces[place - 1].block.is_heading
@@ -369,8 +361,7 @@ def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -> list[Item]:
     """The chunks as items, whose ids follow from their text: an unchanged chunk keeps its id and its record.
 
-    The first chunk has the ``fingerprint`` of the document's source, so that it need not be read again. Raises
-    ``InvalidItemError``.
+    The first has the ``fingerprint`` of the document's source. Raises ``InvalidItemError``.
     """
     items: list[Item] = []
     times: Counter[str] = Counter()
@@ -393,7 +384,6 @@ def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -
 CHUNK_ATTRIBUTES = frozenset(
     {"document", "document_title", "headings", "chunk", "overlap", "page", "last_page", "fingerprint"}
 )
-"""The attributes that describe a chunk; the others are its document's."""
 
 
 def _chunk_attributes(document: Document, chunk: Chunk, fingerprint: str) -> dict[str, Any]:

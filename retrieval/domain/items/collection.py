@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
-from retrieval.domain.checks import checked_whole, checks_argument_names, is_storable
+from retrieval.domain.checks import checked_choice, checked_whole, checks_argument_names, is_storable
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
@@ -36,13 +36,10 @@ class IndexKind(StrEnum):
 
 def checked_index(index: object) -> IndexKind:
     """The kind of that name. Raises ``InvalidRequestError``."""
-    if isinstance(index, str) and index in tuple(IndexKind):
-        return IndexKind(index)
-    raise InvalidRequestError(f"index is {', '.join(IndexKind)}, not {index!r:.80}")
+    return checked_choice("index", index, IndexKind)
 
 
 MAX_PARTS = 64
-"""The most parts of a collection's index: each search walks all of them."""
 
 
 def checked_parts(parts: int) -> int:
@@ -54,7 +51,6 @@ OCCURRED_AT = "occurred_at"
 """The item's own time field: the usual order of a sequence."""
 
 MAX_NEIGHBOURS = 20
-"""The most neighbours on each side."""
 
 MAX_OWN_WEIGHT = 100
 
@@ -64,18 +60,14 @@ MAX_OWN_WEIGHT = 100
 class Neighbours(Serializable):
     """The setting by which the items of a collection are indexed together with their neighbours.
 
-    Words: an item is found by its own words, each counted ``own_weight`` times, and by those of its neighbours' bodies;
-    a title belongs to its item alone. Vectors: the mean of its own, weighing ``own_weight``, and its neighbours', each
-    of length 1. Raises ``InvalidRequestError`` for a name that an attribute cannot have, or a number outside its range.
+    An item is found by its own words, each counted ``own_weight`` times, and by those of its neighbours' bodies, and by
+    the weighed mean of the vectors. Raises ``InvalidRequestError`` for a wrong name, or a number outside its range.
     """
 
     sequence: str
-    """The attribute whose value (text, number or boolean) is the same for all items of a sequence. An item without it
-    has no neighbours."""
+    """The attribute whose value is the same for all items of a sequence. An item without it has no neighbours."""
     order: str = OCCURRED_AT
-    """The order of a sequence: ``occurred_at``, or an attribute that is a number or an ISO 8601 time. Items without it
-    come last; items with equal values are in order of their keys.
-    """
+    """``occurred_at``, or an attribute that is a number or an ISO 8601 time; items without it come last."""
     before: int = 2
     """The number of preceding items that an item is indexed with, 0 to 20."""
     after: int = 2
@@ -154,14 +146,10 @@ class ValueCount:
     items: int
     """Items that a search can find."""
     vectors: int
-    """The number of those items that have their vector."""
 
 
 def counted_field(name: object) -> Field:
-    """The field whose values are to be counted, named as in a filter: ``/a/b`` is the member ``b`` of attribute ``a``.
-
-    Raises ``InvalidRequestError`` for a field whose values are not counted, and for an empty name.
-    """
+    """The field whose values are to be counted, named as in a filter. Raises ``InvalidRequestError``."""
     field = parse_field(name)
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         raise InvalidRequestError(

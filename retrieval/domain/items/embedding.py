@@ -25,7 +25,6 @@ MAX_DIMENSIONS = 4000
 
 
 MAX_LABEL_LENGTH = 500
-"""The most characters of each text that identifies an embedding space."""
 
 
 class TextRole(StrEnum):
@@ -38,10 +37,7 @@ class TextRole(StrEnum):
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbeddingSpace:
-    """A space in which vectors are comparable: those of two spaces that differ in any field are never compared.
-
-    The texts have at most 500 characters, provider and model at least one. Raises ``ConfigurationError``.
-    """
+    """A space of comparable vectors; two that differ in any field are never compared. Raises ``ConfigurationError``."""
 
     provider: str
     model: str
@@ -80,20 +76,15 @@ class EmbeddingSpace:
 
 
 def cache_key(space: EmbeddingSpace, role: TextRole, text: str) -> bytes:
-    """The key that a text's vector is cached under, 32 bytes.
-
-    An embedder may treat queries differently without any prefix.
-    """
+    """The key that a text's vector is cached under, 32 bytes."""
     return text_hash(f"{role.value}: {space.prefix(role)}{text}")
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors of one space.
+    """Turns texts into vectors of one space; ``retrieval.testing.check_embedder`` is its conformance suite.
 
-    ``retrieval.testing.check_embedder`` is its conformance suite. An embedder that has to load a model before its first
-    vector may have an attribute ``needs_loading``: searches wait longer then. An embedder whose model reads only the
-    beginning of a long text may have ``max_tokens`` and ``count_tokens``, which ``TokenMeasure`` describes: documents
-    are chunked by them, and reports name texts that were cut.
+    One that has to load a model first may have an attribute ``needs_loading``: searches wait longer then. One whose
+    model reads only the beginning of a long text may have ``max_tokens`` and ``count_tokens`` (see ``TokenMeasure``).
     """
 
     @property

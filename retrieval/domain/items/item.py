@@ -99,8 +99,7 @@ class Item(PublicNames):
     """One retrievable thing.
 
     Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use, and for control and
-    format characters, which ``retrieval.domain.checks`` names; ``clean_text`` removes them. Tabs and line breaks
-    may stand in a body and in an attribute's value.
+    format characters, which ``clean_text`` removes. Tabs and line breaks may stand in a body and in an attribute.
     """
 
     def __post_init__(self) -> None:
@@ -110,15 +109,13 @@ class Item(PublicNames):
         _check_text("title", self.title, self.item_id, is_line=True)
         _check_text("'text'", self.body, self.item_id)
         if _has_more_bytes(self.body, MAX_BODY_BYTES):
-            raise InvalidItemError(
-                f"item {self.item_id!r}: text is longer than {MAX_BODY_BYTES} bytes; split it into several items",
-                item_id=self.item_id,
-            )
+            raise refusal(self.item_id, f"text is longer than {MAX_BODY_BYTES} bytes; split it into several items")
         for name in ("kind", "status", "source"):
             check_key(name, getattr(self, name), self.item_id)
         object.__setattr__(self, "tags", _checked_tags(self.tags, self.item_id))
         object.__setattr__(self, "attributes", _checked_attributes(self.attributes, self.item_id))
-        _check_time(self.occurred_at, self.item_id)
+        if self.occurred_at is not None and (fault := time_fault(self.occurred_at)):
+            raise refusal(self.item_id, f"occurred_at is {self.occurred_at!r:.80}; {fault}")
 
     @classmethod
     def as_stored(cls, *, item_id: str, tags: Sequence[str] = (), **fields: Any) -> Self:
@@ -155,7 +152,6 @@ ITEM_FIELDS = tuple(each.name for each in fields(Item))
 _BLANK = {each.name: each.default for each in fields(Item) if each.default is not MISSING}
 
 _FIELD_OF = {name: field for field, name in json_names(Item).items()}
-"""Each field of an item, by its name in JSON."""
 
 
 def text_hash(text: str) -> bytes:
@@ -163,24 +159,27 @@ def text_hash(text: str) -> bytes:
     return hashlib.sha256(text.encode()).digest()
 
 
+def refusal(item_id: object, reason: str) -> InvalidItemError:
+    """The error about an item of that id; of another value than a text, the item has no id."""
+    key = item_id if isinstance(item_id, str) else None
+    return InvalidItemError(f"item {key!r:.80}: {reason}", item_id=key)
+
+
 def _check_text(name: str, value: object, item_id: object, *, is_line: bool = False) -> None:
     if type(value) is str and value.isascii() and value.isprintable():
         return  # the fast path: most texts of one line
-    key = item_id if isinstance(item_id, str) else None
     if not isinstance(value, str):
-        raise InvalidItemError(f"item {key!r:.80}: {name} must be text, not {type(value).__name__}", item_id=key)
+        raise refusal(item_id, f"{name} must be text, not {type(value).__name__}")
     if fault := text_fault(value, is_line=is_line):
-        raise InvalidItemError(
-            f"item {key!r:.80}: {name} holds {fault}, which cannot be stored there", item_id=key
-        ).advising(Advice.CLEAN_TEXT)
+        raise refusal(item_id, f"{name} holds {fault}, which cannot be stored there").advising(Advice.CLEAN_TEXT)
 
 
-def check_key(name: str, value: object, item_id: object, *, is_line: bool = True) -> None:
-    """Raise ``InvalidItemError`` for a value that no key, kind, status, source or tag can have."""
+def check_key(name: str, value: object, item_id: object, *, is_line: bool = True) -> str:
+    """The value, if a key, kind, status, source or tag can have it. Raises ``InvalidItemError``."""
     _check_text(name, value, item_id, is_line=is_line)
     if _has_more_bytes(str(value), MAX_KEY_BYTES):
-        key = item_id if isinstance(item_id, str) else None
-        raise InvalidItemError(f"item {str(key)[:60]!r}: {name} is longer than {MAX_KEY_BYTES} bytes", item_id=key)
+        raise refusal(item_id, f"{name} is longer than {MAX_KEY_BYTES} bytes")
+    return str(value)
 
 
 def _has_more_bytes(text: str, most: int) -> bool:
@@ -190,72 +189,44 @@ def _has_more_bytes(text: str, most: int) -> bool:
 
 def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
     if type(tags) is not tuple and (isinstance(tags, str) or not isinstance(tags, Sequence)):
-        raise InvalidItemError(f"item {item_id!r}: tags must be a list of texts", item_id=item_id)
-    for tag in tags:
-        check_key("a tag", tag, item_id)
-    return tuple(dict.fromkeys(tags))
+        raise refusal(item_id, "tags must be a list of texts")
+    return tuple(dict.fromkeys(check_key("a tag", tag, item_id) for tag in tags))
 
 
 def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
     if type(attributes) is not dict and not isinstance(attributes, Mapping):
-        raise InvalidItemError(f"item {item_id!r}: metadata must be a mapping", item_id=item_id)
+        raise refusal(item_id, "metadata must be a mapping")
     return MappingProxyType(
-        {_attribute_name(k, item_id): json_value(v, item_id, f"attribute {k!r:.60}") for k, v in attributes.items()}
+        {
+            check_key("an attribute's name", k, item_id): json_value(v, item_id, f"attribute {k!r:.60}")
+            for k, v in attributes.items()
+        }
     )
-
-
-def _attribute_name(name: object, item_id: str) -> str:
-    check_key("an attribute's name", name, item_id)
-    return str(name)
-
-
-def _inner_name(name: object, item_id: str) -> str:
-    """Check a name within an attribute's value, which is data like the value."""
-    check_key("a name within an attribute", name, item_id, is_line=False)
-    return str(name)
 
 
 def json_value(value: object, item_id: str, name: str = "an attribute", depth: int = 0) -> Any:
     """An attribute's value as JSON can hold it; dates and times become ISO 8601 texts. Raises ``InvalidItemError``."""
     if depth > MAX_NESTING:
-        raise InvalidItemError(f"item {item_id!r}: {name} is nested deeper than {MAX_NESTING} levels", item_id=item_id)
+        raise refusal(item_id, f"{name} is nested deeper than {MAX_NESTING} levels")
     if isinstance(value, str):
         _check_text(name, value, item_id)
         return value
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        raise InvalidItemError(
-            f"item {item_id!r}: {name} is a whole number of more than {MAX_INTEGER_BITS} bits; keep it as text",
-            item_id=item_id,
-        )
-    if value is None or isinstance(value, bool | int):
-        return value
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            raise InvalidItemError(f"item {item_id!r}: {name} is NaN or infinite", item_id=item_id)
+        raise refusal(item_id, f"{name} is a whole number of more than {MAX_INTEGER_BITS} bits; keep it as text")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise refusal(item_id, f"{name} is NaN or infinite")
+    if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, date):  # or a datetime, which is one
         return value.isoformat()
     if isinstance(value, Mapping):
-        return {_inner_name(k, item_id): json_value(v, item_id, name, depth + 1) for k, v in value.items()}
+        return {
+            check_key("a name within an attribute", k, item_id, is_line=False): json_value(v, item_id, name, depth + 1)
+            for k, v in value.items()
+        }
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
         return [json_value(v, item_id, name, depth + 1) for v in value]
-    raise InvalidItemError(
-        f"item {item_id!r}: {name} is {kind_of(value)}, which JSON cannot hold; make it a text, a number or a list",
-        item_id=item_id,
-    )
-
-
-def _check_time(value: object, item_id: str) -> None:
-    if value is None:
-        return
-    if not isinstance(value, datetime):
-        raise InvalidItemError(f"item {item_id!r}: occurred_at must be a datetime", item_id=item_id)
-    if value.utcoffset() is None:
-        raise InvalidItemError(
-            f"item {item_id!r}: occurred_at has no time zone; use datetime(..., tzinfo=UTC)", item_id=item_id
-        )
-    if fault := time_fault(value):
-        raise InvalidItemError(f"item {item_id!r}: occurred_at is {value!r:.80}; {fault}", item_id=item_id)
+    raise refusal(item_id, f"{name} is {kind_of(value)}, which JSON cannot hold; make it a text, a number or a list")
 
 
 ABSENT = ""
@@ -286,20 +257,12 @@ class StoredItem(Serializable):
 
     item: Item
     version: str
-    """16 opaque letters, digits, ``-`` and ``_``, different after every change.
-
-    An item that ``change(keeps_time=True)`` restores has its former version again, because neither content nor time
-    differ.
-    """
+    """16 opaque letters, digits, ``-`` and ``_``, different after every change but one that keeps the time."""
     created_at: datetime
     updated_at: datetime
     """The time of the last change."""
     became: Became | None = None
-    """The effect of the call that returned it; None: it was only read.
-
-    The comparison is with the item that the call read, so several callers that put the same new id at once may all get
-    ``added``.
-    """
+    """The effect of the call that returned it, compared with the item that the call read; None: it was only read."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values: those of the item, then its version and times."""
@@ -307,10 +270,7 @@ class StoredItem(Serializable):
 
 
 def version_of(content_hash: bytes, updated_at: datetime) -> str:
-    """The version of an item whose content has had that hash since that moment.
-
-    Because of the moment, restored content has a new version, unless the change that restored it kept the time.
-    """
+    """The version of an item whose content has had that hash since that moment."""
     moment = (updated_at - _EPOCH) // _MICROSECOND
     mixed = blake2b(content_hash + moment.to_bytes(8, "big", signed=True), digest_size=_VERSION_BYTES)
     return urlsafe_b64encode(mixed.digest()).decode()
@@ -327,20 +287,18 @@ def check_version(item_id: str, stored: str | None, expected: str | None) -> Non
     if expected is None or (stored or ABSENT) == expected or (expected == ANY and stored is not None):
         return
     if expected == ABSENT:
-        raise VersionConflictError(
-            f"item {item_id!r:.80} is there already; read it and give its version to replace it", item_id=item_id
-        )
-    if stored is None:
-        raise VersionConflictError(f"there is no item {item_id!r:.80} (any more); add it anew", item_id=item_id)
-    raise VersionConflictError(
-        f"item {item_id!r:.80} was changed since that version; read it again and repeat the change", item_id=item_id
-    )
+        reason = "is there already; read it and give its version to replace it"
+    elif stored is None:
+        reason = "is not there (any more); add it anew"
+    else:
+        reason = "was changed since that version; read it again and repeat the change"
+    raise VersionConflictError(f"item {item_id!r:.80} {reason}", item_id=item_id)
 
 
 def merged(target: object, patch: object, depth: int = 0) -> Any:
     """The target with the patch's members replacing its own, and without those that are null in the patch.
 
-    A patch that is not an object replaces the target. Raises ``InvalidItemError`` for a patch of more than 64 levels.
+    Raises ``InvalidItemError`` for a patch of more than 64 levels.
     """
     if depth > MAX_NESTING:
         raise InvalidItemError(f"a change is nested deeper than {MAX_NESTING} levels; flatten it")
@@ -358,27 +316,20 @@ def merged(target: object, patch: object, depth: int = 0) -> Any:
 def checked_changes(item_id: str, changes: object) -> Mapping[str, Any]:
     """Changes to an item of that id, by the names of its fields. Raises ``InvalidItemError`` for anything else."""
     if not isinstance(changes, Mapping):
-        raise InvalidItemError(
-            f"item {item_id!r:.80}: changes are an object such as {{'title': 'new'}}", item_id=item_id
-        )
+        raise refusal(item_id, "changes are an object such as {'title': 'new'}")
     fields = _FIELD_OF | {name: name for name in ITEM_FIELDS}
     if unknown := [name for name in changes if name not in fields]:
-        raise InvalidItemError(
-            f"item {item_id!r:.80}: an item has no {unknown[0]!r:.40}; it has {', '.join(_FIELD_OF)}; "
-            "put anything else into metadata",
-            item_id=item_id,
+        raise refusal(
+            item_id,
+            f"an item has no {unknown[0]!r:.40}; it has {', '.join(_FIELD_OF)}; put anything else into metadata",
         )
     names = {fields[name]: name for name in changes}
     if repeated := [name for name in changes if names[fields[name]] != name]:
-        raise InvalidItemError(
-            f"item {item_id!r:.80}: {repeated[0]!r} and {names[fields[repeated[0]]]!r} are one field; give one of them",
-            item_id=item_id,
-        )
+        other = names[fields[repeated[0]]]
+        raise refusal(item_id, f"{repeated[0]!r} and {other!r} are one field; give one of them")
     changes = {fields[name]: value for name, value in changes.items()}
     if changes.get("item_id", item_id) != item_id:
-        raise InvalidItemError(
-            f"item {item_id!r:.80}: an item keeps its id; add it anew under another", item_id=item_id
-        )
+        raise refusal(item_id, "an item keeps its id; add it anew under another")
     if not isinstance(changes.get("attributes") or {}, Mapping):
-        raise InvalidItemError(f"item {item_id!r:.80}: metadata must be an object", item_id=item_id)
+        raise refusal(item_id, "metadata must be an object")
     return changes

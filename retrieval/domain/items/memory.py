@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import date, datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -33,11 +33,7 @@ _KEYWORD = re.compile(r"linked_([a-z0-9_]+)_ids")
 
 
 def entity_type(stem: str) -> str:
-    """The type that a keyword ``linked_<stem>_ids`` links to: the stem's regular English plural.
-
-    ``hypothesis``: ``hypotheses``; ``study``: ``studies``; ``batch``: ``batches``; else an ``s`` is added. A plural
-    that is not regular is named in ``links`` instead.
-    """
+    """The type that a keyword ``linked_<stem>_ids`` links to: the stem's regular English plural: ``studies``."""
     if stem.endswith("sis"):
         return f"{stem[:-2]}es"
     if re.search(r"[^aeiou]y$", stem):
@@ -50,8 +46,7 @@ def entity_type(stem: str) -> str:
 def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]], others: Iterable[str] = ()) -> Links:
     """``links`` and the keywords ``linked_<stem>_ids`` together.
 
-    Raises ``InvalidRequestError`` for a keyword of another form, naming the ``others`` that there are, and for ids that
-    are not a list of texts.
+    Raises ``InvalidRequestError`` for a keyword of another form, naming the ``others``, and for wrong ids.
     """
     given = checked_links({} if links is None else links)
     ids_by_type: dict[str, list[str]] = {name: list(ids) for name, ids in given.items()}
@@ -73,9 +68,7 @@ def checked_links(links: Links) -> Links:
         raise InvalidRequestError(f"links are a mapping such as {{'questions': ['q1']}}, not {links!r:.80}")
     ids_by_type = {}
     for name, ids in links.items():
-        _check_key("an entity type", name)
-        if ":" in name:
-            raise InvalidRequestError(f"an entity type has no colon, which separates it from the id: {name!r:.80}")
+        _check_key("an entity type", name, is_type=True)
         if unique := checked_ids(f"links of type {name!r}", ids):
             ids_by_type[name] = unique
     return MappingProxyType(ids_by_type)
@@ -97,11 +90,20 @@ def united(links: Links, other: Links) -> Links:
     )
 
 
-def _check_key(name: str, value: object) -> None:
+def check_entity(entity: tuple[object, object]) -> tuple[str, str]:
+    """The type and the id of an entity. Raises ``InvalidRequestError`` for what no link can have."""
+    _check_key("an entity type", entity[0], is_type=True)
+    _check_key("an entity's id", entity[1])
+    return str(entity[0]), str(entity[1])
+
+
+def _check_key(name: str, value: object, *, is_type: bool = False) -> None:
     if not isinstance(value, str) or not value or len(value.encode(errors="replace")) > MAX_KEY_BYTES:
         raise InvalidRequestError(f"{name}: {value!r:.80} must be a text of 1 to {MAX_KEY_BYTES} bytes")
     if fault := text_fault(value, is_line=True):
         raise InvalidRequestError(f"{name}: {value!r:.80} holds {fault}, which cannot be stored; take it out")
+    if is_type and ":" in value:
+        raise InvalidRequestError(f"{name} has no colon, which separates it from the id: {value!r:.80}")
 
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
@@ -110,8 +112,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 def extract_text(content: Any) -> str:
     """The searchable text of a content: a text unchanged; of another JSON value its values in order, a line each.
 
-    Each value of an object has its key before it, in words: ``{"nextSteps": ["a", "b"]}`` gives the lines
-    ``next steps: a`` and ``next steps: b``. null gives no line; true and false are ``yes`` and ``no``.
+    Each has its key before it: ``{"nextSteps": ["a"]}`` gives ``next steps: a``. True and false are ``yes`` and ``no``.
     """
     return content if isinstance(content, str) else "\n".join(_lines(content, ""))
 
@@ -123,16 +124,11 @@ def _lines(value: Any, key: str) -> Iterator[str]:
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
         for inner in value:
             yield from _lines(inner, key)
-    elif (text := _value_text(value)) and text.strip():
-        yield f"{key}: {text}" if key else text
-
-
-def _value_text(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, date):  # a datetime too
-        return value.isoformat()
-    return "" if value is None else str(value)
+    elif value is not None:
+        text = value.isoformat() if isinstance(value, date) else str(value)
+        text = {"True": "yes", "False": "no"}[text] if isinstance(value, bool) else text
+        if text.strip():
+            yield f"{key}: {text}" if key else text
 
 
 def readable(key: str) -> str:
@@ -146,10 +142,7 @@ def normalised(text: str) -> str:
 
 
 def fingerprint(project_id: str, text: str) -> str:
-    """32 hexadecimal digits: the same for texts of one project that are equal once normalised.
-
-    A text without any word is compared as it is.
-    """
+    """32 hexadecimal digits: the same for texts of one project that are equal once normalised."""
     identity = f"{len(project_id)}:{project_id}{normalised(text) or text.strip()}"
     return hashlib.sha256(identity.encode()).hexdigest()[:32]
 
@@ -182,11 +175,9 @@ class FactOutcome(StrEnum):
     ADDED = "added"
     """It is a memory of its own."""
     SAME = "same"
-    """A memory stated it already, and is now linked to its turns too."""
     SUPERSEDED = "superseded"
     """It is a memory of its own, and replaced another."""
     REFUSED = "refused"
-    """It was not stored."""
 
 
 TURNS = "turns"
@@ -197,9 +188,8 @@ TURNS = "turns"
 class NewMemory:
     """A memory that is to be stored.
 
-    Raises ``InvalidRequestError`` for an empty project, type or content, a relevance outside 0 to 1, a time without a
-    zone or beyond the years 1 to 9999 in UTC, or metadata under a name that is taken; ``InvalidItemError`` for
-    what an item cannot hold.
+    Raises ``InvalidRequestError`` for an empty project, type or content, a relevance outside 0 to 1, a wrong time, or
+    metadata under a name that is taken; ``InvalidItemError`` for what an item cannot hold.
     """
 
     memory_id: str
@@ -240,7 +230,10 @@ class NewMemory:
             if (time := getattr(self, name)) is not None:
                 checked_time(name, time)
         object.__setattr__(self, "links", checked_links(self.links))
-        self._check_metadata()
+        if not isinstance(self.metadata, Mapping):
+            raise InvalidRequestError(f"metadata is a mapping of names to JSON values, not {self.metadata!r:.80}")
+        if taken := sorted(OWN_ATTRIBUTES & set(self.metadata)):
+            raise InvalidRequestError(f"metadata cannot be named {taken[0]!r}: a memory keeps its own under that name")
 
     @property
     def fingerprint(self) -> str:
@@ -267,12 +260,6 @@ class NewMemory:
     @property
     def _text(self) -> str:
         return extract_text(self.content) if self.text is None else self.text
-
-    def _check_metadata(self) -> None:
-        if not isinstance(self.metadata, Mapping):
-            raise InvalidRequestError(f"metadata is a mapping of names to JSON values, not {self.metadata!r:.80}")
-        if taken := sorted(OWN_ATTRIBUTES & set(self.metadata)):
-            raise InvalidRequestError(f"metadata cannot be named {taken[0]!r}: a memory keeps its own under that name")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,38 +342,20 @@ def content_of(item: Item) -> Any:
 
 def to_store(memory: Memory) -> NewMemory:
     """The memory as it would be stored again: without characters that new memories may not have."""
-    return NewMemory(
-        memory_id=memory.memory_id,
-        project_id=memory.project_id,
-        interaction_type=clean_text(memory.interaction_type, is_line=True),
-        content=clean_value(memory.content),
-        occurred_at=memory.occurred_at,
-        user_id=memory.user_id,
-        links=clean_value(memory.links),
-        summary=clean_text(memory.summary, is_line=True),
-        relevance_score=memory.relevance_score,
-        expires_at=memory.expires_at,
-        metadata=clean_value(memory.metadata),
-        status=memory.status,
-        text=clean_text(memory.text),
-    )
+    values = {part.name: getattr(memory, part.name) for part in fields(NewMemory)}
+    cleaned = {name: clean_value(values[name]) for name in ("content", "links", "metadata", "text")}
+    lines = {name: clean_text(values[name], is_line=True) for name in ("interaction_type", "summary")}
+    return NewMemory(**{**values, **cleaned, **lines})
 
 
 def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
-    """The memory with some of its fields replaced; its text stays unless its content is given.
-
-    Raises what ``NewMemory`` raises.
-    """
+    """The memory with some of its fields replaced; its text stays unless its content is given."""
     known = to_store(memory)
     return replace(known, **{"text": None if "content" in changes else known.text, **changes})
 
 
 def merged(known: Memory, other: NewMemory) -> NewMemory:
-    """One memory of two that state the same: the text of the known one, the links of both, and of the rest the greater.
-
-    It has the higher relevance, the later event time and the later expiry. A summary or metadata that the known one
-    lacks come from the other.
-    """
+    """One memory of two: the text of the known one, the links of both, and of the rest the greater, or what one has."""
     expiries = [known.expires_at, other.expires_at]
     return replace(
         to_store(known),
@@ -420,10 +389,7 @@ def may_join(known: Memory, other: NewMemory, now: datetime) -> bool:
 
 
 def history_of(memory_id: str, known: Mapping[str, Memory]) -> tuple[Memory, ...]:
-    """The versions of a memory among the given memories, the current one first.
-
-    Later superseded versions come first; among those that the same memory replaced, the most recently changed.
-    """
+    """The versions of a memory among the given ones: the current one, then what each replaced, the latest first."""
     newest, visited = memory_id, {memory_id}
     while (successor := known[newest].superseded_by) in known and successor not in visited:
         newest = str(successor)

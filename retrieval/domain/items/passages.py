@@ -29,7 +29,6 @@ class Passage(Serializable):
     document: str
     """The document's id; of an item that is not a chunk, the item's id."""
     title: str
-    """The document's title."""
     headings: tuple[str, ...] = ()
     """The headings above its beginning, the outermost first."""
     page: int | None = None
@@ -54,7 +53,6 @@ class Passages(Serializable, Sequence[Passage]):
     text: str
     """Markdown: each passage quoted (``>``) under a heading that names its document; empty without passages."""
     tokens: int
-    """The number of tokens of ``text``."""
     left_out: int = 0
     """Hits that had no room."""
     retrieval_id: UUID | None = None
@@ -106,10 +104,7 @@ def fitting(hits: Sequence[Hit], *, fits: Callable[[str], bool]) -> int:
 def cut_to_room(
     before: Sequence[Hit], hit: Hit, part: Callable[[int], str], *, fits: Callable[[str], bool]
 ) -> Passage | None:
-    """The largest part of a hit that fits behind the hits before it; None: there is hardly any room.
-
-    ``part`` gives that number of characters of the hit's text.
-    """
+    """The largest part of a hit that fits behind the hits before it; None: there is hardly any room."""
 
     def passage(size: int) -> Passage:
         return replace(_passage([hit]), text=part(size), cut=True)
@@ -130,9 +125,8 @@ def passages_of(
 ) -> tuple[tuple[Passage, ...], str, int]:
     """The passages, their text and how many hits had no room.
 
-    The first ``whole`` hits are known to fit, with ``cut``, the passage of the next hit, which was cut to its room.
-    The others are taken in their order if they fit; the remaining room goes to the chunks beside them, in the order of
-    ``order``.
+    The first ``whole`` hits are known to fit, with ``cut``, the passage of the next one. The others are taken in their
+    order if they fit; the remaining room goes to the chunks beside them, in the order of ``order``.
     """
     parts: list[Hit | Item] = list(hits[:whole])
     passages = _join(parts, cut)

@@ -32,14 +32,10 @@ class Arm(NamedTuple):
 
 
 NO_ARM = Arm()
-"""An item that was never used."""
 
 
 def rate(successes: int, uses: int) -> float:
-    """(successes + 1) / (uses + 2), above 0 and below 1; .5 without uses.
-
-    The mean of Beta(successes + 1, failures + 1): Laplace's rule of succession.
-    """
+    """(successes + 1) / (uses + 2), above 0 and below 1: Laplace's rule of succession; .5 without uses."""
     return (successes + 1) / (uses + 2)
 
 
@@ -87,10 +83,7 @@ class Expectation:
     uses: int
     """Verdicts on the item that count, in all contexts, each as one."""
     effective_sample_size: float
-    """The number of own events in this context that would give the same certainty; without a model ``uses`` + 2.
-
-    ``sd`` is √(mean (1 - mean) / (effective_sample_size + 1)).
-    """
+    """The number of own events in this context that would give the same certainty; without a model ``uses`` + 2."""
 
     @property
     def uncertainty(self) -> float:
@@ -99,10 +92,7 @@ class Expectation:
 
     @classmethod
     def of_counts(cls, uses: int, successes: int) -> Self:
-        """The expectation from raw counts alone: Beta(successes + 1, failures + 1), mean (successes + 1) / (uses + 2).
-
-        More successes than uses, of counters that have drifted, count as if there were no failures.
-        """
+        """The expectation from raw counts alone: Beta(successes + 1, failures + 1)."""
         a, b = successes + 1, max(uses - successes, 0) + 1
         return cls(
             mean=a / (a + b),
@@ -113,8 +103,5 @@ class Expectation:
 
 
 def uncertainty_of(effective_sample_size: float) -> float:
-    """1 / (2 √(n + 1)): the standard deviation of a Beta distribution of the mean 0.5 that is worth n events.
-
-    That of any other mean is smaller, and may rise with an event that surprises; this one depends on n alone.
-    """
+    """1 / (2 √(n + 1)): the standard deviation of a Beta distribution of the mean 0.5 that is worth n events."""
     return 0.5 / math.sqrt(effective_sample_size + 1.0)

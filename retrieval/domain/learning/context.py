@@ -35,11 +35,7 @@ class ComplexityRange(StrEnum):
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
-    """The situation of a question and its actor. Everything is optional.
-
-    Raises ``InvalidRequestError`` for a name that is too long or holds a NUL, a complexity outside 0 to 1, or a
-    number of backtracks outside 0 to 2³¹ - 1.
-    """
+    """The situation of a question and its actor. Everything is optional. Raises ``InvalidRequestError``."""
 
     domain: str = ""
     """The subject of the question, in the application's own words; empty: unknown."""
@@ -64,10 +60,7 @@ class Context:
             check_flags(generated=self.generated)
 
     def buckets(self, cluster: int | None = None) -> tuple[str, ...]:
-        """The context buckets that an event in this context counts in; the first is ``ANYWHERE``.
-
-        ``cluster`` is the embedding cluster of the query; None: not known.
-        """
+        """The context buckets, ``ANYWHERE`` first. ``cluster``: the embedding cluster of the query, if known."""
         buckets = [ANYWHERE]
         if self.domain:
             buckets.append(f"domain={self.domain}")

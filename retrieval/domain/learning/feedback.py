@@ -18,12 +18,11 @@ from retrieval.domain.checks import (
     checked_time,
     checks_argument_names,
     is_storable,
-    kind_of,
 )
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
-from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
-from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context, checked_context
+from retrieval.domain.records.retrieval_id import checked_id, time_of
 from retrieval.domain.serialization import Serializable
 
 MAX_NOTE_LENGTH = 10_000
@@ -80,7 +79,7 @@ class Feedback:
         put = object.__setattr__
         put(self, "reward", _reward(self.reward, helpful))
         put(self, "weight", _number("weight", self.weight))
-        put(self, "retrieval_id", _retrieval_id(self.retrieval_id))
+        put(self, "retrieval_id", None if self.retrieval_id is None else checked_id(self.retrieval_id))
         _check_item_id(self.item_id)
         for name, most in (("kind", MAX_NAME_LENGTH), ("actor", MAX_NAME_LENGTH), ("session", MAX_NAME_LENGTH),
                            ("note", MAX_NOTE_LENGTH)):  # fmt: skip
@@ -105,8 +104,8 @@ class Feedback:
             )
         if self.collection is not None and not (is_storable(self.collection) and self.collection):
             raise InvalidRequestError(f"collection is {self.collection!r:.80}; it must be the name of one")
-        if self.context is not None and not isinstance(self.context, Context):
-            raise InvalidRequestError(f"context is a {type(self.context).__name__}; it must be a retrieval.Context")
+        if self.context is not None:
+            checked_context(self.context)
         if self.context is not None and self.retrieval_id is not None:
             raise InvalidRequestError("a retrieval has its own context; leave context out, or retrieval_id")
 
@@ -126,9 +125,8 @@ class Feedback:
     def subject(self) -> UUID | None:
         """The subject of the verdict and its owner: of several verdicts on one subject, the latest counts.
 
-        Of an impression: retrieval, item, actor and kind. Directly: item, context, actor, session and kind, if an actor
-        or a session is named; so too, in no context, of an impression with ``of_session`` and a session. None: two
-        verdicts cannot be told from a repetition of one, so each counts by itself.
+        Of an impression: retrieval, item, actor and kind. Directly, or with ``of_session``: item, context, actor,
+        session and kind. None: neither actor nor session is named, so each verdict counts by itself.
         """
         if self.retrieval_id is not None and not (self.of_session and self.session):
             return _derive_key("impression", str(self.retrieval_id), self.item_id, self.actor, self.kind)
@@ -139,10 +137,7 @@ class Feedback:
 
     @property
     def own_key(self) -> UUID | None:
-        """The key that identifies a repetition: the given key, or subject, reward, weight and, if given, event time.
-
-        None: there is neither; the sender then makes a key, once.
-        """
+        """The key that identifies a repetition: given, or of subject, reward, weight and event time; None: neither."""
         return self.key_about(None if self.key is not None else self.subject)
 
     def key_about(self, subject: UUID | None) -> UUID | None:
@@ -233,18 +228,6 @@ def _reward(reward: object, helpful: object) -> float:
 def _number(name: str, value: object) -> float:
     number = checked_number(name, value)
     return number if number >= LEAST_NUMBER else 0.0
-
-
-def _retrieval_id(value: object) -> UUID | None:
-    if value is None or isinstance(value, UUID):
-        return value
-    try:
-        return UUID(str(value))
-    except ValueError:
-        shown = f"{value!r:.80}" if isinstance(value, str) else kind_of(value)
-        raise InvalidRequestError(
-            f"retrieval_id is {shown}; it must be the retrieval_id of a search's result"
-        ) from None
 
 
 def _check_item_id(value: object) -> None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.domain.checks import checked_whole, time_fault
+from retrieval.domain.checks import checked_time, checked_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
 from retrieval.domain.serialization import Serializable
@@ -48,11 +48,7 @@ class AnalyticsView(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewQuestion:
-    """A query of a view.
-
-    Raises ``InvalidRequestError`` for a time without a time zone, or an age below 0, and
-    ``InvalidLimitError`` for a limit below 1.
-    """
+    """A query of a view. Raises ``InvalidRequestError`` for a time that is wrong, ``InvalidLimitError`` for a limit."""
 
     collection: str | None = None
     """None: all of the tenant's."""
@@ -66,9 +62,8 @@ class ViewQuestion:
     def __post_init__(self) -> None:
         for name in ("since", "until"):
             time = getattr(self, name)
-            is_age = name == "since" and isinstance(time, timedelta)
-            if time is not None and not is_age and (fault := time_fault(time)):
-                raise InvalidRequestError(f"{name} is {time!s:.80}; {fault}")
+            if time is not None and not (name == "since" and isinstance(time, timedelta)):
+                checked_time(name, time)
         if isinstance(self.since, timedelta) and self.since < timedelta():
             raise InvalidRequestError(f"since is {self.since}; as an age it must be 0 or more")
         if isinstance(self.since, datetime) and self.until is not None and self.since > self.until:
@@ -100,7 +95,6 @@ class AnalyticsTable(Sequence[Mapping[str, Any]]):
     view: str
     columns: tuple[str, ...]
     values: tuple[tuple[Any, ...], ...]
-    """The values by row, in the order of the columns."""
 
     @overload
     def __getitem__(self, index: int) -> Mapping[str, Any]: ...

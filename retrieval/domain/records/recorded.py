@@ -29,7 +29,6 @@ class RecordedPool:
 
     retrieval_id: UUID
     limit: int
-    """Hits requested."""
     profile_version: int
     """0: the call's own."""
     is_grouped: bool
@@ -39,7 +38,6 @@ class RecordedPool:
     origin: str = ""
     """The part of an application that composed the answer; empty: a search."""
     seed: int
-    """The seed of everything random in the search."""
     item_ids: Sequence[str]
     scores: Mapping[str, Optional]
     """The legs' own scores; None for items that the leg did not return."""
@@ -56,9 +54,7 @@ class RecordedPool:
     learned: Optional = ()
     """The learned rewards; empty: none counted."""
     effective_sample_size: Optional = ()
-    """The effective sample sizes of the learned rewards."""
     logit_mean: Optional = ()
-    """The learned rewards on the logit scale."""
     affinity: Optional = ()
     """The affinity of the query to the queries that each item was rewarded for; empty: no logit stack was used."""
     length: Optional = ()
@@ -107,10 +103,7 @@ class RecordedSearch(SearchRecord):
 
 
 def recorded_search(record: SearchRecord, profile: Profile | None) -> RecordedSearch:
-    """The record with the values computed from it; ``profile``: the profile that answered; None: gone, or none did.
-
-    Without the profile, the hits' signals lack weights and values.
-    """
+    """The record with what follows from it and from the profile; without one, signals lack weights and values."""
     stored = {part.name: getattr(record, part.name) for part in fields(SearchRecord)}
     signals = pool_signals_of(
         legs=record.legs,
@@ -245,10 +238,7 @@ _OF_STACK = {"relevance": "scaled", "learned": "logit_mean", "affinity": "affini
 def _stack_parts(
     record: SearchRecord, signals: Mapping[str, Any], weights: Mapping[str, float]
 ) -> list[dict[str, dict[str, Any]]]:
-    """The parts of each hit's score as a stack of those weights makes them.
-
-    The part of relevance is missing where relevance followed from a profile that is gone.
-    """
+    """The parts of each hit's score as a stack of those weights makes them."""
     # A candidate that the stack did not score has no length.
     scored = [place for place, length in enumerate(signals["length"]) if length is not None]
     values = {name: signals[column] for name, column in _OF_STACK.items() if column in signals}
@@ -320,7 +310,6 @@ class RecordedRetrieval(Serializable):
     candidates: int
     """The number of candidates on record, for replay and comparisons."""
     impressions: Sequence[Impression]
-    """The items that were shown, by rank."""
 
 
 def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
@@ -374,4 +363,3 @@ class RecordedAnswer:
     """The origin that ``Collection.record_answer`` was given; empty: a search."""
     query: str
     hits: tuple[RecordedHit, ...]
-    """The hits by rank."""

@@ -35,10 +35,7 @@ def uuid7(ms: int, rng: Bits) -> UUID:
 
 
 def time_of(retrieval_id: UUID) -> datetime:
-    """The moment in the identifier, in UTC, to the millisecond: ``retrieved_at`` of the search.
-
-    For a UUID of another version it is an arbitrary moment.
-    """
+    """The moment in the identifier, in UTC, to the millisecond; arbitrary for a UUID of another version."""
     return _EPOCH + timedelta(milliseconds=min(retrieval_id.int >> 80, _LATEST_MS))
 
 

@@ -22,13 +22,10 @@ Matrix = Sequence[Sequence[float | None]]
 TOTAL = "total"
 """The time of a whole search among those of its stages."""
 
-SPREAD_HITS = 5
-"""The number of hits that the spread of the scores is computed from."""
-
 
 def score_spread(scores: Sequence[float]) -> float | None:
     """The first score minus the fifth one, or the last where there are fewer; None without any. Best first."""
-    return scores[0] - scores[:SPREAD_HITS][-1] if scores else None
+    return scores[0] - scores[:5][-1] if scores else None
 
 
 USUAL: Mapping[str, Any] = MappingProxyType(
@@ -126,7 +123,6 @@ class SearchRecord:
     ``learned``, ``effective_sample_size``, ``logit_mean``; where a policy drew ``propensity``. Of an
     answer that an application composed ``relevance`` and ``score``."""
     pool_values: Matrix = ()
-    """The values of the pool's candidates, by measure."""
     shown_items: Sequence[str] = ()
     """The hits, by rank."""
     shown_scores: Sequence[float] = ()
@@ -203,7 +199,6 @@ def context_columns(context: Context) -> dict[str, Any]:
 
 
 NO_POLICY = "off/1"
-"""The policy of an answer that explores nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,12 +211,10 @@ class ComposedAnswer:
     vector: Vector | None
     """The query's vector, shape (dimensions,), unit length; None: the words were searched."""
     space_id: int | None = None
-    """The space of that vector."""
     shown: Sequence[ShownItem]
     """The items in the order in which they were shown."""
     context: Context
     origin: str
-    """The name of the part that composed it."""
     retrieval_time_ms: float
     notes: Sequence[str] = ()
     cluster: int | None = None
@@ -234,6 +227,11 @@ class ComposedAnswer:
     def record(self) -> SearchRecord:
         """Everything that is stored. No legs ran, so only the shown items can be learned from."""
         retrieved_at = time_of(self.retrieval_id)
+        # The policy is the application's own if it showed any item by chance.
+        is_certain = all(
+            item.slot is Slot.EXPLOIT and item.propensity == 1 and item.rank_propensity in (None, 1)
+            for item in self.shown
+        )
         pool = sorted(self.shown, key=lambda candidate: (-candidate.relevance, candidate.item_id))
         return SearchRecord(
             collection_id=self.collection_id,
@@ -250,7 +248,7 @@ class ComposedAnswer:
             },
             profile_version=0,
             model_version=self.model_version,
-            policy=self._policy,
+            policy=NO_POLICY if is_certain else f"{self.origin}/1",
             statistics_at=retrieved_at,
             seed=self.seed,
             eligible=self.eligible,
@@ -273,12 +271,3 @@ class ComposedAnswer:
             ),
             shown_signals=[{name: {"raw": value} for name, value in item.signals.items()} for item in self.shown],
         )
-
-    @property
-    def _policy(self) -> str:
-        """The application's own policy if it showed any item by chance."""
-        is_certain = all(
-            item.slot is Slot.EXPLOIT and item.propensity == 1 and item.rank_propensity in (None, 1)
-            for item in self.shown
-        )
-        return NO_POLICY if is_certain else f"{self.origin}/1"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import NamedTuple
 
-from retrieval.domain.checks import checks_argument_names, is_finite, is_storable
+from retrieval.domain.checks import checked_choice, checks_argument_names, is_finite, is_storable
 from retrieval.domain.errors import InvalidRequestError
 
 
@@ -40,11 +40,7 @@ _NONE: Mapping[str, float] = MappingProxyType({})
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownItem:
-    """One item of the answer, with what the application knows of its score.
-
-    Raises ``InvalidRequestError`` for what cannot be stored, a score or signal that is not a finite number, or a
-    propensity outside 0 to 1.
-    """
+    """One item of the answer. Raises ``InvalidRequestError`` for what cannot be stored, or a number out of range."""
 
     item_id: str
     score: float
@@ -56,54 +52,27 @@ class ShownItem:
     propensity: float = 1.0
     """The probability that it was shown at all, above 0 and at most 1."""
     rank_propensity: float | None = None
-    """The probability that it was shown at this rank, above 0 and at most ``propensity``.
-
-    None: equal to ``propensity``, for an item that has no other rank if it is shown.
-    """
+    """The probability that it was shown at this rank, above 0 and at most ``propensity``; None: equal to it."""
 
     def __post_init__(self) -> None:
         if not is_storable(self.item_id) or not self.item_id:
             raise InvalidRequestError(f"{self.item_id!r:.80} is not an item id; ids are texts without NUL")
-        _check_number(self.item_id, "score", self.score)
-        object.__setattr__(self, "signals", _checked_signals(self.item_id, self.signals))
-        _check_number(self.item_id, "propensity", self.propensity)
-        if not 0 < self.propensity <= 1:
-            raise InvalidRequestError(
-                f"{self.item_id!r:.80}: propensity is {self.propensity}; it is above 0 and at most 1"
-            )
+        if not isinstance(self.signals, Mapping) or not all(map(is_storable, self.signals)):
+            raise InvalidRequestError(f"{self.item_id!r:.80}: signals are {self.signals!r:.80}; give numbers by name")
+        for name, value in [("score", self.score), *self.signals.items()]:
+            if not is_finite(value):
+                raise InvalidRequestError(f"{self.item_id!r:.80}: {name} is {value!r:.80}; it must be a finite number")
+        self._check_share("propensity", self.propensity, 1)
         if self.rank_propensity is not None:
-            self._check_rank_propensity(self.rank_propensity)
-        try:
-            object.__setattr__(self, "slot", Slot(self.slot))
-        except ValueError:
-            slots = ", ".join(Slot)
-            raise InvalidRequestError(f"{self.item_id!r:.80}: slot is {self.slot!r:.40}; there are {slots}") from None
+            self._check_share("rank_propensity", self.rank_propensity, self.propensity)
+        object.__setattr__(self, "signals", MappingProxyType(dict(self.signals)))
+        object.__setattr__(self, "slot", checked_choice("slot", self.slot, Slot))
 
-    def _check_rank_propensity(self, value: float) -> None:
-        _check_number(self.item_id, "rank_propensity", value)
-        if not 0 < value <= self.propensity:
-            raise InvalidRequestError(
-                f"{self.item_id!r:.80}: rank_propensity is {value}; it is above 0 and at most the propensity,"
-                f" {self.propensity}"
-            )
+    def _check_share(self, name: str, value: object, most: float) -> None:
+        if not is_finite(value) or not 0 < value <= most:
+            raise InvalidRequestError(f"{self.item_id!r:.80}: {name} is {value!r:.80}; it is above 0, at most {most}")
 
     @property
     def relevance(self) -> float:
         """The item's own relevance, 0 to 1: its signal of that name, else its score, clipped."""
         return min(1.0, max(0.0, self.signals.get("relevance", self.score)))
-
-
-def _checked_signals(item_id: str, signals: object) -> Mapping[str, float]:
-    """The signals, in a mapping that cannot be changed."""
-    if not isinstance(signals, Mapping):
-        raise InvalidRequestError(f"{item_id!r:.80}: signals are {signals!r:.80}; they must be numbers by name")
-    for name, value in signals.items():
-        if not is_storable(name):
-            raise InvalidRequestError(f"{item_id!r:.80}: a signal is called {name!r:.40}; names are texts without NUL")
-        _check_number(item_id, f"signal {name!r:.40}", value)
-    return MappingProxyType(dict(signals))
-
-
-def _check_number(item_id: str, name: str, value: object) -> None:
-    if not is_finite(value):
-        raise InvalidRequestError(f"{item_id!r:.80}: {name} is {value!r:.80}; it must be a finite number")

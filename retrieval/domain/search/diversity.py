@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,10 +48,6 @@ class PoolVectors:
         rows = np.array(list(vectors.values()), dtype=np.float32)
         return cls(rows, {item_id: place for place, item_id in enumerate(vectors)})
 
-    def of_items(self, item_ids: Sequence[str]) -> NDArray[np.float32]:
-        """The rows of those items, each of which has one, in their order."""
-        return self.rows[[self.places[item_id] for item_id in item_ids]]
-
 
 NO_VECTORS = PoolVectors(np.zeros((0, 0), dtype=np.float32), MappingProxyType({}))
 
@@ -78,9 +73,7 @@ def likenesses(rows: NDArray[np.float32], pool: Sequence[int], best: int) -> lis
     """The likeness of each row to the best one, from 0 (opposite) over 0.5 (unrelated) to 1 (the best itself).
 
     ``rows``: vectors, shape (n, dimensions); ``pool`` and ``best``: places in them. (1 + cos(v - m, b - m)) / 2 with b
-    the best vector and m the mean of the pool's: what all of them have in common tells nothing. This is Rocchio's
-    feedback (The SMART Retrieval System, 1971) with the best hit for the relevant and the pool for the other documents.
-    Empty where the best vector is the pool's mean.
+    the best vector and m the mean of the pool's (Rocchio, The SMART Retrieval System, 1971). Empty where b is m.
     """
     shares = np.zeros(len(rows), dtype=np.float32)
     shares[pool] = 1 / len(pool)
@@ -134,38 +127,29 @@ class Diversity:
         return self.collapse_above is None and self.relevance_share is None
 
 
-class Similarities(Protocol):
-    """The similarities of candidates."""
-
-    def __getitem__(self, place: int, /) -> NDArray[np.float32]:
-        """The cosine similarity of all candidates to the one at that place, shape (n,)."""
+SimilaritiesTo = Callable[[int], NDArray[np.float32]]
+"""The cosine similarities of all candidates to the one at that place, shape (n,)."""
 
 
-class PairSimilarities:
+def similarities_of(item_ids: Sequence[str], vectors: PoolVectors) -> SimilaritiesTo:
     """Similarities that are computed on demand; 0 to an item without a vector."""
-
-    def __init__(self, item_ids: Sequence[str], vectors: PoolVectors) -> None:
-        known = [place for place, item_id in enumerate(item_ids) if item_id in vectors.places]
-        self._rows = np.zeros((len(item_ids), vectors.rows.shape[1]), dtype=np.float32)
-        self._rows[known] = vectors.of_items([item_ids[place] for place in known])
-        lengths = np.sqrt(np.einsum("ij,ij->i", self._rows, self._rows))
-        self._rows /= np.where(lengths > 0, lengths, 1)[:, np.newaxis]
-
-    def __getitem__(self, place: int) -> NDArray[np.float32]:
-        similarities: NDArray[np.float32] = self._rows @ self._rows[place]
-        similarities[place] = 1.0
-        return similarities
+    known = [place for place, item_id in enumerate(item_ids) if item_id in vectors.places]
+    rows = np.zeros((len(item_ids), vectors.rows.shape[1]), dtype=np.float32)
+    rows[known] = vectors.rows[[vectors.places[item_ids[place]] for place in known]]
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+    rows /= np.where(lengths > 0, lengths, 1)[:, np.newaxis]
+    return lambda place: rows @ rows[place]
 
 
-def diversified(scores: Sequence[float], similarities: Similarities, diversity: Diversity, limit: int) -> list[int]:
-    """The places of the candidates to show, best first, at most ``limit``.
+def diversified(scores: Sequence[float], similarities: SimilaritiesTo, diversity: Diversity, limit: int) -> list[int]:
+    """The places of the candidates to show, best first, at most ``limit``; ``scores`` are the candidates', best first.
 
-    ``scores`` are the candidates', best first. Maximal marginal relevance (Carbonell, Goldstein, SIGIR 1998) takes next
-    the candidate with the highest λ × relevance − (1 − λ) × its greatest similarity to the ones taken; relevance is the
-    score's place between the lowest (0) and the highest (1), so that both are on one scale.
+    Maximal marginal relevance (Carbonell, Goldstein, SIGIR 1998) takes next the candidate with the highest λ ×
+    relevance − (1 − λ) × its greatest similarity to the ones taken; relevance is the score from lowest 0 to highest 1.
     """
     share = 1.0 if diversity.relevance_share is None else diversity.relevance_share
-    relevance = _normalise(np.asarray(scores, dtype=np.float64))
+    low, high = min(scores, default=0.0), max(scores, default=0.0)
+    relevance = np.ones(len(scores)) if high <= low else (np.asarray(scores, dtype=np.float64) - low) / (high - low)
     nearest = np.zeros(len(scores))
     is_candidate = np.ones(len(scores), dtype=bool)
     taken: list[int] = []
@@ -174,17 +158,11 @@ def diversified(scores: Sequence[float], similarities: Similarities, diversity: 
         best = int(np.argmax(worth))
         taken.append(best)
         is_candidate[best] = False
-        nearest = np.maximum(nearest, similarities[best])
+        similar = similarities(best)
+        nearest = np.maximum(nearest, similar)
         if diversity.collapse_above is not None:
-            is_candidate &= similarities[best] < diversity.collapse_above
+            is_candidate &= similar < diversity.collapse_above
     return taken
-
-
-def _normalise(scores: NDArray[np.float64]) -> NDArray[np.float64]:
-    if not scores.size:
-        return scores
-    low, high = scores.min(), scores.max()
-    return np.ones_like(scores) if high <= low else (scores - low) / (high - low)
 
 
 THRESHOLD = 0.9
@@ -195,11 +173,7 @@ NEGATIONS = frozenset("no not never none nobody nothing neither nor without cann
 
 
 def similarity(first: str, second: str, cosine: float | None = None) -> float:
-    """The similarity of two texts, 0 to 1: the overlap of their words, or the cosine of their vectors if greater.
-
-    1 where the words are the same in the same order. 0 where their numbers differ, or only one of them is negated:
-    however alike their words and vectors are, they do not state the same.
-    """
+    """The similarity of two texts, 0 to 1, by words or, if greater, vectors; 0 if numbers or negation differ."""
     if normalised(first) == normalised(second) and (normalised(first) or first.strip() == second.strip()):
         return 1.0
     mine, theirs = terms(first), terms(second)

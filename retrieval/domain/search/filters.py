@@ -1,88 +1,20 @@
 """The filter language: conditions on items as frozen values, and the mapping that people write. Pure.
 
-    {"priority": "High"}                          equals; on a list attribute: contains
-    {"priority": ["High", "Low"]}                 one of
-    {"hours": {"gte": 1, "lt": 24}}               a range, compared by type: 9 < 10
-    {"tags": ["a", "b"]}  {"tags": {"all": [...]}}    any tag, all tags
-    {"links": ["questions:q1"]}  {"links": {"all": [...]}}    a memory linked to any, to all of these entities
-    {"verdict_rating": {"gte": 0.3}}  {"verdict_count": {"lt": 5}}    its rating by verdicts, and their number
-    {"resolution": {"exists": True}}              the attribute is there
-    {"priority": {"ne": "Low"}}                   not equal, or absent
-    {"labels": {"is": ["a", "b"]}}                exactly that JSON value, nothing more
-    {"address": {"type": "object"}}               a JSON value of that type
-    {"/address/city": "Bern"}                     a value within an attribute, by JSON pointer
-    {"and": [...]}  {"or": [...]}  {"not": {...}}
-
-Fields are ``item_id``, ``kind``, ``status``, ``source``, ``tags``, ``links``, ``occurred_at``, ``created_at``,
-``verdict_rating``, ``verdict_count``; every other name is an attribute. ``attributes.kind`` is the attribute of that
-name. A JSON pointer (RFC 6901) begins with the attribute's name. An entity in ``links`` is ``type:id``, the type
-without a colon. ``verdict_count`` is the number of verdicts on the item in all contexts, ``verdict_rating`` is
-(good verdicts + 1) / (verdicts + 2): .5 without any.
+docs/concepts/filters.md has the language; an example: ``{"priority": ["High", "Low"], "hours": {"gte": 1}}``.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
 
-from retrieval.domain.checks import is_storable, is_unicode, time_fault
+from retrieval.domain.checks import is_number, is_storable, time_fault
 from retrieval.domain.errors import InvalidFilterError, InvalidItemError
 from retrieval.domain.items.item import MAX_INTEGER_BITS, json_value
-
-
-def number_value(name: str, value: object) -> float:
-    """A number of verdicts, or a rating. Raises ``InvalidFilterError``."""
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float)
-        or (isinstance(value, float) and not math.isfinite(value))
-    ):
-        raise InvalidFilterError(f"{name!r:.80} is a number; it cannot be compared with {value!r:.80}")
-    if name == "verdict_count" and value != int(value):
-        raise InvalidFilterError(f"'verdict_count' is a whole number; it cannot be compared with {value!r:.80}")
-    # No item has a number beyond these bounds.
-    return min(max(value, -(2**53)), 2**53)
-
-
-def link_value(value: object) -> str:
-    """An entity, as ``type:id``. Raises ``InvalidFilterError``."""
-    entity_type, colon, entity_id = value.partition(":") if isinstance(value, str) else ("", "", "")
-    if not (entity_type and colon and entity_id):
-        raise InvalidFilterError(f"'links': an entity is 'type:id', such as 'questions:q1', not {value!r:.80}")
-    return text_value("links", f"{entity_type}:{entity_id}")
-
-
-def text_value(name: str, value: str) -> str:
-    """A text that an item can have. Raises ``InvalidFilterError``."""
-    if "\x00" in value:
-        raise InvalidFilterError(f"{name!r:.80}: the value holds a NUL byte; no item can have it")
-    if not is_unicode(value):
-        raise InvalidFilterError(f"{name!r:.80}: the value holds half of a surrogate pair")
-    return value
-
-
-def time_value(name: str, value: object) -> datetime:
-    """A time; without a zone it is UTC. Raises ``InvalidFilterError``."""
-    if isinstance(value, str):
-        try:
-            value = datetime.fromisoformat(value)
-        except ValueError:
-            raise InvalidFilterError(
-                f"{name!r:.80}: {value!r:.80} is not an ISO 8601 time such as 2024-05-01T12:00Z"
-            ) from None
-    elif isinstance(value, date) and not isinstance(value, datetime):
-        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
-    if not isinstance(value, datetime):
-        raise InvalidFilterError(f"{name!r:.80} is a time; it cannot be compared with {value!r:.80}")
-    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
-    if fault := time_fault(moment):
-        raise InvalidFilterError(f"{name!r:.80} cannot be compared with {value!r:.80}; {fault}")
-    return moment
-
 
 TEXT_FIELDS = frozenset({"item_id", "kind", "status", "source"})
 TIME_FIELDS = frozenset({"occurred_at", "created_at"})
@@ -151,7 +83,6 @@ class Is:
 
     field: Field
     json: str
-    """The value as JSON text; make it with ``is_value``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,19 +123,16 @@ class Not:
 
 _TAGS, LINKS = Field("tags", is_attribute=False), Field("links", is_attribute=False)
 
-_GROUPS = frozenset({"and", "or"})
-_LISTS = (list, tuple, set, frozenset, Mapping)
-_PLAIN = frozenset({str, int, float, bool, type(None)})
+_CONTAINERS = (list, tuple, set, frozenset, Mapping)
 
 Leaf = OneOf | AllTags | Compare | Exists | Is | HasType | Contains
-"""A filter without parts."""
 
 Filter = Leaf | And | Or | Not
 
 JSON_TYPES = ("array", "boolean", "null", "number", "object", "string")
 
 Where = Mapping[str, Any]
-"""The mapping that people write; see the module's description."""
+"""The mapping that people write; see docs/concepts/filters.md."""
 
 
 def parse_where(where: Where | Filter | None, *, most_values: int | None = None) -> Filter | None:
@@ -230,7 +158,6 @@ class Extent(NamedTuple):
 
     conditions: int
     values: int
-    """The number of values that it compares with."""
 
 
 def extent(condition: Filter) -> Extent:
@@ -272,50 +199,24 @@ def _check_extent(size: Extent, most_values: int | None) -> None:
 
 
 def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
-    """Measures a mapping before it is parsed, and stops counting at the bounds.
+    """Measures a mapping before it is parsed: the members of all mappings, and their values, at any depth.
 
-    Raises ``InvalidFilterError`` for a filter that is too large.
+    Raises ``InvalidFilterError`` for too deep nesting, or too many values, which need not all be counted.
     """
-    conditions = values = 0
-    groups: list[tuple[Any, int]] = [(where, 0)]
-    while groups:
-        group, depth = groups.pop()
+    members = values = 0
+    waiting: list[tuple[Any, int]] = [(where, 0)]
+    while waiting:
+        part, depth = waiting.pop()
         if depth > _MOST_LEVELS:
             raise InvalidFilterError(_TOO_DEEP)
-        # Each member is a condition, or a group of at least one.
-        _check_extent(Extent(conditions + len(groups) + max(1, len(group)), values), most_values)
-        conditions += not group
-        for key, value in group.items() if isinstance(group, Mapping) else ((None, member) for member in group):
-            if key != "is" and (isinstance(value, Mapping) or (key in _GROUPS and isinstance(value, list | tuple))):
-                groups.append((value, depth + 1))
-            else:
-                conditions += 1
-                values += _values_in(value, most_values)
-    total = Extent(conditions, values)
-    _check_extent(total, most_values)
-    return total
-
-
-def _lists_in(values: Iterable[object]) -> list[object]:
-    # Lists of thousands of plain values are recognised quickly.
-    return [value for value in values if type(value) not in _PLAIN and isinstance(value, _LISTS)]
-
-
-def _values_in(value: object, most_values: int | None) -> int:
-    """The number of values that a value consists of; counting stops once there are too many."""
-    number, waiting = 0, [value]
-    while waiting and (most_values is None or number <= most_values):
-        part = waiting.pop()
-        if isinstance(part, Mapping):
-            number += len(part)
-            waiting += _lists_in(part.values())
-        elif isinstance(part, _LISTS):
-            number += len(part)
-            if most_values is None or number <= most_values:
-                waiting += _lists_in(part)
-        else:
-            number += 1
-    return number
+        _check_extent(Extent(0, values + len(part)), most_values)
+        inner = [
+            value for value in (part.values() if isinstance(part, Mapping) else part) if isinstance(value, _CONTAINERS)
+        ]
+        waiting += [(value, depth + 1) for value in inner]
+        members += len(part) if isinstance(part, Mapping) else 0
+        values += max(1, len(part) - len(inner))
+    return Extent(members, values)
 
 
 def attribute_names(condition: Filter | None) -> frozenset[str]:
@@ -364,14 +265,14 @@ def _within(step: object, parse: Callable[..., Filter], *arguments: object) -> F
 
 
 def _parse_entry(key: object, value: object, depth: int) -> Filter:
-    if key in _GROUPS:
+    if key in ("and", "or"):
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise InvalidFilterError(f"{key!r:.80} takes a list of filters")
         parts = tuple(_within(place, _parse_part, part, depth) for place, part in enumerate(value))
         return And(parts) if key == "and" else Or(parts)
     if key == "not":
         return Not(_parse_part(value, depth))
-    if key in {"$and", "$or", "$not"}:
+    if key in ("$and", "$or", "$not"):
         raise InvalidFilterError(f"{key!r}: say {str(key)[1:]!r}, without $")
     return _parse_condition(parse_field(key), value)
 
@@ -385,10 +286,7 @@ def _parse_part(part: object, depth: int) -> Filter:
 
 
 def parse_field(key: object) -> Field:
-    """The field of that name; ``attributes.kind`` is the attribute, and ``/a/b`` the member ``b`` of attribute ``a``.
-
-    Raises ``InvalidFilterError`` for an empty name, one with NUL, and one with half of a surrogate pair.
-    """
+    """The field of that name; ``/a/b`` is the member ``b`` of attribute ``a``. Raises ``InvalidFilterError``."""
     if not is_storable(key) or not key:
         raise InvalidFilterError(
             f"a field's name must be a non-empty text without NUL or half of a surrogate pair, not {key!r:.80}"
@@ -406,32 +304,33 @@ def _parse_condition(field: Field, value: object) -> Filter:
         return Not(Exists(field))
     if isinstance(value, Mapping):
         if not value:
-            raise InvalidFilterError(f"{field.name!r:.80}: the condition is empty")
+            raise _refusal(field, "the condition is empty")
         parts = tuple(_within(name, _parse_operator, field, name, operand) for name, operand in value.items())
         return parts[0] if len(parts) == 1 else And(parts)
     if isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray):
-        return OneOf(field, _values(field, value))
+        return _one_of(field, value)
     return OneOf(field, (_value(field, value),))
+
+
+def _refusal(field: Field, reason: str) -> InvalidFilterError:
+    return InvalidFilterError(f"{field.name!r:.80}: {reason}")
 
 
 def _parse_operator(field: Field, name: object, operand: object) -> Filter:
     if not isinstance(name, str) or name not in _OPERATORS:
-        known = ", ".join(sorted(_OPERATORS))
         plain = str(name).removeprefix("$")
         hint = f"; say {plain!r:.80}" if plain != name and plain in _OPERATORS else ""
-        raise InvalidFilterError(f"{field.name!r:.80}: there is no operator {name!r:.80}{hint}; there are {known}")
+        raise _refusal(field, f"there is no operator {name!r:.80}{hint}; there are {', '.join(sorted(_OPERATORS))}")
     return _OPERATORS[name](field, operand)
 
 
 def _compare(operator: str) -> Callable[[Field, object], Filter]:
     def parse(field: Field, operand: object) -> Filter:
         if field in (_TAGS, LINKS):
-            raise InvalidFilterError(f"{field.name!r:.80} cannot be compared by order; use a list, any or all")
+            raise _refusal(field, "it cannot be compared by order; use a list, any or all")
         value = _value(field, operand)
         if isinstance(value, bool):
-            raise InvalidFilterError(
-                f"{field.name!r:.80}: {operator} needs a number, a text or a time, not {value!r:.80}"
-            )
+            raise _refusal(field, f"{operator} needs a number, a text or a time, not {value!r:.80}")
         return Compare(field, operator, value)
 
     return parse
@@ -439,21 +338,23 @@ def _compare(operator: str) -> Callable[[Field, object], Filter]:
 
 def _exists(field: Field, operand: object) -> Filter:
     if not isinstance(operand, bool):
-        raise InvalidFilterError(f"{field.name!r:.80}: exists takes true or false, not {operand!r:.80}")
+        raise _refusal(field, f"exists takes true or false, not {operand!r:.80}")
     return Exists(field) if operand else Not(Exists(field))
 
 
 def _one_of(field: Field, operand: object) -> Filter:
     if isinstance(operand, str) or not isinstance(operand, Sequence | frozenset | set):
-        raise InvalidFilterError(f"{field.name!r:.80}: 'in' and 'any' take a list, not {operand!r:.80}")
-    return OneOf(field, _values(field, operand))
+        raise _refusal(field, f"'in' and 'any' take a list, not {operand!r:.80}")
+    # In Python True equals 1; JSON distinguishes them.
+    parsed = (_value(field, value) for value in operand)
+    return OneOf(field, tuple({(isinstance(value, bool), value): value for value in parsed}.values()))
 
 
 def _all(field: Field, operand: object) -> Filter:
     if field not in (_TAGS, LINKS):
-        raise InvalidFilterError(f"{field.name!r:.80}: 'all' is for tags and links")
+        raise _refusal(field, "'all' is for tags and links")
     if isinstance(operand, str) or not isinstance(operand, Sequence):
-        raise InvalidFilterError(f"'all' takes a list of {field.name}, not {operand!r:.80}")
+        raise _refusal(field, f"'all' takes a list, not {operand!r:.80}")
     if field == LINKS:
         return And(tuple(OneOf(field, (_value(field, link),)) for link in operand))
     return AllTags(tuple(str(_value(field, tag)) for tag in operand))
@@ -464,30 +365,25 @@ def _equals(field: Field, operand: object) -> Filter:
 
 
 def is_value(field: Field, value: object) -> Is:
-    """The filter for that JSON value exactly; times are ISO 8601 texts.
-
-    Raises ``InvalidFilterError`` for what JSON cannot hold, and for a field that is not an attribute.
-    """
+    """The filter for that JSON value exactly. Raises ``InvalidFilterError`` for one that no attribute can have."""
     _check_json(field, "is")
     try:
         plain = json_value(value, field.name)
         return Is(field, json.dumps(plain, ensure_ascii=False, sort_keys=True))
     except InvalidItemError as error:
-        raise InvalidFilterError(f"{field.name!r:.80}: no item can have the value: {error}") from None
+        raise _refusal(field, f"no item can have the value: {error}") from None
 
 
 def _has_type(field: Field, operand: object) -> Filter:
     _check_json(field, "type")
     if operand not in JSON_TYPES:
-        raise InvalidFilterError(f"{field.name!r:.80}: type takes one of {', '.join(JSON_TYPES)}, not {operand!r:.80}")
+        raise _refusal(field, f"type takes one of {', '.join(JSON_TYPES)}, not {operand!r:.80}")
     return HasType(field, str(operand))
 
 
 def _check_json(field: Field, operator: str) -> None:
     if not field.is_attribute:
-        raise InvalidFilterError(
-            f"{field.name!r:.80} is not an attribute; {operator!r:.80} is for JSON values of attributes"
-        )
+        raise _refusal(field, f"it is not an attribute; {operator!r} is for JSON values of attributes")
 
 
 _OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {
@@ -500,46 +396,78 @@ _OPERATORS: Mapping[str, Callable[[Field, object], Filter]] = {
     "exists": _exists,
     "is": is_value,
     "type": _has_type,
-    "gt": _compare("gt"),
-    "gte": _compare("gte"),
-    "lt": _compare("lt"),
-    "lte": _compare("lte"),
+    **{operator: _compare(operator) for operator in ("gt", "gte", "lt", "lte")},
 }
 
 
-def _values(field: Field, values: Sequence[object] | frozenset[object] | set[object]) -> tuple[Scalar, ...]:
-    # In Python True equals 1; JSON distinguishes them.
-    parsed = (_value(field, value) for value in values)
-    return tuple({(isinstance(value, bool), value): value for value in parsed}.values())
-
-
 def _value(field: Field, value: object) -> Scalar:
-    if not field.is_attribute and field.name in TIME_FIELDS:
-        return time_value(field.name, value)
-    if field == LINKS:
-        return link_value(value)
-    if not field.is_attribute and field.name in NUMBER_FIELDS:
-        return number_value(field.name, value)
-    if isinstance(value, str):
-        return text_value(field.name, value)
+    """The value that the field is compared with. Raises ``InvalidFilterError`` for one that no item can have."""
+    if isinstance(value, str) and not is_storable(value):
+        raise _refusal(field, "the value holds a NUL byte, or half of a surrogate pair; no item can have it")
     if not field.is_attribute:
-        raise InvalidFilterError(f"{field.name!r:.80} is text; it cannot be compared with {value!r:.80}")
+        return _OF_FIELD.get(field.name, _text)(field, value)
+    if isinstance(value, str):
+        return value
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        raise InvalidFilterError(f"{field.name!r:.80}: the number is beyond ±1.8e308, and no item can have it")
+        raise _refusal(field, "the number is beyond ±1.8e308, and no item can have it")
     if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidFilterError(f"{field.name!r:.80}: {value} is not a number that an item can have")
-    if isinstance(value, bool | int | float):
+        raise _refusal(field, f"{value} is not a number that an item can have")
+    if isinstance(value, int | float):
         return value
-    raise InvalidFilterError(f"{field.name!r:.80}: {value!r:.80} is not a text, a number, a boolean or a time")
+    raise _refusal(field, f"{value!r:.80} is not a text, a number, a boolean or a time")
+
+
+def _text(field: Field, value: object) -> str:
+    if not isinstance(value, str):
+        raise _refusal(field, f"it is text; it cannot be compared with {value!r:.80}")
+    return value
+
+
+def _entity(field: Field, value: object) -> str:
+    entity_type, _, entity_id = value.partition(":") if isinstance(value, str) else ("", "", "")
+    if not (entity_type and entity_id):
+        raise _refusal(field, f"an entity is 'type:id', such as 'questions:q1', not {value!r:.80}")
+    return f"{entity_type}:{entity_id}"
+
+
+def _number(field: Field, value: object) -> float:
+    """A number of verdicts, or a rating."""
+    if not is_number(value) or abs(value) == math.inf:
+        raise _refusal(field, f"it is a number; it cannot be compared with {value!r:.80}")
+    if field.name == "verdict_count" and value != int(value):
+        raise _refusal(field, f"it is a whole number; it cannot be compared with {value!r:.80}")
+    # No item has a number beyond these bounds.
+    return min(max(value, -(2**53)), 2**53)
+
+
+def _time(field: Field, value: object) -> datetime:
+    """A time; without a zone it is UTC."""
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            raise _refusal(field, f"{value!r:.80} is not an ISO 8601 time such as 2024-05-01T12:00Z") from None
+    elif isinstance(value, date) and not isinstance(value, datetime):
+        value = datetime(value.year, value.month, value.day, tzinfo=UTC)
+    if not isinstance(value, datetime):
+        raise _refusal(field, f"it is a time; it cannot be compared with {value!r:.80}")
+    moment = value if value.tzinfo else value.replace(tzinfo=UTC)
+    if fault := time_fault(moment):
+        raise _refusal(field, f"it cannot be compared with {value!r:.80}; {fault}")
+    return moment
+
+
+_OF_FIELD: Mapping[str, Callable[[Field, object], Scalar]] = {
+    "links": _entity,
+    **dict.fromkeys(NUMBER_FIELDS, _number),
+    **dict.fromkeys(TIME_FIELDS, _time),
+}
 
 
 def as_mapping(condition: Filter) -> dict[str, Any]:
-    """Plain JSON values from which ``parse_where`` makes the same filter.
-
-    Times are ISO 8601 texts. Raises ``ValueError`` for ``Contains``, which a mapping cannot express.
-    """
+    """Plain JSON values from which ``parse_where`` makes the same filter. Raises ``ValueError`` for ``Contains``."""
     match condition:
         case And(filters):
             return {"and": [as_mapping(part) for part in filters]}

@@ -29,7 +29,6 @@ class Fused(NamedTuple):
 
     item_id: str
     score: float
-    """The sum of the contributions."""
     contributions: tuple[Contribution, ...]
 
 
@@ -57,12 +56,9 @@ def fuse(
     ``limit``: the most candidates to return; ``explained``: how many need the parts of their scores (None: all).
 
     RRF: score(d) = Σ over legs of weight / (k + rank of d in the leg) (Cormack, Clarke, Büttcher, SIGIR 2009).
-    Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s, 0) / best, with s the leg's own score and best
-    its highest; a leg without a score above 0 contributes nothing.
-    Union: score(d) = Σ over signals of weight × value; the legs weigh nothing.
-    An item that is not in a leg's ranking gets nothing from it. A leg with weight 0 contributes 0.
-    Where there is a ranking by likeness (``refined``), the score of an item in it is (1 − share) × that of the legs +
-    share × likeness; the weight of likeness is the share.
+    Weighted sum: score(d) = Σ over legs of weight / Σ weights × max(s, 0) / the leg's highest s, its own score.
+    Union: score(d) = Σ over signals of weight × value. An item gets nothing from a ranking that lacks it. With a
+    ranking by likeness (``refined``), its items have (1 − share) × that score + share × likeness.
     """
     valued = _value_candidates(rankings, weights, fusion)
     best = _sum_scores(valued)[:limit]
@@ -88,10 +84,9 @@ def fused_ids(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) 
 def refined(
     rankings: Rankings, weights: Mapping[str, float], fusion: Fusion, depth: int, vectors: PoolVectors
 ) -> dict[str, list[Candidate]]:
-    """The rankings, and after them the ranking of the candidates with a vector by their likeness to the best of these.
+    """The rankings, and after them that of the candidates with a vector by their likeness to the best of these, if any.
 
-    The pool whose mean counts is the first ``depth`` of each ranking, so that a larger page changes no score. There is
-    no ranking by likeness where no candidate stands out.
+    The pool whose mean counts is the first ``depth`` of each ranking, so that a larger page changes no score.
     """
     lists = {leg: list(candidates) for leg, candidates in rankings.items()}
     places = vectors.places
@@ -186,8 +181,7 @@ def fused_again(
 ) -> list[float]:
     """The scores that ``fuse`` gives, from each leg's raw scores, ranks and best score.
 
-    ``legs`` and ``ranks``: by leg, one value an item; None where it is not known. This works for a part of a ranking
-    whose other candidates are no longer available. One leg alone gives its own scores.
+    ``legs`` and ``ranks``: by leg, one value an item; None where it is not known. One leg alone gives its own scores.
     """
     scores = [0.0] * max(map(len, legs.values()), default=0)
     for values in values_again(legs, ranks, best, weights, fusion).values():
@@ -225,10 +219,7 @@ def values_again(
 
 
 def on_unit_scale(scores: Sequence[float], bests: Mapping[str, float], profile: Profile) -> list[float]:
-    """The scores of candidates from 0 to 1; ``bests``: the best score of each leg that ran, by leg.
-
-    See ``retrieval.engine.ranking.relevances``.
-    """
+    """The scores of candidates from 0 to 1; ``bests``: the best score of each leg that ran, by leg."""
     if profile.signals:
         return shares_of(scores, sum(profile.weights.values()))
     if len(bests) == 1:
@@ -242,10 +233,7 @@ def on_unit_scale(scores: Sequence[float], bests: Mapping[str, float], profile: 
 def leg_features_again(
     legs: Mapping[str, Sequence[float | None]], bests: Mapping[str, float]
 ) -> dict[str, list[float]]:
-    """The scores of candidates by leg, 0 to 1, from recorded raw scores, where None is not known.
-
-    See ``retrieval.engine.ranking.leg_features``.
-    """
+    """The scores of candidates by leg, 0 to 1, from recorded raw scores, where None is not known."""
     if len(legs) == 1:
         return {}
     return {leg: shares_of(scores, bests[leg]) for leg, scores in legs.items() if leg_of(leg) == leg != REFINING}

@@ -31,7 +31,6 @@ class Contribution(NamedTuple):
     weight: float
     """The leg's weight in the profile."""
     value: float
-    """The leg's part of the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +110,7 @@ class SearchResult(Serializable, Sequence[Hit]):
 
     hits: tuple[Hit, ...]
     path: Path
-    """``exact``: every matching vector was compared; ``approximate``: an index was walked; ``none``: no dense leg ran.
-    """
+    """``exact``, ``approximate`` (an index was walked), or ``none``: no dense leg ran."""
     why: str
     """The reason for the path, in words."""
     weighed: int = 0
@@ -122,17 +120,13 @@ class SearchResult(Serializable, Sequence[Hit]):
     notes: tuple[str, ...] = ()
     """Notes for the caller: a leg that could not run and why."""
     why_no_hits: tuple[str, ...] = ()
-    """Notes where there are no hits: that no item has a word of the query, that all were below the least score or
-    relevance, or the part of the filter that lets nothing through, and values close to it.
-
-    ``search_each`` explains the filter that its queries share, but not the phrases of a single query."""
+    """Notes where there are no hits: unknown words, bounds that nothing reached, the part of the filter that fails."""
     timings_ms: Mapping[str, float] = field(default_factory=dict)
     """Milliseconds by stage: embed, candidates, rerank where the profile reranks, learn (ranking too), items, total."""
     retrieval_id: UUID | None = None
     """The id of the recorded search, for feedback and replay; None: it is not recorded."""
     facets: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """The number of items by value for each requested field, the most frequent value first. All items that pass the
-    filter and the query's phrases and exclusions count, found or not."""
+    """The number of items by value for each requested field, most frequent first; all that pass the filter count."""
     next: str | None = None
     """The cursor of the next page (``after``) in a search by pages; None: there are no more hits."""
 
@@ -180,14 +174,12 @@ class Cursor:
     passed: frozenset[bytes] = frozenset()
     """The hashes of what earlier pages passed, items or groups, also those left out for low scores or relevance."""
     shown: int = 0
-    """The number of the hits shown."""
 
     def next_page(self, found: Mapping[str, str], hits: Sequence[Hit], size: int) -> tuple[tuple[Hit, ...], str | None]:
         """The hits among the first ``size`` items that no earlier page passed, and the cursor after them.
 
         ``found``: all items in order, each with what is shown once on all pages: its id, or its group; ``hits``: those
-        that are shown. A page may be short or empty, because items are left out or removed during the search: the
-        cursor is None only where no further item is found.
+        that are shown. A page may be short or empty; the cursor is None only where no further item is found.
         """
         keys = {item_id: _hash(once.encode()) for item_id, once in found.items()}
         fresh = {item_id: key for item_id, key in keys.items() if key not in self.passed}
@@ -205,8 +197,7 @@ class Cursor:
 def read_cursor(text: object, question: str) -> Cursor:
     """The cursor that a page gave as ``next``; of an empty text the one before the first page.
 
-    ``question`` is a text of the whole request, the same for each page. Raises ``InvalidRequestError`` for
-    anything else, and for the cursor of another request.
+    ``question`` is a text of the whole request. Raises ``InvalidRequestError`` for anything but a cursor of it.
     """
     request_hash = _hash(question.encode(errors="replace"))
     if text == "":

@@ -11,7 +11,6 @@ from retrieval.domain.search.profile import Profile
 from retrieval.domain.serialization import Serializable
 
 MAX_PROFILES = 10
-"""Profiles in one preview: each is a search."""
 
 _NOTHING = 0.005
 """A change of a share that whole percents do not show."""
@@ -43,7 +42,6 @@ class ProfilePreview(Serializable):
     left: tuple[PreviewedHit, ...]
     """Hits of the first profile's page that are not on this one, as they stood there."""
     notes: tuple[str, ...]
-    """Notes of the search: a leg that could not run and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +50,6 @@ class Preview(Serializable):
 
     query: str
     baseline: str
-    """The first profile's name: the others are compared with it."""
     previews: tuple[ProfilePreview, ...]
     """The profiles' pages, in the order in which the profiles were given."""
 
@@ -125,9 +122,6 @@ def _changes(hit: Hit, before: Hit) -> str:
 
 
 def shares_of(hit: Hit) -> dict[str, float]:
-    """The share of each leg or signal in a hit's score, by name: 0 to 1 where no part is negative.
-
-    Scores of different profiles have different scales; shares can be compared.
-    """
+    """The share of each leg or signal in a hit's score, by name: 0 to 1 where no part is negative."""
     total = hit.explanation.score
     return {part.leg: part.value / total if total else 0.0 for part in hit.explanation.contributions}

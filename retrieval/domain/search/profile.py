@@ -40,7 +40,6 @@ DEPTH = 50
 """Candidates that a leg is asked for, unless a profile says otherwise."""
 
 MAX_DEPTH = 1000
-"""The most candidates that a leg may be asked for."""
 
 
 class LegName(StrEnum):
@@ -94,9 +93,8 @@ class Fusion:
 class Profile(Serializable):
     """Legs with weights, their depth, fusion, refining and reranking, signals, what is learned, explored and recorded.
 
-    Raises ``InvalidProfileError`` for no legs, an unknown leg, a weight that is negative, NaN or infinite,
-    weights that are all zero, a depth outside 1 to 1000, a signal given twice, signals without ``union`` or the
-    other way round, or refining without ``weighted_sum``.
+    Raises ``InvalidProfileError`` for a number outside its range, unknown legs, a signal given twice, signals without
+    ``union`` or the other way round, or refining without ``weighted_sum``.
     """
 
     legs: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({"dense": 1.0, "lexical": 1.0}))
@@ -139,10 +137,7 @@ class Profile(Serializable):
             object.__setattr__(self, "synonyms", checked_synonyms(self.synonyms))
         self._check_signals()
         if not self.refining.is_off and self.fusion.kind is not FusionKind.WEIGHTED_SUM:
-            raise InvalidProfileError(
-                f"refining needs the fusion 'weighted_sum', whose scores are from 0 to 1; this one is "
-                f"{self.fusion.kind.value!r}: change it, or leave refining out"
-            )
+            raise InvalidProfileError(f"refining needs the fusion 'weighted_sum', not {self.fusion.kind.value!r}")
 
     @property
     def weights(self) -> Mapping[str, float]:
@@ -157,8 +152,7 @@ class Profile(Serializable):
     def weights_of(self, names: Iterable[str]) -> dict[str, float]:
         """The weights of rankings by their names; a leg's ranking for another wording has the leg's weight.
 
-        A leg's ranking of what is preferred first has that weight too, second half of it, third a third. Refining has
-        its share of the score.
+        A leg's ranking of what is preferred first has that weight too, second half of it, third a third.
         """
         weights = {**self.weights, REFINING: self.refining.share}
         return {
@@ -167,11 +161,7 @@ class Profile(Serializable):
         }
 
     def taking_part(self, question: Question) -> Profile:
-        """The same profile for one question: signals that have nothing to compare in it weigh 0.
-
-        Their weight goes to the others, in proportion to the others' weights. Where no other has a weight, the profile
-        is unchanged.
-        """
+        """The same profile for one question: the weight of signals with nothing to compare goes to the others."""
         total = sum(signal.weight for signal in self.signals)
         remaining = sum(signal.weight for signal in self.signals if signal.compares(question))
         if remaining in (0, total):
@@ -197,10 +187,6 @@ class Profile(Serializable):
             raise InvalidProfileError("a profile with signals needs at least one with a weight above 0")
         if bool(names) != (self.fusion.kind is FusionKind.UNION):
             raise InvalidProfileError("signals need the fusion 'union', and a union needs signals")
-        if self.calibration is not None and not isinstance(self.calibration, Calibration):
-            raise InvalidProfileError(
-                f"calibration is {self.calibration!r:.80}; retrieval calibrate fits one; None: the one that is shipped"
-            )
         if self.min_score is not None:
             if not names:
                 raise InvalidProfileError("min_score is for profiles with signals: other scores have no fixed scale")
@@ -217,10 +203,7 @@ class Profile(Serializable):
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Profile:
-        """The profile that ``as_dict`` gave; what is left out has its default.
-
-        Raises ``InvalidProfileError`` for anything else.
-        """
+        """The profile that ``as_dict`` gave; defaults may be missing. Raises ``InvalidProfileError``."""
         if not isinstance(stored, Mapping) or not isinstance(stored.get("legs"), Mapping):
             raise InvalidProfileError('a profile names its legs, such as {"legs": {"dense": 0.6, "lexical": 0.4}}')
         try:
@@ -229,30 +212,26 @@ class Profile(Serializable):
             if "signals" in values:
                 values["signals"] = signals_from_dict(values["signals"])
             return cls(**values)
+        except InvalidProfileError:
+            raise
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            if isinstance(error, InvalidProfileError):
-                raise
             raise InvalidProfileError(f"not a profile: {error}; see docs/reference/profiles.md") from error
 
 
-_PARTS: Mapping[str, type[Fusion | Refining | Diversity | Learned | Exploration | Recording | Calibration | Rerank]] = (
-    MappingProxyType(
-        {
-            "fusion": Fusion,
-            "refining": Refining,
-            "diversity": Diversity,
-            "learned": Learned,
-            "exploration": Exploration,
-            "recording": Recording,
-            "calibration": Calibration,
-            "rerank": Rerank,
-        }
-    )
+_PARTS: Mapping[str, type[Any]] = MappingProxyType(
+    {
+        "fusion": Fusion,
+        "refining": Refining,
+        "diversity": Diversity,
+        "learned": Learned,
+        "exploration": Exploration,
+        "recording": Recording,
+        "calibration": Calibration,
+        "rerank": Rerank,
+    }
 )
-"""The parts of a profile that are objects."""
 
 _MAY_MISS = frozenset({"calibration", "rerank"})
-"""The parts that a profile may have or not."""
 
 
 def _check_kinds(profile: Profile) -> None:
@@ -279,10 +258,7 @@ PREFERRED = ":preferred"
 
 
 def leg_of(ranking: str) -> str:
-    """The leg of a ranking: ``lexical:2`` is the lexical leg's for the second rewritten query.
-
-    ``attribute:wit`` is a signal, not another wording.
-    """
+    """The leg of a ranking: ``lexical:2`` is the lexical leg's for a second wording; ``attribute:wit`` is a signal."""
     leg = ranking.partition(":")[0]
     return ranking if leg == AttributeValue.name else leg
 
@@ -309,4 +285,3 @@ class StoredProfile(Serializable):
     """The note that it was stored with; ``the default`` of the first one."""
     created_at: datetime
     is_active: bool
-    """True if the collection searches with it."""

@@ -89,7 +89,6 @@ LEARNED_SHARE = 0.6
 
 
 MOST_TRUSTED_FROM = 1_000_000
-"""The most verdicts that a profile can ask for."""
 
 
 class Combination(StrEnum):
@@ -106,10 +105,7 @@ class Combination(StrEnum):
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned(Serializable):
-    """The learned reward in a profile. Until a model is published, relevance alone makes the score.
-
-    Raises ``InvalidProfileError`` for an unknown combination, a share outside 0 to 1, or a number of verdicts below 1.
-    """
+    """The learned reward in a profile, once a model is published. Raises ``InvalidProfileError``."""
 
     combination: Combination = Combination.SUM
     share: float = LEARNED_SHARE

@@ -1,16 +1,7 @@
 """The query language: what people type into a search box, as a value; synonyms; and the size of a search. Pure.
 
-    connection timeout          words to rank by
-    "connection timeout"        a phrase: the items must hold it; its words rank too
-    timeout -redis              an excluded word: the items must not hold it
-    timeout -"known issue"      an excluded phrase
-    interesti*                  a prefix: words that begin with it
-
-Everything else is text: quotes that do not close, hyphens inside words, a minus before a number, a lone star. Nothing
-that can be typed is an error; only a query of nothing but exclusions leaves nothing to search for.
-
-The texts of a search are kept in memory and cost processor time that all tenants share, so they have bounds, which are
-settings of the installation (``retrieval.settings``).
+docs/how-to/search.md has the language. Nothing that can be typed is an error; only a query of nothing but exclusions
+leaves nothing to search for.
 """
 
 from __future__ import annotations
@@ -18,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum, auto
 from functools import lru_cache
 
 from retrieval.domain.checks import is_storable
@@ -42,7 +32,6 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SIGN = re.compile(r'["“„「*]|(?<!\S)-')
-"""A character that can begin anything but a word."""
 _AFTER_A_WORD = re.compile(r"(?<!\W)\W+\Z")
 _WORD = re.compile(r"[^\W_]")
 
@@ -65,57 +54,39 @@ def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
     """Read a query. Raises ``EmptyQueryError`` if it needs words and has exclusions only."""
     if _SIGN.search(text) is None:
         return ParsedQuery(text.strip())
-    words: list[str] = []
-    phrases: list[str] = []
-    excluded: list[str] = []
-    prefixes: list[str] = []
+    parts: dict[str, list[str]] = {"words": [], "phrases": [], "excluded": [], "prefixes": []}
     for token in _TOKEN.finditer(text):
         kind, value = _kind(token)
-        if kind is _Kind.EXCLUDED:
-            excluded.append(value)
-            continue
-        words.append(value)
-        if kind is _Kind.PHRASE:
-            phrases.append(value)
-        elif kind is _Kind.PREFIX:
-            prefixes.append(value)
-    signs = len(phrases) + len(excluded) + len(prefixes)
-    is_pasted = signs > MOST_SIGNS or any(len(words) > LONGEST_PHRASE for words in [*phrases, *excluded])
+        parts[kind].append(value)
+        if kind in ("phrases", "prefixes"):
+            parts["words"].append(value)
+    words, phrases, excluded, prefixes = (tuple(dict.fromkeys(part)) for part in parts.values())
+    signs = sum(map(len, parts.values())) - len(parts["words"])
+    is_pasted = signs > MOST_SIGNS or any(len(phrase) > LONGEST_PHRASE for phrase in [*phrases, *excluded])
     if is_pasted or not signs:
         return ParsedQuery(text.strip())
     if needs_words and not any(map(_WORD.search, words)):
         raise EmptyQueryError(
             "the query has only exclusions; give some words to search for as well, such as: timeout -redis"
         )
-    return ParsedQuery(" ".join(words), _unique(phrases), _unique(excluded), _unique(prefixes))
+    return ParsedQuery(" ".join(parts["words"]), phrases, excluded, prefixes)
 
 
 def plain_parts(text: str) -> list[tuple[int, str]]:
     """The pieces of a query that are neither phrases, exclusions nor prefixes, each with its place."""
-    return [(token.start(), token[0]) for token in _TOKEN.finditer(text) if _kind(token)[0] is _Kind.WORD]
+    return [(token.start(), token[0]) for token in _TOKEN.finditer(text) if _kind(token)[0] == "words"]
 
 
-class _Kind(Enum):
-    WORD = auto()
-    PHRASE = auto()
-    EXCLUDED = auto()
-    PREFIX = auto()
-
-
-def _kind(token: re.Match[str]) -> tuple[_Kind, str]:
+def _kind(token: re.Match[str]) -> tuple[str, str]:
     """The kind of a piece of the query, and its words."""
     quoted = token["straight"] or token["curly"] or token["corner"]
     if quoted and _WORD.search(quoted):
-        return (_Kind.EXCLUDED if token["minus"] or token["out"] else _Kind.PHRASE), " ".join(quoted.split())
+        return ("excluded" if token["minus"] or token["out"] else "phrases"), " ".join(quoted.split())
     if token["excluded"]:
-        return _Kind.EXCLUDED, _AFTER_A_WORD.sub("", token["excluded"])
+        return "excluded", _AFTER_A_WORD.sub("", token["excluded"])
     if token["prefix"]:
-        return _Kind.PREFIX, token["prefix"]
-    return _Kind.WORD, token[0]
-
-
-def _unique(parts: list[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(parts))
+        return "prefixes", token["prefix"]
+    return "words", token[0]
 
 
 MAX_QUERY_BYTES = 32 * 1024
@@ -161,7 +132,6 @@ class SearchBounds:
 
 
 DEFAULT_BOUNDS = SearchBounds()
-"""The limits where no settings give others."""
 
 Synonyms = tuple[tuple[str, ...], ...]
 """Groups of texts that mean the same."""
@@ -170,7 +140,6 @@ MAX_GROUPS, MAX_IN_GROUP, MAX_LENGTH = 2000, 20, 100
 """Groups of a profile, texts of a group, characters of a text."""
 
 MAX_ADDED = 50
-"""Texts that one query gains."""
 
 _SYNONYM_WORD = re.compile(r"\w+")
 
@@ -194,10 +163,7 @@ def _checked_group(group: object) -> tuple[str, ...]:
 
 
 def with_synonyms(query: str, groups: Synonyms) -> str:
-    """The query, followed by the synonyms of its words and phrases; the longest phrase at each word counts.
-
-    Words are compared in lower case, without stemming; at most ``MAX_ADDED`` texts are added.
-    """
+    """The query, followed by the synonyms of its words and phrases; the longest phrase at each word counts."""
     if not groups:
         return query
     others, longest = _index(groups)

@@ -1,12 +1,7 @@
-"""The probability that a hit is relevant, from its scores in the legs. Pure.
+"""The probability that a hit is relevant, from its scores in the legs: a logistic model. Pure.
 
-A logistic model, p = 1 / (1 + e^-z), whose z is linear in up to four numbers that mean the same in every collection:
-
-- the item's cosine, and its distance to the best cosine of the search;
-- the share of the most that BM25 can give to the query, and its distance to the best share of the search.
-
-BM25 gives a word at most (k1 + 1) × its inverse document frequency, which is at most ln(2 + 2 N) among N items; words
-that the collection does not know count too, so that an item with the one known word of five has a small share.
+Its numbers mean the same in every collection: the cosine, and the share of the most that BM25 can give to the query,
+each with its distance to the best of the search. docs/decisions/0033-relevance.md has the reasons.
 """
 
 from __future__ import annotations

@@ -25,10 +25,7 @@ MAX_MILLISECONDS = 60_000
 
 
 class Reranker(Protocol):
-    """A model that says how well texts answer a query.
-
-    A call raises ``RerankerUnavailableError`` or ``RerankerRejectedError`` where it gives no scores.
-    """
+    """Says how well texts answer a query, or raises ``RerankerUnavailableError`` or ``RerankerRejectedError``."""
 
     @property
     def name(self) -> str:
@@ -108,11 +105,9 @@ class Scored:
     """The scores that a reranker gave to candidates, or why it gave none."""
 
     reranker: str = ""
-    """The reranker's name."""
     scores: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
     """0 to 1 by item id; empty: there are none, and the candidates keep their order."""
     note: str = ""
-    """The reason why there are none."""
 
 
 class Reranking(Protocol):
@@ -123,8 +118,5 @@ class Reranking(Protocol):
 
 
 def reranked_scores(relevance: Sequence[float], scores: Iterable[float | None], weight: float) -> list[float]:
-    """The scores of candidates: (1 − weight) × relevance + weight × the reranker's score, all of them 0 to 1.
-
-    None: the reranker was not sent the candidate, which gets nothing from it.
-    """
+    """(1 − weight) × relevance + weight × the reranker's score, 0 to 1, of each candidate; None counts as 0."""
     return [(1 - weight) * own + weight * (score or 0.0) for own, score in zip(relevance, scores, strict=True)]

@@ -48,9 +48,7 @@ class Facts:
     base_relevance: float = 1.0
     """The relevance that its application set, 0 to 1."""
     accesses: int = 0
-    """The number of retrievals."""
     entities: frozenset[Entity] = frozenset()
-    """The entities that it is linked to."""
     tags: frozenset[str] = frozenset()
     uses: int = 0
     """The number of verdicts on it, in all contexts."""
@@ -65,11 +63,8 @@ class Question:
     now: datetime
     words: str = ""
     entities: frozenset[Entity] = frozenset()
-    """The entities that the question is about."""
     tags: frozenset[str] = frozenset()
-    """The tags that the question is about."""
     has_vector: bool = False
-    """True if the question has a vector to compare with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,12 +72,15 @@ class Signal(ABC):
     """A signal with its weight. Raises ``InvalidProfileError`` for a weight that is negative, NaN or infinite."""
 
     name: ClassVar[str]
-    reads: ClassVar[frozenset[str]] = READ
+    reads: ClassVar[frozenset[str]] = frozenset()
     """The facts of ``READ`` that the value is computed from: no others are read for it."""
     weight: float
 
     def __post_init__(self) -> None:
         check_weight(f"the weight of signal {self.key!r}", self.weight)
+        for part in fields(self):
+            if part.name.endswith("attribute") and not (is_storable(name := getattr(self, part.name)) and name):
+                raise InvalidProfileError(f"the {part.name} of signal {self.name!r} is {name!r:.80}; name one")
 
     @property
     def key(self) -> str:
@@ -102,18 +100,8 @@ class Signal(ABC):
         return {part.name: plain(getattr(self, part.name)) for part in fields(self) if part.init}
 
 
-def check_entity(entity: tuple[object, object]) -> Entity:
-    """The entity. Raises ``InvalidRequestError`` for a type or an id that is not a text, is empty, or cannot be stored.
-
-    A type has no colon: ``questions:q1`` is how filters write an entity.
-    """
-    kind, entity_id = entity
-    for part, value in (("type", kind), ("id", entity_id)):
-        if not is_storable(value) or not 0 < len(value.encode()) <= 512:
-            raise InvalidRequestError(f"an entity's {part} is a text of 1 to 512 bytes, not {value!r:.80}")
-    if ":" in str(kind):
-        raise InvalidRequestError(f"an entity's type has no colon: {kind!r:.80}")
-    return str(kind), str(entity_id)
+def _clipped(value: float) -> float:
+    return min(1.0, max(0.0, value))
 
 
 def checked_positive(name: str, value: object) -> float:
@@ -124,19 +112,10 @@ def checked_positive(name: str, value: object) -> float:
     return number
 
 
-def _check_attribute(signal: str, name: object) -> None:
-    if not is_storable(name) or not name:
-        raise InvalidProfileError(f"the attribute of signal {signal!r} is {name!r:.80}; name one, without NUL bytes")
-
-
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeValue(Signal):
-    """The attribute's number, cut to 0 to 1; ``missing`` where there is none.
-
-    A profile may have one for each of several attributes: it is called ``attribute:concreteness`` there. Raises
-    ``InvalidProfileError`` for a name that an attribute cannot have, or a ``missing`` outside 0 to 1.
-    """
+    """The attribute's number, cut to 0 to 1; a profile may have several, such as ``attribute:concreteness``."""
 
     name: ClassVar[str] = "attribute"
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
@@ -145,7 +124,6 @@ class AttributeValue(Signal):
     """The value of an item without the attribute, or with one that is not a number: the middle."""
 
     def __post_init__(self) -> None:
-        _check_attribute(self.name, self.attribute)
         Signal.__post_init__(self)
         check_share(f"what signal {self.key!r} takes for a missing number", self.missing)
 
@@ -157,7 +135,7 @@ class AttributeValue(Signal):
     def value(self, facts: Facts, question: Question) -> float:
         """The number, 0 to 1."""
         number = facts.attributes.get(self.attribute)
-        return min(1.0, max(0.0, number)) if is_number(number) else self.missing
+        return _clipped(number) if is_number(number) else self.missing
 
 
 @checks_argument_names
@@ -166,11 +144,10 @@ class BaseRelevance(Signal):
     """The relevance that its application set, clipped to 0 to 1; 1 where it set none."""
 
     name: ClassVar[str] = "base_relevance"
-    reads: ClassVar[frozenset[str]] = frozenset()
 
     def value(self, facts: Facts, question: Question) -> float:
         """The relevance, 0 to 1."""
-        return min(1.0, max(0.0, facts.base_relevance))
+        return _clipped(facts.base_relevance)
 
 
 @checks_argument_names
@@ -179,7 +156,6 @@ class EntityOverlap(Signal):
     """Entities of the question that the item is linked to / entities of the question; 0 where it names none."""
 
     name: ClassVar[str] = "entity"
-    reads: ClassVar[frozenset[str]] = frozenset()
 
     def compares(self, question: Question) -> bool:
         """True if the question names entities."""
@@ -206,8 +182,7 @@ _FEW = 30
 class KeywordOverlap(Signal):
     """Words of the question that stand in the item / words of the question; 0 where it has none.
 
-    Whole words, each counted once, whatever their case, without the stop words, and as they are written: no stems.
-    Instead of words, scripts without spaces, such as Chinese, have pairs of characters, as in lexical search.
+    Whole words, whatever their case, without stop words and stems; of scripts without spaces pairs of characters.
     """
 
     name: ClassVar[str] = "keyword"
@@ -250,13 +225,9 @@ FULL = 100
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Popularity(Signal):
-    """log10(accesses + 1) / log10(101), at most 1: 0 without accesses, .15 after one, .52 after ten, 1 from 100 on.
-
-    The memory design's examples (.3, .5, .8) are not what its formula gives; the formula holds.
-    """
+    """log10(accesses + 1) / log10(101), at most 1: 0 without accesses, .15 after one, .52 after ten, 1 from 100 on."""
 
     name: ClassVar[str] = "popularity"
-    reads: ClassVar[frozenset[str]] = frozenset()
 
     def value(self, facts: Facts, question: Question) -> float:
         """The popularity, 0 to 1."""
@@ -264,16 +235,12 @@ class Popularity(Signal):
 
 
 PRIORITIES = MappingProxyType({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low": 0.3})
-"""The values of a ticket's priorities, unless a profile gives others."""
 
 
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priority(Signal):
-    """The worth of the item's priority, whatever its case and the spaces around it; ``unknown`` for any other.
-
-    Raises ``InvalidProfileError`` for a worth outside 0 to 1, and for names that no attribute and no value can have.
-    """
+    """The worth of the item's priority, whatever its case and the spaces around it; ``unknown`` for any other."""
 
     name: ClassVar[str] = "priority"
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
@@ -285,14 +252,12 @@ class Priority(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        _check_attribute(self.name, self.attribute)
         if not isinstance(self.values, Mapping):
             raise InvalidProfileError("the values of signal 'priority' are a mapping such as {\"High\": 0.8}")
         for name, worth in self.values.items():
             if not is_storable(name):
                 raise InvalidProfileError(
-                    f"signal 'priority' has a value for {name!r:.80}; names are texts without NUL or half of a "
-                    "surrogate pair"
+                    f"signal 'priority' has a value for {name!r:.80}; names are texts without NUL"
                 )
             check_share(f"the worth of priority {name!r:.80}", worth)
         check_share("the worth of an unknown priority", self.unknown)
@@ -330,12 +295,10 @@ SECONDS_A_DAY = 86_400.0
 class Recency(Signal):
     """e^(-days / decay_days): 1 now and for what is still to come, .37 after ``decay_days``; 0 without a time.
 
-    The memory design calls its 14 days a half-life, and gives .7 after a week and .3 after a month as examples; its
-    formula gives .61 and .12, and the formula holds. Half the value is reached after ``decay_days`` × ln 2.
+    Half the value is reached after ``decay_days`` × ln 2.
     """
 
     name: ClassVar[str] = "recency"
-    reads: ClassVar[frozenset[str]] = frozenset()
     decay_days: float = 14.0
 
     def __post_init__(self) -> None:
@@ -353,11 +316,7 @@ class Recency(Signal):
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionTime(Signal):
-    """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on.
-
-    Raises ``InvalidProfileError`` for ``normalization_hours`` that are not above 0, ``unknown_hours`` below 0, and
-    names that no attribute can have.
-    """
+    """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on."""
 
     name: ClassVar[str] = "resolution_time"
     reads: ClassVar[frozenset[str]] = frozenset({"attributes"})
@@ -370,34 +329,23 @@ class ResolutionTime(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        _check_attribute(self.name, self.attribute)
-        _check_attribute(self.name, self.resolved_attribute)
         checked_positive("normalization_hours of signal 'resolution_time'", self.normalization_hours)
         if self.unknown_hours is not None:
             check_weight("unknown_hours of signal 'resolution_time'", self.unknown_hours)
 
     def value(self, facts: Facts, question: Question) -> float:
         """The share, 0 to 1."""
-        known = self._known_hours(facts, question)
-        hours = self.unknown_hours if known is None else known
-        return 0.0 if hours is None else min(1.0, max(0.0, 1 - hours / self.normalization_hours))
-
-    def _known_hours(self, facts: Facts, question: Question) -> float | None:
-        hours = facts.attributes.get(self.attribute)
-        if not is_finite(hours):
-            return None
-        resolved_at = stored_time(facts.attributes.get(self.resolved_attribute))
-        return hours if resolved_at is None or resolved_at <= question.now else None
+        hours, resolved_at = (facts.attributes.get(name) for name in (self.attribute, self.resolved_attribute))
+        resolved_at = stored_time(resolved_at)
+        if not is_finite(hours) or (resolved_at is not None and resolved_at > question.now):
+            hours = self.unknown_hours
+        return 0.0 if hours is None else _clipped(1 - hours / self.normalization_hours)
 
 
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagMatch(Signal):
-    """Tags of the question that the item has, at most ``most``, / ``most``: each adds weight / ``most`` to a score.
-
-    By default, .1 for each of up to ten. Tags are compared as they are stored, case and all. Raises
-    ``InvalidProfileError`` for a ``most`` that is not a whole number of at least 1.
-    """
+    """Tags of the question that the item has, case and all, at most ``most``, / ``most``."""
 
     name: ClassVar[str] = "tag_match"
     reads: ClassVar[frozenset[str]] = frozenset({"tags"})
@@ -419,7 +367,6 @@ class VectorSimilarity(Signal):
     """The cosine of the two vectors; 0 where it is negative, or one of them is missing."""
 
     name: ClassVar[str] = "vector_similarity"
-    reads: ClassVar[frozenset[str]] = frozenset()
 
     def compares(self, question: Question) -> bool:
         """True if the question has a vector."""
@@ -427,7 +374,7 @@ class VectorSimilarity(Signal):
 
     def value(self, facts: Facts, question: Question) -> float:
         """The cosine, 0 to 1."""
-        return min(1.0, max(0.0, facts.cosine)) if facts.cosine is not None else 0.0
+        return _clipped(facts.cosine or 0.0)
 
 
 _KINDS: tuple[type[Signal], ...] = (
@@ -435,7 +382,6 @@ _KINDS: tuple[type[Signal], ...] = (
     TagMatch, VectorSimilarity,
 )  # fmt: skip
 SIGNALS: Mapping[str, type[Signal]] = {kind.name: kind for kind in _KINDS}
-"""Every signal by its name."""
 
 
 def signals_as_dict(signals: Iterable[Signal]) -> dict[str, Any]:
@@ -444,10 +390,7 @@ def signals_as_dict(signals: Iterable[Signal]) -> dict[str, Any]:
 
 
 def signals_from_dict(stored: object) -> tuple[Signal, ...]:
-    """The signals that ``signals_as_dict`` gave; a bare number is a weight, ``attribute:wit`` names the attribute.
-
-    Raises ``InvalidProfileError`` for an unknown signal, an unknown number of one, or one outside its range.
-    """
+    """The signals that ``signals_as_dict`` gave; a bare number is a weight. Raises ``InvalidProfileError``."""
     if not isinstance(stored, Mapping):
         raise InvalidProfileError('signals are a mapping such as {"recency": {"weight": 0.25, "decay_days": 14}}')
     return tuple(_signal(name, numbers) for name, numbers in stored.items())

@@ -58,8 +58,7 @@ def checked_size(size: object) -> int:
 def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> Snippet:
     """The snippet of a text in which the database marked the words of the query.
 
-    ``words`` and ``prefixes`` are the query's: words that begin with a prefix are marked as well, and so are
-    pairs of characters of scripts without spaces.
+    Words that begin with a prefix are marked as well, and pairs of characters of scripts without spaces.
     """
     text, spans = _strip_marks(marked)
     spans = _merge([*spans, *_prefix_spans(text, prefixes), *_pair_spans(text, words)])

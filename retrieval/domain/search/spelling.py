@@ -1,8 +1,7 @@
 """Corrections of misspelt words, and completions of a text. Pure.
 
-A word that no item holds is compared with the words one edit away: a letter left out, added, replaced, or exchanged
-with its neighbour (Damerau, 1964). They are made here and looked up; their number does not depend on the collection.
-Longer words are compared two edits away too, with the collection's terms of the same beginning.
+A word that no item holds is compared with the words one edit away (Damerau, 1964), which are made here and looked up;
+a longer word also with the collection's terms of the same beginning, two edits away.
 """
 
 from __future__ import annotations
@@ -55,7 +54,6 @@ class Word(NamedTuple):
     end: int
     """The place after its last character: ``spelling`` may have another length, as that of İ has."""
     spelling: str
-    """The spelling in small letters, by which words are compared."""
 
 
 class NearWord(NamedTuple):
@@ -68,10 +66,7 @@ class NearWord(NamedTuple):
 
 
 def checkable(query: str, *, syntax: bool) -> list[Word]:
-    """The words of a query that may be misspelt, in their order: not its phrases, exclusions and prefixes.
-
-    A word with digits, with signs, or with capitals within it (``HDFS``, ``iPhone``) is a name, and stays as it is.
-    """
+    """The words of a query that may be misspelt, in order: no phrases, exclusions, prefixes, names (``HDFS``)."""
     parts = plain_parts(query) if syntax else [(0, query)]
     is_shouted = query.isupper()
     words = []
@@ -103,10 +98,7 @@ def _letters(word: str, *, accents: bool) -> str:
 
 
 def edits_to(word: str, term: str, most: int) -> int | None:
-    """The edits from a word, or a beginning of it, to a term (optimal string alignment); None for more than ``most``.
-
-    A term lacks the word's ending, of ``_ENDING`` letters at most: "hyperson" stands for "hypersonic".
-    """
+    """The edits from a word without up to ``_ENDING`` last letters to a term (optimal string alignment); or None."""
     if not len(term) - most <= len(word) <= len(term) + most + _ENDING:
         return None
     before: list[int] = []
@@ -129,9 +121,8 @@ def edits_to(word: str, term: str, most: int) -> int | None:
 def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
     """Choose the near word that the word is most likely meant to be; None where there is none.
 
-    Fewer edits first; then the number of items that hold it, by order of magnitude; a word with another first letter
-    must be in e² ≈ 7 times as many, because a first letter is seldom wrong, and one with a letter replaced in e ≈ 3
-    times as many as one whose letter was left out, doubled or exchanged.
+    Fewer edits first; then the number of items that hold it, by order of magnitude: a word with another first letter
+    must be in e² times as many, and one with a letter replaced in e times as many as one with a letter left out.
     """
 
     def merit(known: NearWord) -> tuple[float, ...]:
@@ -143,10 +134,7 @@ def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
 
 
 def spelling_of(term: str, word: str, texts: Iterable[str]) -> str | None:
-    """The word of the texts that the term most likely stands for, given the typed ``word``; None: there is none.
-
-    A term is a beginning of its words, but for its last letter: "boundari" stands for "boundary".
-    """
+    """The word of the texts that the term, such as "boundari", most likely stands for, given ``word``; or None."""
     beginning = term[:-1]
     spellings = (match[0].lower() for text in texts for match in _WORD.finditer(text))
     alike = [spelling for spelling in dict.fromkeys(spellings) if spelling.startswith(beginning)]
@@ -204,7 +192,6 @@ class TypedText(NamedTuple):
     """A text that is being typed, split."""
 
     before: str
-    """All but the last word."""
     beginning: str
     """The last word, as far as it is typed; empty after a space."""
 

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 from starlette.types import Scope
 
-from retrieval.domain.checks import arguments_hint
+from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http.json_bodies import members_at
 from retrieval.surfaces.http.problems import (
@@ -92,7 +92,7 @@ def _with_members(detail: Any, route: object) -> Any:
         return detail
     kind = route.body_field.field_info.annotation if route.body_field else None
     *place, name = detail["loc"][1:]
-    return {**detail, "msg": f"there is no {name!r:.60} here; {arguments_hint(name, members_at(kind, place))}"}
+    return {**detail, "msg": f"there is no {name!r:.60} here; {choices_hint(name, members_at(kind, place))}"}
 
 
 def report(error: Exception) -> None:

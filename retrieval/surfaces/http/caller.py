@@ -16,7 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from retrieval.apps.tickets import RetrievalConfig, RetrievalService
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Caller, Scope
-from retrieval.domain.checks import arguments_hint
+from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import UnknownCollectionError
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.platform import Platform
@@ -88,7 +88,7 @@ def check_parameters(request: Request) -> None:
     if unknown:
         message = "there is no parameter {!r:.60}; {}"
         raise RequestValidationError(
-            [{"loc": ("query", name), "msg": message.format(name, arguments_hint(name, known))} for name in unknown]
+            [{"loc": ("query", name), "msg": message.format(name, choices_hint(name, known))} for name in unknown]
         )
 
 

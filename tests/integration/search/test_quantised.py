@@ -217,7 +217,7 @@ async def test_the_kind_is_chosen_when_the_collection_is_made_and_can_be_changed
         index = (await small.refresh()).ann_index
         assert index is not None
         assert (index.is_quantised, index.is_measured) == (kind == "quantised", True)
-    with pytest.raises(InvalidRequestError, match="index is auto, full, quantised, not 'bits'"):
+    with pytest.raises(InvalidRequestError, match="there is no index 'bits'"):
         await platform.collection("docs", index="bits")
 
 

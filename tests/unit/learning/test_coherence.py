@@ -15,12 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.domain.learning.arm import Arm, ItemArms
-from retrieval.domain.search.profile_parts import PosteriorKind
+from retrieval.domain.search.profile_parts import Exploration, PosteriorKind
 from retrieval.learning.learned_model import LearnedReward
 from retrieval.learning.logistic import SHRUNK, Logistic, Slope
-from retrieval.learning.propensity import Ranked, reward_draws
 from retrieval.learning.shrinkage import Level, Prediction, Shrinkage, ShrunkEstimate
-from retrieval.learning.slate import UncertaintyBonus
+from retrieval.learning.slate import Ranked, UncertaintyBonus, score_draws
 
 BUCKETS = ("domain=physics", "complexity=low", "cluster=3")
 CLUSTER = 5
@@ -174,7 +173,7 @@ def test_draws_have_that_mean_and_that_deviation(case: tuple[Shrinkage, tuple[st
 
 def drawn(prediction: Prediction, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Thompson sampling's draws from it."""
-    return reward_draws([ranked(prediction)], PosteriorKind.SHRUNK, rows, np.random.default_rng(1))[:, 0]
+    return score_draws([ranked(prediction)], PosteriorKind.SHRUNK, np.random.default_rng(1), rows)[:, 0]
 
 
 def ranked(prediction: Prediction, item_id: str = "a") -> Ranked:
@@ -226,7 +225,8 @@ def test_the_bonus_never_puts_a_known_failure_before_what_was_never_tried(rate: 
     bonuses = [
         ranked(predicted(model, BUCKETS, unanimous(times, 0.0)), str(times)) for times in (96, 48, 24, 12, 3, 1, 0)
     ]
-    plan = UncertaintyBonus(rate=rate, floor=0.0).plan(bonuses, len(bonuses), np.random.default_rng())
+    policy = UncertaintyBonus(Exploration(rate=rate, floor=0.0))
+    plan = policy.plan(bonuses, len(bonuses), np.random.default_rng())
 
     assert [bonuses[place].item_id for place in plan.settled] == ["0", "1", "3", "12", "24", "48", "96"]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidLimitError
-from retrieval.learning.interleaving import Team, preference, team_draft
+from retrieval.learning.interleaving import Team, check_draft, preference, team_draft
 
 RANKINGS = st.permutations("abcdef").map(lambda items: items[:4])
 
@@ -75,7 +75,7 @@ def test_equal_seeds_draw_equal_slates() -> None:
 def test_a_slate_is_one_to_twenty_long(limit: int) -> None:
     """Longer ones have more ways to fall than can be gone through."""
     with pytest.raises(InvalidLimitError, match="1 to 20"):
-        team_draft("ab", "ba", limit, np.random.default_rng(0))
+        check_draft(limit)
 
 
 @pytest.mark.parametrize(

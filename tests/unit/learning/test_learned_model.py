@@ -12,9 +12,8 @@ import pytest
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.search.profile_parts import Combination, Learned
-from retrieval.learning.calibration import rates_before
 from retrieval.learning.examples import Event, arms_of
-from retrieval.learning.learned_model import LearnedModel, LearnedReward, learn
+from retrieval.learning.learned_model import LearnedModel, LearnedReward, learn, rates_before
 from retrieval.learning.logistic import RELEVANCE, number_of
 from retrieval.learning.stack import LogitStack
 
@@ -183,14 +182,8 @@ def test_nothing_learned_expects_one_half() -> None:
     assert LearnedReward().predict((), []) == []
 
 
-def test_invalid_arguments_are_refused(logistic: LearnedReward) -> None:
-    """Kinds that are unknown, models that are broken, lengths that differ."""
-    for call in (
-        lambda: learn([], kind="forest"),
-        lambda: learn([], kind="logistic"),
-        lambda: LearnedReward.from_dict({"kind": "forest"}),
-        lambda: LearnedReward.from_dict({"kind": "shrinkage"}),
-        lambda: logistic.predict((), ARMS, [0.5]),
-    ):
-        with pytest.raises(InvalidRequestError):
-            call()
+@pytest.mark.parametrize("reward", [{"kind": "forest"}, {"kind": "logistic", "logistic": {"intercept": [1, 2, 3]}}])
+def test_a_broken_model_is_refused(reward: dict[str, object]) -> None:
+    """The message says what to do."""
+    with pytest.raises(InvalidRequestError, match="learn it again"):
+        LearnedModel.from_dict(1, {"reward": reward})

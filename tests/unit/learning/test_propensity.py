@@ -9,16 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Arm
 from retrieval.domain.search.profile_parts import Exploration, PosteriorKind
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.propensity import (
+from retrieval.learning.slate import (
     Lottery,
     Ranked,
     finite_rows,
     is_eligible,
-    reward_draws,
     score_draws,
 )
 from tests.support.probability import beta_in_logits, covariance_of_one, normal, on_top, p_value
@@ -152,13 +150,6 @@ def test_propensities_add_up_to_the_slots_and_the_floor_holds(
     assert (propensities[draws_made] > 0).all()
 
 
-@pytest.mark.parametrize(("rows", "slots"), [(0, 1), (3, 0), (3, 5)])
-def test_a_lottery_needs_rows_and_slots_that_can_be_filled(rows: int, slots: int) -> None:
-    """The message has the largest valid number."""
-    with pytest.raises(InvalidRequestError, match="1 to 4 slots"):
-        finite_rows(np.zeros((rows, 4)), slots, 0.1)
-
-
 ROWS = 20_000
 
 
@@ -167,7 +158,7 @@ def test_the_beta_posterior_is_that_of_the_raw_counts() -> None:
     arm = Arm(successes=0.1, failures=0.1, uses=4, raw_successes=3)
     candidates = [Ranked(item_id="a", arm=arm, reward_mean=0.01, effective_sample_size=99), Ranked(item_id="b")]
 
-    draws = reward_draws(candidates, PosteriorKind.BETA, ROWS, np.random.default_rng(1))
+    draws = score_draws(candidates, PosteriorKind.BETA, np.random.default_rng(1), ROWS)
 
     assert draws.mean(axis=0) == pytest.approx([4 / 6, 0.5], abs=0.01)
     assert draws[:, 0].var() == pytest.approx(4 * 2 / (36 * 7), abs=0.003)
@@ -181,7 +172,7 @@ def test_the_shrunk_posterior_is_that_of_the_learned_reward() -> None:
         Ranked(item_id="used", arm=Arm(uses=8, raw_successes=0)),
     ]
 
-    draws = reward_draws(candidates, PosteriorKind.SHRUNK, ROWS, np.random.default_rng(2))
+    draws = score_draws(candidates, PosteriorKind.SHRUNK, np.random.default_rng(2), ROWS)
 
     assert draws.mean(axis=0) == pytest.approx([0.5, 0.7, 0.1], abs=0.01)
     assert draws[:, 1].std() == pytest.approx((0.7 * 0.3 / 21) ** 0.5, rel=0.03)
@@ -191,17 +182,17 @@ def test_extreme_beliefs_stay_rates() -> None:
     """There is no error and no warning, and the order of the means stays."""
     candidates = [Ranked(item_id=str(mean), reward_mean=mean, effective_sample_size=1e12) for mean in (0.0, 0.5, 1.0)]
 
-    draws = reward_draws(candidates, PosteriorKind.SHRUNK, 2, np.random.default_rng(3))
+    draws = score_draws(candidates, PosteriorKind.SHRUNK, np.random.default_rng(3), 2)
 
     assert draws == pytest.approx(np.array([[0.0, 0.5, 1.0]] * 2), abs=1e-5)
-    assert reward_draws([], PosteriorKind.SHRUNK, 2, np.random.default_rng(3)).shape == (2, 0)
+    assert score_draws([], PosteriorKind.SHRUNK, np.random.default_rng(3), 2).shape == (2, 0)
 
 
 def test_counters_that_have_drifted_break_no_search() -> None:
     """With more successes than uses, all uses count as successes."""
     drifted = Ranked(item_id="a", arm=Arm(uses=1, raw_successes=3))
 
-    draws = reward_draws([drifted], PosteriorKind.BETA, ROWS, np.random.default_rng(4))
+    draws = score_draws([drifted], PosteriorKind.BETA, np.random.default_rng(4), ROWS)
 
     assert draws.mean() == pytest.approx(4 / 5, abs=0.01)
 
@@ -213,11 +204,11 @@ def test_a_score_is_drawn_with_the_relevance_that_it_has() -> None:
         Ranked(item_id="b", relevance=0.5, reward_mean=0.5, effective_sample_size=1e12),
     ]
 
-    assert score_draws(candidates, PosteriorKind.SHRUNK, 1, np.random.default_rng(5))[0] == pytest.approx(
+    assert score_draws(candidates, PosteriorKind.SHRUNK, np.random.default_rng(5), 1)[0] == pytest.approx(
         [0.5, 0.5], abs=1e-5
     )
     lower = [Ranked(item_id="a", relevance=0.1, learned_share=0.3, reward_mean=0.5, effective_sample_size=1e12)]
-    assert score_draws(lower, PosteriorKind.SHRUNK, 1, np.random.default_rng(5))[0] == pytest.approx([0.22], abs=1e-5)
+    assert score_draws(lower, PosteriorKind.SHRUNK, np.random.default_rng(5), 1)[0] == pytest.approx([0.22], abs=1e-5)
 
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

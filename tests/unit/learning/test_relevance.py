@@ -10,6 +10,7 @@ from retrieval.learning.relevance import (
     FEWEST,
     FEWEST_FROM_START,
     JudgedHit,
+    calibration_error,
     can_fit,
     fit_calibration,
     held_out,
@@ -116,3 +117,11 @@ def test_honesty_by_hand() -> None:
     assert report.relevant == 0.5
     assert [(group.hits, group.relevant) for group in report.bins] == [(1, 0.0), (2, 0.5), (1, 1.0)]
     assert honesty([0.5], [True]).told_apart is None
+
+
+def test_calibration_error_is_the_mean_gap_between_promise_and_reward() -> None:
+    """In five bins .2 is promised and .5 earned, in the other five .8 promised and .8 earned."""
+    predicted = np.array([0.2] * 50 + [0.8] * 50)
+    rewards = np.array([1.0, 0.0] * 25 + [*[1.0] * 8, 0.0, 0.0] * 5)
+
+    assert calibration_error(predicted, rewards) == pytest.approx(0.15)

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.learning.arm_table import arm_table
 from retrieval.learning.logit import sigmoid
@@ -183,15 +182,3 @@ def test_nothing_at_all_is_one_half_and_wide() -> None:
 def test_a_stored_shrinkage_comes_back_equal() -> None:
     """Through JSON and back nothing is lost."""
     assert Shrinkage.from_dict(json.loads(json.dumps(FITTED.as_dict()))) == FITTED
-
-
-def test_a_broken_shrinkage_is_refused() -> None:
-    """The message says what to do."""
-    with pytest.raises(InvalidRequestError, match="learn it again"):
-        Shrinkage.from_dict({"anywhere": [0.0]})
-
-
-def test_an_arm_with_negative_sums_is_refused() -> None:
-    """It would make a logarithm of nothing."""
-    with pytest.raises(InvalidRequestError, match="recompute the statistics"):
-        arm_table([item(-1, 3)])

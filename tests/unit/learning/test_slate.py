@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from retrieval.domain.learning.arm import Arm
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, PosteriorKind
-from retrieval.learning.propensity import Ranked
-from retrieval.learning.slate import drawn_slate, slate_probabilities
+from retrieval.learning.slate import Ranked, drawn_slate, slate_probabilities
 from tests.support.probability import p_value
 
 THOMPSON = Exploration(policy=PolicyName.THOMPSON_SLOTS, slots=2, posterior=PosteriorKind.BETA, most_eligible=6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from retrieval.domain.search.profile_parts import Combination
 from retrieval.learning.examples import Event, Example, Examples, Slate, cosine, directions, without_own
 from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
-from retrieval.learning.trial import TrialOutcome, trial
+from retrieval.learning.trial import TrialOutcome, log_losses, trial
 
 ITEMS = [f"i{number}" for number in range(30)]
 GOOD = set(ITEMS[::3])
@@ -174,3 +175,15 @@ def test_a_model_passes_that_learned_from_what_was_looked_at() -> None:
 def test_a_model_passes_though_three_verdicts_of_ten_are_wrong() -> None:
     """They say less, and nothing else."""
     assert _stack_of(_long_ones_help(wrong=0.3)).passed
+
+
+def test_log_loss_is_the_mean_surprise() -> None:
+    """-ln of the probability of the outcome; a reward in between counts for both outcomes."""
+    losses = log_losses(np.array([0.8, 0.8, 0.5]), np.array([1.0, 0.0, 0.3]))
+
+    assert losses == pytest.approx([-math.log(0.8), -math.log(0.2), math.log(2)])
+
+
+def test_certainty_that_was_wrong_costs_much_and_not_everything() -> None:
+    """Predictions are clipped a millionth away from 0 and 1."""
+    assert log_losses(np.array([0.0]), np.array([1.0])) == pytest.approx([-math.log(1e-6)])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.propensity import Ranked
-from retrieval.learning.slate import Drawn, Off, Places, Policy, ThompsonSlots
+from retrieval.learning.slate import Drawn, Off, Policy, Ranked, SlatePlan, ThompsonSlots
 from retrieval.testing import ConformanceError, check_policy
 
 
@@ -32,7 +31,7 @@ class Nameless(Off):
 class Short(Off):
     """Leaves a place empty."""
 
-    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
         """Plan with the fault."""
         return super().plan(candidates, limit - 1, rng)
 
@@ -40,12 +39,12 @@ class Short(Off):
 class Forgetful(ThompsonSlots):
     """A policy that draws the posterior again for its propensities."""
 
-    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
         """Plan with the fault: only the kind of generator is taken from the one passed in."""
         return super().plan(candidates, limit, np.random.Generator(type(rng.bit_generator)()))
 
 
-class Oversure(Places):
+class Oversure(SlatePlan):
     """Promises 1 for everybody."""
 
     @property
@@ -57,13 +56,13 @@ class Oversure(Places):
 class Promising(Off):
     """A policy whose propensities do not add up."""
 
-    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
         """Plan with the fault."""
         plan = super().plan(candidates, limit, rng)
         return Oversure(plan.size, plan.settled)
 
 
-class Biased(Places):
+class Biased(SlatePlan):
     """Draws the first of its lottery whenever it can choose."""
 
     def draw(self, rng: np.random.Generator) -> Drawn:
@@ -76,13 +75,13 @@ class Biased(Places):
 class Lopsided(ThompsonSlots):
     """Draws other than it says."""
 
-    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
         """Plan with the fault."""
         plan = super().plan(candidates, limit, rng)
         return Biased(plan.size, plan.settled, plan.pool, plan.lottery)
 
 
-class Denying(Places):
+class Denying(SlatePlan):
     """A policy whose propensities swap the first two places."""
 
     @property
@@ -96,7 +95,7 @@ class Denying(Places):
 class Surprising(Off):
     """Shows items where it gives them no chance."""
 
-    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> Places:
+    def plan(self, candidates: Sequence[Ranked], limit: int, rng: np.random.Generator) -> SlatePlan:
         """Plan with the fault."""
         plan = super().plan(candidates, limit, rng)
         return Denying(plan.size, plan.settled) if len(plan.settled) > 1 else plan
@@ -109,8 +108,8 @@ class Surprising(Off):
         (Short(), "every place is taken once"),
         (Promising(), "probabilities add up"),
         (Surprising(), "what is shown was possible"),
-        (Forgetful(rows=64), "probabilities are known before"),
-        (Lopsided(rows=64), "draws as often as it says"),
+        (Forgetful(), "probabilities are known before"),
+        (Lopsided(), "draws as often as it says"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

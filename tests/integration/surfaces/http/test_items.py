@@ -179,7 +179,7 @@ async def test_a_repeated_member_is_refused_in_lines_and_in_filters_of_addresses
     ("address", "parameter", "parameters"),
     [
         (f"{ITEMS}?wher=%7B%7D&limit=1", "wher", "did you mean 'where'? There are: where, after, limit"),
-        (f"{ITEMS}/any?foo=", "foo", "none is taken"),
+        (f"{ITEMS}/any?foo=", "foo", "there are none"),
         ("/v1/analytics/queries?form=7d", "form", "there are: collection, since, until, limit"),
     ],
 )

@@ -71,7 +71,7 @@ def test_no_usable_id_is_refused(record: dict[str, Any]) -> None:
     [
         ({"SKU": "A-1", "name": "Shoe"}, "; there are: 'SKU', 'name'"),
         ({"ID": "A-1", "name": "Shoe"}, "; did you mean 'ID'? There are: 'ID', 'name'"),
-        ({"_id": None}, "'_id' is null; an id is a text or a whole number; none exists"),
+        ({"_id": None}, "'_id' is null; an id is a text or a whole number; there are none"),
     ],
 )
 def test_without_an_id_the_existing_entries_are_listed(record: dict[str, Any], message: str) -> None:

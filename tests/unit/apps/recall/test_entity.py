@@ -20,7 +20,7 @@ NOW = datetime(2026, 11, 18, tzinfo=UTC)
         ({"name": None}, "name of an entity is None"),
         ({"content": None}, "'text' must be text"),
         ({"content": "a\x00b"}, "NUL"),
-        ({"event_time": datetime(2026, 11, 18)}, "no time zone"),  # noqa: DTZ001 - that is what is refused
+        ({"event_time": datetime(2026, 11, 18)}, "with a time zone"),  # noqa: DTZ001 - that is what is refused
         ({"attributes": {"a": object()}}, "JSON cannot hold"),
         ({"attributes": None}, "must be a mapping"),
         ({"id": 7}, "id must be text"),

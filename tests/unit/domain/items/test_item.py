@@ -44,7 +44,7 @@ from retrieval.domain.items.item import (
         ({"attributes": {"a": 10**400}}, "more than 1024 bits"),
         ({"attributes": {1: "a"}}, "name must be text"),
         ({"occurred_at": "2024-01-01"}, "must be a datetime"),
-        ({"occurred_at": datetime(2024, 1, 1)}, "no time zone"),  # noqa: DTZ001 - the naive time is the point
+        ({"occurred_at": datetime(2024, 1, 1)}, "with a time zone"),  # noqa: DTZ001 - the naive time is the point
         ({"occurred_at": datetime.max.replace(tzinfo=timezone(-timedelta(hours=1)))}, "years 1 to 9999"),
     ],
 )
@@ -158,8 +158,8 @@ def test_an_item_that_is_as_wanted_passes(stored_version: str | None, required_v
     ("stored_version", "required_version", "message"),
     [
         ("v", "w", "was changed since"),
-        (None, "w", "there is no item 'a'"),
-        (None, ANY, "there is no item 'a'"),
+        (None, "w", "item 'a' is not there"),
+        (None, ANY, "item 'a' is not there"),
         ("v", ABSENT, "is there already"),
     ],
 )

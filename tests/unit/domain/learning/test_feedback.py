@@ -69,7 +69,7 @@ def test_invalid_feedback_is_refused(values: dict[str, Any]) -> None:
 def test_a_result_in_place_of_its_identifier_is_told_by_its_type() -> None:
     """The text of a result has a line for each hit."""
     result = SearchResult(hits=(), path=Path.NONE, why="", profile_version=1)
-    with pytest.raises(InvalidRequestError, match="is a SearchResult; it must be the retrieval_id of a search's"):
+    with pytest.raises(InvalidRequestError, match="is not a retrieval id; a recorded search's result has it"):
         hit_feedback(retrieval_id=result)
 
 

@@ -16,7 +16,6 @@ from retrieval.domain.search.diversity import (
     Diversity,
     PoolVectors,
     Refining,
-    Similarities,
     diversified,
     from_steps,
     in_steps,
@@ -27,14 +26,14 @@ from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 
 SCORES = [1.0, 0.9, 0.5, 0.0]
 # The second is nearly the first; the third is unlike both.
-ALIKE: Similarities = np.array(
+ALIKE = np.array(
     [[1.0, 0.95, 0.1, 0.3], [0.95, 1.0, 0.2, 0.3], [0.1, 0.2, 1.0, 0.0], [0.3, 0.3, 0.0, 1.0]], dtype=np.float32
 )
 
 
 def test_the_formula_by_hand() -> None:
     """λ = .5: after the first, half of .9 − .95, .5 − .1 and 0 − .3; then half of .9 − .95 and 0 − .3."""
-    assert diversified(SCORES, ALIKE, Diversity(relevance_share=0.5), 4) == [0, 2, 1, 3]
+    assert diversified(SCORES, ALIKE.__getitem__, Diversity(relevance_share=0.5), 4) == [0, 2, 1, 3]
 
 
 def test_scores_count_by_their_place_between_the_lowest_and_the_highest() -> None:
@@ -42,17 +41,19 @@ def test_scores_count_by_their_place_between_the_lowest_and_the_highest() -> Non
     diversity = Diversity(relevance_share=0.5)
     for scale, offset in ((100.0, 3.0), (0.001, -7.0)):
         scores = [scale * score + offset for score in SCORES]
-        assert diversified(scores, ALIKE, diversity, 4) == diversified(SCORES, ALIKE, diversity, 4)
+        assert diversified(scores, ALIKE.__getitem__, diversity, 4) == diversified(
+            SCORES, ALIKE.__getitem__, diversity, 4
+        )
 
 
 def test_relevance_alone_keeps_the_order() -> None:
     """λ = 1."""
-    assert diversified(SCORES, ALIKE, Diversity(relevance_share=1.0), 4) == [0, 1, 2, 3]
+    assert diversified(SCORES, ALIKE.__getitem__, Diversity(relevance_share=1.0), 4) == [0, 1, 2, 3]
 
 
 def test_difference_alone_begins_with_the_best_and_goes_to_the_least_alike() -> None:
     """λ = 0: after the first the third (.1), then the last (.3, the second has .95)."""
-    assert diversified(SCORES, ALIKE, Diversity(relevance_share=0.0), 4) == [0, 2, 3, 1]
+    assert diversified(SCORES, ALIKE.__getitem__, Diversity(relevance_share=0.0), 4) == [0, 2, 3, 1]
 
 
 @pytest.mark.parametrize(
@@ -60,29 +61,29 @@ def test_difference_alone_begins_with_the_best_and_goes_to_the_least_alike() -> 
 )
 def test_a_near_duplicate_of_a_better_one_is_left_out(above: float, expected: list[int]) -> None:
     """From that similarity on; the rest keep their order."""
-    assert diversified(SCORES, ALIKE, Diversity(collapse_above=above), 4) == expected
+    assert diversified(SCORES, ALIKE.__getitem__, Diversity(collapse_above=above), 4) == expected
 
 
 def test_an_item_similar_to_a_left_out_one_stays() -> None:
     """Only shown hits represent others."""
-    chain: Similarities = np.array([[1, 0.9, 0.1], [0.9, 1, 0.9], [0.1, 0.9, 1]], dtype=np.float32)
-    assert diversified([3.0, 2.0, 1.0], chain, Diversity(collapse_above=0.8), 3) == [0, 2]
+    chain = np.array([[1, 0.9, 0.1], [0.9, 1, 0.9], [0.1, 0.9, 1]], dtype=np.float32)
+    assert diversified([3.0, 2.0, 1.0], chain.__getitem__, Diversity(collapse_above=0.8), 3) == [0, 2]
 
 
 def test_both_steps_together() -> None:
     """A near-duplicate does not come back, however different the rest wants to be."""
-    assert diversified(SCORES, ALIKE, Diversity(collapse_above=0.9, relevance_share=0.0), 4) == [0, 2, 3]
+    assert diversified(SCORES, ALIKE.__getitem__, Diversity(collapse_above=0.9, relevance_share=0.0), 4) == [0, 2, 3]
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 9])
 def test_no_more_than_the_limit_are_taken(limit: int) -> None:
     """A smaller pool is taken whole."""
-    assert diversified(SCORES, ALIKE, Diversity(relevance_share=0.5), limit) == [0, 2, 1, 3][:limit]
+    assert diversified(SCORES, ALIKE.__getitem__, Diversity(relevance_share=0.5), limit) == [0, 2, 1, 3][:limit]
 
 
 def test_of_nothing_comes_nothing() -> None:
     """An empty ranking stays so."""
-    assert diversified([], np.zeros((0, 0), dtype=np.float32), Diversity(collapse_above=0.9), 10) == []
+    assert diversified([], np.zeros((0, 0), dtype=np.float32).__getitem__, Diversity(collapse_above=0.9), 10) == []
 
 
 @given(st.integers(1, 12), st.integers(0, 99), st.floats(0, 1))
@@ -90,7 +91,7 @@ def test_without_collapse_every_candidate_comes_once(number: int, seed: int, sha
     """Equal scores included."""
     points = np.random.default_rng(seed).normal(size=(number, 3)).astype(np.float32)
     points /= np.linalg.norm(points, axis=1, keepdims=True)
-    places = diversified([1.0] * number, points @ points.T, Diversity(relevance_share=share), number)
+    places = diversified([1.0] * number, (points @ points.T).__getitem__, Diversity(relevance_share=share), number)
     assert sorted(places) == list(range(number))
     assert places[0] == 0
 

@@ -106,7 +106,7 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
         ({1: 1}, "non-empty text"),
         ({"a\x00": 1}, "non-empty text"),
         ({"/a/\ud800": 1}, "half of a surrogate pair"),
-        ({"kind": 3}, "is text; it cannot be compared with 3"),
+        ({"kind": 3}, "it is text; it cannot be compared with 3"),
         ({"priority": {}}, "condition is empty"),
         ({"priority": {"$gte": "x"}}, r"no operator '\$gte'; say 'gte'; there are"),
         ({"$and": [{"priority": "x"}]}, r"'\$and': say 'and'"),
@@ -116,9 +116,9 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
         ({"priority": {"exists": "yes"}}, "takes true or false"),
         ({"priority": {"is": {1: "a"}}}, "no item can have the value"),
         ({"priority": {"is": float("inf")}}, "no item can have the value"),
-        ({"kind": {"is": "bug"}}, "'kind' is not an attribute"),
+        ({"kind": {"is": "bug"}}, "'kind': it is not an attribute"),
         ({"priority": {"type": "text"}}, "type takes one of array, boolean"),
-        ({"tags": {"type": "array"}}, "'tags' is not an attribute"),
+        ({"tags": {"type": "array"}}, "'tags': it is not an attribute"),
         ({"priority": {"gt": True}}, "needs a number, a text or a time"),
         ({"priority": {"gt": float("nan")}}, "is not a number"),
         ({"priority": object()}, "not a text, a number"),
@@ -127,10 +127,10 @@ def test_times_are_read_in_any_usual_form(written: Any) -> None:
         ({"occurred_at": {"lt": "yesterday"}}, "not an ISO 8601 time"),
         ({"occurred_at": {"lt": 5}}, "is a time"),
         ({"tags": {"gt": "a"}}, "cannot be compared by order"),
-        ({"verdict_rating": "good"}, "'verdict_rating' is a number"),
-        ({"verdict_rating": {"lt": float("nan")}}, "'verdict_rating' is a number"),
-        ({"verdict_count": True}, "'verdict_count' is a number"),
-        ({"verdict_count": {"gt": 2.5}}, "'verdict_count' is a whole number"),
+        ({"verdict_rating": "good"}, "'verdict_rating': it is a number"),
+        ({"verdict_rating": {"lt": float("nan")}}, "'verdict_rating': it is a number"),
+        ({"verdict_count": True}, "'verdict_count': it is a number"),
+        ({"verdict_count": {"gt": 2.5}}, "'verdict_count': it is a whole number"),
         ({"links": {"gt": "a:1"}}, "cannot be compared by order"),
         ({"links": ["a:1", "q1"]}, "'type:id', such as 'questions:q1', not 'q1'"),
         ({"links": ":q1"}, "'type:id'"),
@@ -261,9 +261,8 @@ def test_a_mapping_that_is_far_too_large_is_refused_at_a_glance() -> None:
         def __iter__(self) -> NoReturn:
             pytest.fail("a member is read")
 
-    for where in ({"or": Unread([{"n": 1}] * 101)}, {"n": Unread([1] * 10_001)}):
-        with pytest.raises(InvalidFilterError):
-            parse_where(where, most_values=10_000)
+    with pytest.raises(InvalidFilterError):
+        parse_where({"n": Unread([1] * 10_001)}, most_values=10_000)
 
 
 def test_values_that_no_item_can_have_are_refused() -> None:

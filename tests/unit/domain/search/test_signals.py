@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
+from retrieval.domain.items.memory import check_entity
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.signals import (
     SIGNALS,
@@ -29,7 +30,6 @@ from retrieval.domain.search.signals import (
     Signal,
     TagMatch,
     VectorSimilarity,
-    check_entity,
     signals_as_dict,
     signals_from_dict,
     tokens,

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.search.time_expressions import time_expression, time_expressions
-from retrieval.domain.search.time_phrases import Certainty
+from retrieval.domain.search.time_expressions import Certainty, time_expression, time_expressions
 
 NOW = datetime(2026, 11, 18, 15, 30, tzinfo=UTC)
 """A Wednesday."""

@@ -134,7 +134,7 @@ async def test_every_answer_has_a_schema(server: RetrievalServer) -> None:
         ("search_collection", {"collection": "c\x00"}, "collection: holds a NUL character"),
         ("search_collection", {"collection": "c", "query": "x" * 2001}, "query: must have at most 2000 characters"),
         ("search_collection", {"collection": "c", "where": "a"}, "where: must be an object, not a text"),
-        ("search_collection", {"collection": "c", "filter": {}}, "there is no 'filter'; did you mean 'where'?"),
+        ("search_collection", {"collection": "c", "wher": {}}, "there is no 'wher'; did you mean 'where'?"),
         ("search_collection", {"collection": "c", "facets": ["a", ""]}, "facets[1]: must have at least 1 character"),
         ("get_items", {"collection": "c", "item_ids": []}, "item_ids: must have at least 1 member"),
         ("get_items", {"collection": "c", "item_ids": ["a"], "start": -1}, "start: must be 0 or more"),
