@@ -10,7 +10,6 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.items import delete_items
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
 from retrieval.domain.items.item import Item
-from retrieval.domain.items.memory import PROJECT, USER
 
 # Exclusive, as for every change of events' weights; and first, because feedback takes this lock before any other.
 _LOCK_FEEDBACK = "SELECT pg_advisory_xact_lock(feedback_lock())"
@@ -51,14 +50,10 @@ _EXPIRED = Compiled("""
     ORDER BY memory.expires_at, memory.item_id
     LIMIT %(most)s
 """)
-_OF_USER = Compiled(f"""
+_WITH_VALUE = Compiled("""
     SELECT item.item_id FROM items AS item
-    WHERE item.collection_id = %(collection_id)s AND item.attributes ->> '{USER}' = %(name)s
-""")  # noqa: S608 - a constant of the code
-_OF_PROJECT = Compiled(f"""
-    SELECT item.item_id FROM items AS item
-    WHERE item.collection_id = %(collection_id)s AND item.attributes ->> '{PROJECT}' = %(name)s
-""")  # noqa: S608 - a constant of the code
+    WHERE item.collection_id = %(collection_id)s AND item.attributes ->> %(attribute)s::text = %(value)s
+""")
 
 
 async def forget_items(
@@ -121,16 +116,10 @@ async def expired_memories(
     return [row[0] for row in await database.read(tenant_id, statement)]
 
 
-async def memories_of_user(database: Database, tenant_id: int, collection_id: int, user_id: str) -> list[str]:
-    """All memories of a user, superseded and expired ones too. Reads the whole collection."""
-    rows = await database.read(tenant_id, _OF_USER.bind(collection_id=collection_id, name=user_id))
-    return [row[0] for row in rows]
-
-
-async def memories_of_project(database: Database, tenant_id: int, collection_id: int, project_id: str) -> list[str]:
-    """All memories of a project, superseded and expired ones too. Reads the whole collection."""
-    rows = await database.read(tenant_id, _OF_PROJECT.bind(collection_id=collection_id, name=project_id))
-    return [row[0] for row in rows]
+async def memories_of(database: Database, tenant_id: int, collection_id: int, attribute: str, value: str) -> list[str]:
+    """All memories with that value of the attribute, superseded and expired too. Reads the whole collection."""
+    statement = _WITH_VALUE.bind(collection_id=collection_id, attribute=attribute, value=value)
+    return [row[0] for row in await database.read(tenant_id, statement)]
 
 
 _NEXT_ITEMS = "SELECT item_id FROM items WHERE collection_id = %s ORDER BY item_id LIMIT %s"
