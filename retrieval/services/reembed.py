@@ -10,16 +10,18 @@ import asyncio
 import logging
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from math import inf, log2
 from statistics import fmean
 from typing import Any
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, collection_in_space
 from retrieval.adapters.store.items.items import vectors_statement
 from retrieval.adapters.store.records.recordings import find_recorded
@@ -30,7 +32,6 @@ from retrieval.adapters.store.search.reembeddings import (
     ReembeddingState,
     StoredReembedding,
     Switching,
-    as_json,
     begin_reembedding,
     carry_clusters,
     change_reembedding,
@@ -39,7 +40,6 @@ from retrieval.adapters.store.search.reembeddings import (
     forget_space,
     hold_writers,
     note_reembedding,
-    pending_in,
     recorded_questions,
     remove_next_vectors,
     set_tokens_aside,
@@ -47,14 +47,13 @@ from retrieval.adapters.store.search.reembeddings import (
     switch_over,
     verdicts_on,
 )
-from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
+from retrieval.adapters.store.search.vectors import StoredSpace, count_pending, pending_statement
 from retrieval.domain.checks import checked_number, checked_whole, choices_hint, is_finite
 from retrieval.domain.errors import (
     Advice,
     ConflictError,
     DatabaseError,
     EmbedderError,
-    EmbedderRejectedError,
     InvalidRequestError,
     InvalidVectorError,
     RetrievalError,
@@ -149,7 +148,7 @@ class SpaceComparison(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reembedding(Serializable):
-    """The state of a collection's re-embedding."""
+    """The state of a collection's re-embedding; fields that ``StoredReembedding`` has too are those of its row."""
 
     collection: str
     former: str
@@ -169,7 +168,7 @@ class Reembedding(Serializable):
     """Tokens of the day's budget (UTC) that are spent."""
     paid_tokens: int
     paid_texts: int
-    """Texts that an embedder was asked for, answered or not; what it refused, and cached texts, do not count."""
+    """Texts that an embedder embedded; cached texts do not count."""
     comparison: Mapping[str, Any] | None
     """See ``SpaceComparison``; None: not compared yet."""
     note: str
@@ -178,6 +177,12 @@ class Reembedding(Serializable):
     switched_at: datetime | None
     removes_at: datetime | None
     """The time when the vectors of the former space are removed; None: not switched, or a worker removes them."""
+
+
+_STORED = {each.name for each in fields(Reembedding)} & {each.name for each in fields(StoredReembedding)} - {
+    "former",
+    "target",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,12 +289,10 @@ async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace
     return place, collection.space
 
 
-async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None:
-    """The state of the collection's re-embedding, or of the last one; None: there was none."""
+async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
+    """The state of the collection's re-embedding, or of the last one. Raises ``InvalidRequestError`` without one."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
-    row = await find_reembedding(*place.where)
-    if row is None:
-        return None
+    row = await _known(place, target)
     is_kept = row.state in _KEPT_STATES
     pending = await count_pending(*place.where, row.spare) if is_kept else 0
     without_text = await count_without_text(*place.where, row.former, row.target) if is_kept else 0
@@ -300,64 +303,49 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None
         collection=target.collection.name,
         former=row.former.space.name,
         target=row.target.space.name,
-        state=row.state,
-        is_paused=row.is_paused,
-        switching=row.switching,
         items=target.collection.documents,
         pending=pending,
         without_text=without_text,
-        batch_texts=row.batch_texts,
-        tokens_a_minute=row.tokens_a_minute,
-        tokens_a_day=row.tokens_a_day,
         spent_today=row.spent(place.today),
-        paid_tokens=row.paid_tokens,
-        paid_texts=row.paid_texts,
-        comparison=row.comparison,
-        note=row.note,
-        started_at=row.started_at,
-        switched_at=row.switched_at,
         removes_at=removes_at,
+        **{name: getattr(row, name) for name in _STORED},
     )
 
 
 async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
     """Do one of ``ACTIONS``. Raises ``InvalidRequestError`` where it is too early or too late for the action."""
-    place, name = _Place(workplace, target.tenant_id, target.collection.collection_id), target.collection.name
-    if action == "rollback":
-        is_done = await switch_back(*place.where)
-        row = await find_reembedding(*place.where)
-        if is_done and row is not None:
-            await carry_clusters(*place.where, former=row.target, target=row.former)
-    elif action in _CHANGES:
-        states, changes = _CHANGES[action]
-        row = await find_reembedding(*place.where) if action == "switch" else None
-        if row is not None and (reason := await _lost_calibration(place, row.target.space)):
-            raise InvalidRequestError(reason)
-        is_done = await change_reembedding(*place.where, states, changes)
-    else:
+    place = _Place(workplace, target.tenant_id, target.collection.collection_id)
+    if action not in ACTIONS:
         known = choices_hint(action, ("status", "run", *ACTIONS))
         raise InvalidRequestError(f"there is no action {action!r:.40} of a re-embedding; {known}")
+    row = await _known(place, target)
+    if action == "rollback":
+        is_done = await switch_back(*place.where)
+        if is_done:
+            await carry_clusters(*place.where, former=row.target, target=row.former)
+    else:
+        if action == "switch" and (reason := await _lost_calibration(place, row.target.space)):
+            raise InvalidRequestError(reason)
+        is_done = await change_reembedding(*place.where, *_CHANGES[action])
     if not is_done:
-        row = await find_reembedding(*place.where)
-        if row is None:
-            raise no_reembedding(name)
+        row = await _known(place, target)
         others = ", ".join(possible_actions(row)) or "to begin another one"
         raise InvalidRequestError(
-            f"the re-embedding of {name!r} cannot do {action!r} now: it is {row.state.value}; possible now: {others}"
+            f"the re-embedding of {target.collection.name!r} cannot do {action!r} now: it is {row.state.value}; "
+            f"possible now: {others}"
         )
 
 
-def no_reembedding(name: str) -> InvalidRequestError:
-    """The error for a collection without a re-embedding."""
-    error = InvalidRequestError(f"collection {name!r} has no re-embedding")
-    return error.advising(Advice.BEGIN_REEMBEDDING, name=shlex.quote(name))
+async def _known(place: _Place, target: JobTarget) -> StoredReembedding:
+    row = await find_reembedding(*place.where)
+    if row is None:
+        name = target.collection.name
+        error = InvalidRequestError(f"collection {name!r} has no re-embedding")
+        raise error.advising(Advice.BEGIN_REEMBEDDING, name=shlex.quote(name))
+    return row
 
 
-_REMOVING = {
-    "state": ReembeddingState.REMOVING.value,
-    "is_paused": False,
-    "note": REMOVING,
-}
+_REMOVING = {"state": ReembeddingState.REMOVING.value, "is_paused": False, "note": REMOVING}
 _CHANGES: Mapping[str, tuple[Sequence[ReembeddingState], Mapping[str, Any]]] = {
     "pause": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": True, "note": PAUSED}),
     "resume": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": False, "note": ""}),
@@ -493,7 +481,7 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
         return False
     by_itself = row.switching is Switching.BY_ITSELF
     against = await _against_switching(place, row, compared, outcome) if by_itself else ""
-    changes = {"state": ReembeddingState.READY.value, "comparison": as_json(compared.as_dict()), "note": against}
+    changes = {"state": ReembeddingState.READY.value, "comparison": Jsonb(compared.as_dict()), "note": against}
     if by_itself and not against:
         changes["switching"] = Switching.NOW.value  # an interrupted switch is tried again
     if not await change_reembedding(*place.where, _BEFORE_SWITCH, changes):
@@ -565,13 +553,12 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         await place.wait(no_embedder(space.space))
         return False
     writer = Writer(place.database, place.tenant_id, await place.collection_in(space), embedder)
-    after, size, report = "", 0, AddReport()
+    after, report = "", AddReport()
     while True:
         row = await find_reembedding(*place.where)
         if row is None or row.is_paused or row.state not in _KEPT_STATES:
             return False
-        size = _page_size(row, size)
-        page = await writer.next_pending(after, limit=size)
+        page = await writer.next_pending(after, limit=row.batch_texts)
         if not page:
             break
         began = asyncio.get_running_loop().time()
@@ -582,7 +569,7 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         report += done
         place.embedded += done.embedded
         place.advance(place.embedded)
-        if done.refused:
+        if done.pending:
             await _give_back(place, embedder, [item.indexed_text for item in some], TextRole.DOCUMENT)
         if done.stopped:
             why = "; ".join(done.notes)[:500]
@@ -598,16 +585,6 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
     if row.note:
         await place.wait("")
     return True
-
-
-def _page_size(row: StoredReembedding, former: int) -> int:
-    """The number of texts to embed next, after ``former`` ones in this run.
-
-    After a run that had to wait, one text shows whether the embedder answers before a whole batch is booked.
-    """
-    if former:
-        return min(2 * former, row.batch_texts)
-    return 1 if row.note else row.batch_texts
 
 
 async def _pass_time(place: _Place, until: float) -> None:
@@ -633,11 +610,7 @@ async def _affordable(
         affordable.append(item)
         tokens += more
         texts |= {item.indexed_text} & counts.keys()
-    if (
-        affordable
-        and tokens
-        and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today)
-    ):
+    if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today):
         affordable = []
     if not affordable:
         first = counts.get(page[0].indexed_text, 0)
@@ -652,10 +625,10 @@ async def _affordable(
 
 
 async def _give_back(place: _Place, embedder: CachedEmbedder, texts: Sequence[str], role: TextRole) -> None:
-    """Release the tokens that were reserved for those of the texts that the embedder refused."""
-    refused = await embedder.uncached(texts, role)
-    tokens = await _tokens(embedder, refused)
-    await set_tokens_aside(*place.where, tokens=-tokens, texts=-len(refused), today=place.today)
+    """Release the tokens that were reserved for those of the texts that the embedder did not embed."""
+    missing = await embedder.uncached(texts, role)
+    tokens = await _tokens(embedder, missing)
+    await set_tokens_aside(*place.where, tokens=-tokens, texts=-len(missing), today=place.today)
 
 
 async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[int]:
@@ -676,10 +649,11 @@ async def _switch(place: _Place, row: StoredReembedding) -> bool:
             return False
         async with place.database.transaction(place.tenant_id) as connection:
             await hold_writers(connection, place.collection_id)
-            last = await pending_in(connection, place.collection_id, row.target, row.batch_texts + 1)
+            pending = pending_statement(place.collection_id, row.target, after="", limit=row.batch_texts + 1)
+            rows = await (await connection.execute(pending.text.encode(), pending.parameters)).fetchall()
+            last = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body in rows]
             if len(last) <= row.batch_texts and await _embed_last(place, row, connection, last):
-                is_done = await switch_over(connection, place.collection_id, row.target, place.workplace.now())
-                if not is_done:
+                if not await switch_over(connection, place.collection_id, row.target, place.workplace.now()):
                     return True  # paused or aborted: the next read of the state shows which
                 break
         place.workplace.end_of_step()
@@ -692,10 +666,7 @@ async def _switch(place: _Place, row: StoredReembedding) -> bool:
     return True
 
 
-async def _embed_last(
-    place: _Place, row: StoredReembedding, connection: Any, last: Sequence[tuple[str, str, str]]
-) -> bool:
-    items = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body, *_ in last]
+async def _embed_last(place: _Place, row: StoredReembedding, connection: Connection, items: Sequence[Item]) -> bool:
     if not items:
         return True
     embedder = place.needed_embedder(row.target)
@@ -706,8 +677,7 @@ async def _embed_last(
         async with asyncio.timeout(_LAST_ITEMS_SECONDS):
             vectors = await embedder.embed_documents([i.indexed_text for i in items], [repr(i.item_id) for i in items])
     except (EmbedderError, InvalidVectorError, TimeoutError) as error:
-        if isinstance(error, (EmbedderRejectedError, InvalidVectorError)):
-            await _give_back(place, embedder, [item.indexed_text for item in items], TextRole.DOCUMENT)
+        await _give_back(place, embedder, [item.indexed_text for item in items], TextRole.DOCUMENT)
         _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
         return False
     hashed_vectors = {i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(items, vectors, strict=True)}

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import sql
-from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Connection, Database
@@ -88,23 +87,15 @@ class StoredReembedding:
         return self.spent_tokens if self.spent_on == today else 0
 
 
-_FIND = Compiled("""
-    SELECT
-        CASE WHEN m.state = 'done' AND m.switched_at IS NULL THEN 'aborted' ELSE m.state END,
-        m.is_paused, m.switching, m.batch_texts, m.tokens_a_minute, m.tokens_a_day,
-        m.keep_seconds, m.spent_on, m.spent_tokens, m.paid_tokens, m.paid_texts, m.comparison, m.note, m.started_at,
-        m.switched_at, m.former_id, to_jsonb(f) - 'space_id' - 'created_at', m.target_id,
-        to_jsonb(t) - 'space_id' - 'created_at'
+_COLUMNS = tuple(each.name for each in fields(StoredReembedding) if each.name not in {"former", "target"})
+_FIND = Compiled(f"""
+    SELECT m.former_id, to_jsonb(f) - 'space_id' - 'created_at', m.target_id, to_jsonb(t) - 'space_id' - 'created_at',
+        {", ".join(f"m.{name}" for name in _COLUMNS)}
     FROM reembeddings AS m
     JOIN embedding_spaces AS f ON f.space_id = m.former_id
     JOIN embedding_spaces AS t ON t.space_id = m.target_id
     WHERE m.collection_id = %(id)s
-""")
-_FIELDS = (
-    "state", "is_paused", "switching", "batch_texts", "tokens_a_minute", "tokens_a_day",
-    "keep_seconds", "spent_on", "spent_tokens", "paid_tokens", "paid_texts", "comparison", "note", "started_at",
-    "switched_at",
-)  # fmt: skip
+""")  # noqa: S608 - of the names above
 
 
 async def find_reembedding(database: Database, tenant_id: int, collection_id: int) -> StoredReembedding | None:
@@ -112,12 +103,15 @@ async def find_reembedding(database: Database, tenant_id: int, collection_id: in
     rows = await database.read(tenant_id, _FIND.bind(id=collection_id))
     if not rows:
         return None
-    *values, former_id, former, target_id, target = rows[0]
-    fields: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
+    former_id, former, target_id, target, *values = rows[0]
+    columns: dict[str, Any] = dict(zip(_COLUMNS, values, strict=True))
+    is_aborted = columns["state"] == ReembeddingState.DONE and columns["switched_at"] is None
+    columns["state"] = ReembeddingState.ABORTED if is_aborted else ReembeddingState(columns["state"])
+    columns["switching"] = Switching(columns["switching"])
     return StoredReembedding(
-        **{**fields, "state": ReembeddingState(fields["state"]), "switching": Switching(fields["switching"])},
         former=StoredSpace(former_id, EmbeddingSpace(**former)),
         target=StoredSpace(target_id, EmbeddingSpace(**target)),
+        **columns,
     )
 
 
@@ -247,21 +241,6 @@ async def _switch(connection: Connection, update: LiteralString, values: Mapping
     return row is not None
 
 
-_PENDING = """
-    SELECT item.item_id, item.title, item.body {waiting}
-        AND item.collection_id = %(id)s
-    LIMIT %(most)s
-"""
-
-
-async def pending_in(
-    connection: Connection, collection_id: int, space: StoredSpace, most: int
-) -> list[tuple[str, str, str]]:
-    """Id, title and body of items that wait for their vector in the space, at most ``most``."""
-    statement = for_table(_PENDING, space.table_name).text.encode()
-    return await (await connection.execute(statement, {"id": collection_id, "most": most})).fetchall()
-
-
 _COUNT_WITHOUT_TEXT = """
     SELECT count(*) FROM items AS item
     JOIN {former} AS given ON given.collection_id = item.collection_id AND given.item_id = item.item_id
@@ -388,8 +367,3 @@ async def verdicts_on(
     for search, item_id, reward in await database.read(tenant_id, _VERDICTS.bind(id=collection_id, ids=list(ids))):
         rewards.setdefault(search, {})[item_id] = float(reward)
     return rewards
-
-
-def as_json(value: Mapping[str, Any]) -> Jsonb:
-    """A value of the column ``comparison``."""
-    return Jsonb(dict(value))

@@ -105,12 +105,16 @@ _CACHE = """
 """
 
 
+def pending_statement(collection_id: int, space: StoredSpace, *, after: str, limit: int) -> Compiled:
+    """The statement that reads id, title and body of the next pending items, in order of item id."""
+    return for_table(_PENDING, space.table_name).bind(collection_id=collection_id, after=after, limit=limit)
+
+
 async def pending_items(
     database: Database, tenant_id: int, collection_id: int, space: StoredSpace, *, after: str, limit: int
 ) -> list[Item]:
     """The next items, in order of item id, whose text has no vector in the space: a page of a walk."""
-    statement = for_table(_PENDING, space.table_name).bind(collection_id=collection_id, after=after, limit=limit)
-    rows = await database.read(tenant_id, statement)
+    rows = await database.read(tenant_id, pending_statement(collection_id, space, after=after, limit=limit))
     return [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
 
 
