@@ -57,11 +57,11 @@ async def _put(
 ) -> tuple[StoredItem, Settled | None]:
     collection = writer.collection
     former = await hold_item(connection, collection.collection_id, item_id)
-    check_version(item_id, former[0].version if former else None, version)
-    item = make(former[0].item if former else None)
+    check_version(item_id, former.version if former else None, version)
+    item = make(former.item if former else None)
     await writer.check([item])
-    if former is not None and former[1] == item.content_hash:
-        return replace(former[0], became=Became.UNCHANGED), None
+    if former is not None and former.item.content_hash == item.content_hash:
+        return replace(former, became=Became.UNCHANGED), None
     write = ItemWrite(collection.collection_id, [item], collection.space_id, only_new=version == ABSENT)
     try:
         written = await write_items(connection, write)
@@ -81,7 +81,7 @@ async def remove(
     """Remove the item if it is in that version; returns how many were removed. Raises ``VersionConflictError``."""
     async with database.transaction(tenant_id) as connection:
         former = await hold_item(connection, collection_id, item_id)
-        check_version(item_id, former[0].version if former else None, version)
+        check_version(item_id, former.version if former else None, version)
         return (0, None) if former is None else await delete_items(connection, collection_id, [item_id])
 
 

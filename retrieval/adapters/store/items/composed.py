@@ -275,11 +275,6 @@ class Clause:
         values_of = self.values_of
         return sa.cast(late(self.source, lambda leaf: Jsonb(list(values_of(leaf)))), JSONB)
 
-    @property
-    def can_be_list(self) -> bool:
-        """Whether an item may have several values in the field."""
-        return isinstance(self.source, AllTags) or self.source.field.is_attribute or self.source.field.name == _TAGS
-
     def share(self, collection_id: int, common: Mapping[str, float]) -> Share:
         """The share of the items that have one of the values, by the facets that are known to be common."""
         field = _field_text(self.source)
@@ -287,8 +282,6 @@ class Clause:
         # Nearly all items are active, so without any common facet they were not counted yet.
         most_of_rare = LEAST_COMMON if common else 1.0
         least, most = (sum(common.get(name, other) for name in facets) for other in (0.0, most_of_rare))
-        # Items whose lists are too long for facets may have any of the values.
-        most += common.get(_facet(collection_id, field, "[]"), 0.0)
         return Share(min(least, 1.0), min(most, 1.0))
 
 
@@ -339,11 +332,7 @@ def facet_share(
 
 def facet(collection_id: int, field: str, value: Scalar) -> str:
     """The facet of a value, as the function ``facet`` of the database makes it."""
-    return _facet(collection_id, field, _json(value))
-
-
-def _facet(collection_id: int, field: str, json_value: str) -> str:
-    text = f"{collection_id} {json_value} {field}"
+    text = f"{collection_id} {_json(value)} {field}"
     return str(UUID(bytes=sha256(text.encode()).digest()[:16]))
 
 

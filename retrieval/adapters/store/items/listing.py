@@ -12,10 +12,10 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import StatementCache, facet_part
 from retrieval.adapters.store.items.conditions import any_matching, condition, field_value, matching
-from retrieval.adapters.store.items.items import ARCHIVED, ITEM_COLUMNS, STORED_COLUMNS, item_from_row, stored_from_row
+from retrieval.adapters.store.items.items import ARCHIVED, STORED_COLUMNS, item_from_row, stored_from_row
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.tables import items, literal
-from retrieval.domain.items.item import Item, StoredItem
+from retrieval.domain.items.item import ITEM_FIELDS, Item, StoredItem
 from retrieval.domain.search.filters import And, Compare, Field, Filter, Not, OneOf, Or
 
 _STATUS = Field("status", is_attribute=False)
@@ -33,7 +33,7 @@ async def items_after(
 
     Archived items are left out, unless the filter names that status.
     """
-    rows = await _rows_after(database, tenant_id, collection, filter_, ITEM_COLUMNS, after=after, limit=limit)
+    rows = await _rows_after(database, tenant_id, collection, filter_, ITEM_FIELDS, after=after, limit=limit)
     return [item_from_row(row) for row in rows]
 
 
