@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import chain, zip_longest
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
@@ -25,30 +25,12 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import BULK_ITEMS, flush_terms
+from retrieval.adapters.store.search import indexes as store
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import bound, find_candidates_of_each, settings
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, least_effort
-from retrieval.adapters.store.search.indexes import (
-    BEYOND,
-    USUAL_FORM,
-    AnnIndex,
-    IndexForm,
-    IndexIs,
-    build_statement,
-    collection_indexes,
-    drop_failed_builds,
-    drop_statement,
-    ef_construction_statement,
-    failed_builds,
-    forget_measured,
-    hnsw_definition,
-    hnsw_indexes,
-    hnsw_name,
-    is_built_now,
-    keep_common_facets,
-    keep_measured,
-    rebuild_statement,
-)
+from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex, IndexForm, IndexStatus
+from retrieval.adapters.store.search.recall import recall_of
 from retrieval.adapters.store.search.vectors import StoredSpace, compare_by_key, sample_vectors
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.domain.items.collection import MAX_PARTS, IndexKind
@@ -69,7 +51,6 @@ _EFFORTS_OF_PARTS = (15, 20, 30, *_EFFORTS)
 _NEAR_EFFORT = 100
 _QUERIES = {10: 64, 100: 24, 200: 24}
 """The number of queries that determine the effort of a depth; at a greater depth each query is more informative."""
-_PART = 8
 _ORPHAN_CHECKS, _ORPHAN_PAUSE = 50, 0.1
 """Checks for a killed process's build, and the seconds between them; the server checks its client each second."""
 _LEAST_AWAY, _MOST_AWAY = 0.3, 1.0
@@ -85,7 +66,6 @@ class _Bench:
     form: IndexForm
 
     def request(self, path: Path, **changes: Any) -> CandidateRequest:
-        """A search for the nearest vectors."""
         return CandidateRequest(
             collection_id=self.collection.collection_id,
             legs=(LegName.DENSE,),
@@ -99,11 +79,9 @@ class _Bench:
 
     @property
     def efforts(self) -> Sequence[int]:
-        """The efforts that are tried."""
         return _EFFORTS if self.form.parts == 1 or self.form.is_quantised else _EFFORTS_OF_PARTS
 
     async def nearest(self, vectors: Sequence[Vector], request: CandidateRequest) -> list[list[float]]:
-        """The scores of the items that each query finds, best first."""
         queries = [Query(vector=vector) for vector in vectors]
         # Two processes of PostgreSQL share the work.
         halves = queries[::2], queries[1::2]
@@ -137,7 +115,9 @@ async def measure_index(
         form = known.form
     if space is None or form is None:
         return None
-    index = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
+    index = _within(
+        await store.hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form
+    )
     if index is None:
         return None
     numbers = AnnIndex(
@@ -147,13 +127,12 @@ async def measure_index(
     sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES[10] + _COMPARED)
     measured = await _measured(bench, sample, numbers, least) if len(sample) > 1 else numbers
     async with database.transaction(tenant_id) as connection:
-        await keep_measured(connection, collection.collection_id, space.space_id, measured)
-    await keep_common_facets(database, tenant_id, collection.collection_id, space.space_id)
+        await store.keep_measured(connection, collection.collection_id, space.space_id, measured)
+    await store.keep_common_facets(database, tenant_id, collection.collection_id, space.space_id)
     return measured
 
 
 async def _measured(bench: _Bench, sample: Sequence[tuple[str, Vector]], numbers: AnnIndex, least: int) -> AnnIndex:
-    """The index with the efforts and costs that the sampled vectors, with their ids, show."""
     vectors = [vector for _, vector in sample[: _QUERIES[10]]]
     # Approximate neighbours suffice, because only their distance is needed.
     near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
@@ -215,22 +194,8 @@ async def _effort(
 async def _recall(
     bench: _Bench, queries: Sequence[Vector], truth: Sequence[Sequence[float]], request: CandidateRequest
 ) -> float:
-    """The recall of an effort; its upper bound where the first queries show that it is too small."""
-    missed = 0.0
-    for start in range(0, len(queries), _PART):
-        part = slice(start, start + _PART)
-        results = await bench.nearest(queries[part], request)
-        missed += sum(1 - recall_of(scores, true) for scores, true in zip(results, truth[part], strict=True))
-        if missed > (1 - RECALL_PROMISED) * len(queries) and request.effort < MAX_EFFORT:
-            break
-    return 1 - missed / len(queries)
-
-
-def recall_of(retrieved: Sequence[float], true: Sequence[float]) -> float:
-    """The share of the true nearest items that was found, by score: of equally near items any counts. Pure."""
-    if not true:
-        return 1.0
-    return sum(score >= true[-1] for score in retrieved) / len(true)
+    results = await bench.nearest(queries, request)
+    return fmean(recall_of(scores, true) for scores, true in zip(results, truth, strict=True))
 
 
 async def _exact_row_us(bench: _Bench, query: Vector, item_ids: Sequence[str]) -> float:
@@ -294,10 +259,6 @@ def ef_construction(form: IndexForm, documents: int) -> int:
     return 128 if form.is_quantised or documents // form.parts >= LARGE_ROWS else 64
 
 
-MOST_COMPARED = 450
-"""A quantised index that needs more rows compared for ten hits is slower than a full one."""
-
-
 def index_rows(dimensions: int) -> int:
     """The number of vectors from which a collection has an HNSW index; below, comparing all is fast and exact.
 
@@ -319,14 +280,14 @@ async def keep_index(
         return IndexOutcome.NOT_NEEDED
     threshold = index_rows(space.space.dimensions) if rows is None else rows
     place = space.space_id, collection.collection_id
-    existing, form = await hnsw_indexes(database, *place), wanted_form(collection)
+    existing, form = await store.hnsw_indexes(database, *place), wanted_form(collection)
     index = collection.ann_index
     usable = None if index is None else _within(existing, collection, space, index.form)
-    if usable is None or not usable.is_valid:
+    if usable is None or not usable.valid:
         index, usable = None, _within(existing, collection, space, form)
     # Also the parts of the wanted index, because its build continues with them.
     kept = {*form.names(*place), *(index.form.names(*place) if index else ())}
-    leftovers = {*existing, *await failed_builds(database, hnsw_name(*place))} - kept
+    leftovers = {*existing, *await store.failed_builds(database, store.hnsw_name(*place))} - kept
     if leftovers:
         clearing = await _exclusively(database, collection, space, lambda: _clear(database, leftovers))
         if clearing is not IndexOutcome.PRESENT:
@@ -375,7 +336,7 @@ async def drop_indexes(
     Afterwards searches compare all vectors.
     """
     dropped = True
-    for index in await collection_indexes(database, tenant_id, collection_id):
+    for index in await store.collection_indexes(database, tenant_id, collection_id):
         if space is not None and not index.name.startswith(f"{space.table_name}_"):
             continue
         # The same lock as that of a build, which would make it again.
@@ -384,7 +345,7 @@ async def drop_indexes(
                 dropped &= alone
                 if alone:
                     async with database.maintenance() as connection:
-                        await connection.execute(drop_statement(index.name, database.names.schema).encode())
+                        await connection.execute(store.drop_statement(index.name, database.names.schema).encode())
             except MissingPrivilegeError:
                 dropped = False
     return dropped
@@ -405,7 +366,7 @@ def wanted_outcome(
     index_bytes: int,
     *,
     is_there: bool,
-    form: IndexForm = USUAL_FORM,
+    form: IndexForm,
 ) -> IndexOutcome:
     """The work that an index of that many documents needs. Pure.
 
@@ -427,34 +388,20 @@ def wanted_outcome(
     return IndexOutcome.PRESENT if 1 / MOVED < documents / index.rows < MOVED else IndexOutcome.MEASURED
 
 
-def wants_bits(collection: StoredCollection) -> bool:
-    """Whether the collection's index should be a quantised one. Pure.
-
-    An index is quantised only on request, because bits find too little under a filter for items that are far from the
-    query. A collection without the request keeps a quantised index while the bits separate its vectors well.
-    """
-    kind, index = collection.index_kind, collection.ann_index
-    if kind is not IndexKind.AUTO:
-        return kind is IndexKind.QUANTISED
-    if index is None:
-        return False
-    return index.is_quantised and not (index.is_measured and index.effort_10 > MOST_COMPARED)
-
-
 def wanted_form(collection: StoredCollection) -> IndexForm:
     """The form that the collection's index should have. Pure."""
-    return IndexForm(wants_bits(collection), collection.parts)
+    return IndexForm(collection.index_kind is IndexKind.QUANTISED, collection.parts)
 
 
 def _within(
-    existing: Mapping[str, IndexIs], collection: StoredCollection, space: StoredSpace, form: IndexForm
-) -> IndexIs | None:
-    """The index of that form, all parts together; None where one is missing."""
+    existing: Mapping[str, IndexStatus], collection: StoredCollection, space: StoredSpace, form: IndexForm
+) -> IndexStatus | None:
     names = form.names(space.space_id, collection.collection_id)
     if not set(names) <= existing.keys():
         return None
     parts = [existing[name] for name in names]
-    return IndexIs(sum(part.bytes for part in parts), all(part.is_valid for part in parts))
+    size = sum(part.bytes for part in parts)
+    return replace(parts[0], bytes=size, valid=all(part.valid for part in parts))
 
 
 @asynccontextmanager
@@ -469,10 +416,9 @@ async def _only_one(database: Database, table: str) -> AsyncIterator[bool]:
 
 
 async def _has_no_orphan(database: Database, table: str) -> bool:
-    """Whether no build of a killed process is left on the table, after waiting for it to end."""
     async with database.maintenance() as connection:
         for _ in range(_ORPHAN_CHECKS):
-            if not await is_built_now(connection, database.names.schema, table):
+            if not await store.is_built_now(connection, database.names.schema, table):
                 return True
             await asyncio.sleep(_ORPHAN_PAUSE)
     return False
@@ -502,8 +448,8 @@ async def _build(database: Database, tenant_id: int, collection: StoredCollectio
     form, schema = wanted_form(collection), database.names.schema
     is_another_there = collection.ann_index is not None and collection.ann_index.form != form
     names = form.names(space.space_id, collection.collection_id)
-    existing = await hnsw_indexes(database, space.space_id, collection.collection_id)
-    missing = [part for part, name in enumerate(names, 1) if name not in existing or not existing[name].is_valid]
+    existing = await store.hnsw_indexes(database, space.space_id, collection.collection_id)
+    missing = [part for part, name in enumerate(names, 1) if name not in existing or not existing[name].valid]
     if not missing and not is_another_there:
         return IndexOutcome.PRESENT  # another process has built it meanwhile
     async with _builder(database, collection.documents // form.parts, space.space.dimensions) as connection:
@@ -512,14 +458,13 @@ async def _build(database: Database, tenant_id: int, collection: StoredCollectio
             await _run_build(connection, schema, names[part - 1], build)
         if not is_another_there:
             await _settle(connection, schema, space.table_name)
-    whole = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
-    if whole is None or not whole.is_valid:
+    whole = _within(
+        await store.hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form
+    )
+    if whole is None or not whole.valid:
         return IndexOutcome.BEING_BUILT  # by a process of the server whose client was killed
-    measured = await measure_index(database, tenant_id, collection, form=form)
+    await measure_index(database, tenant_id, collection, form=form)
     await _clear(database, existing.keys() - set(names))
-    if measured is not None and measured.form != wanted_form(replace(collection, ann_index=measured)):
-        _log.info("the bits of %s do not separate its vectors well enough: it gets a full index", collection.name)
-        await _build(database, tenant_id, replace(collection, ann_index=measured), space)
     return IndexOutcome.REPLACED if is_another_there else IndexOutcome.BUILT
 
 
@@ -528,8 +473,10 @@ def _build_of(database: Database, collection: StoredCollection, space: StoredSpa
     bits = space.space.dimensions if form.is_quantised else None
     vector_schema = database.facts.vector_schema or "public"
     effort = ef_construction(form, collection.documents)
-    definition = hnsw_definition(collection.collection_id, vector_schema, effort, bits, part=part, parts=form.parts)
-    return build_statement(name, database.names.schema, space.table_name, definition)
+    definition = store.hnsw_definition(
+        collection.collection_id, vector_schema, effort, bits, part=part, parts=form.parts
+    )
+    return store.build_statement(name, database.names.schema, space.table_name, definition)
 
 
 async def _rebuild(
@@ -539,8 +486,8 @@ async def _rebuild(
     effort = ef_construction(form, collection.documents)
     async with _builder(database, collection.documents // form.parts, space.space.dimensions) as connection:
         for name in form.names(space.space_id, collection.collection_id):
-            await connection.execute(ef_construction_statement(name, schema, effort).encode())
-            await _run_build(connection, schema, name, rebuild_statement(name, schema))
+            await connection.execute(store.ef_construction_statement(name, schema, effort).encode())
+            await _run_build(connection, schema, name, store.rebuild_statement(name, schema))
     await measure_index(database, tenant_id, collection, least=_former_effort(collection))
     return IndexOutcome.REBUILT
 
@@ -555,9 +502,9 @@ async def _measure(
 
 
 async def _drop(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> IndexOutcome:
-    await _clear(database, await hnsw_indexes(database, space.space_id, collection.collection_id))
+    await _clear(database, await store.hnsw_indexes(database, space.space_id, collection.collection_id))
     async with database.transaction(tenant_id) as tenant:
-        await forget_measured(tenant, collection.collection_id, space.space_id)
+        await store.forget_measured(tenant, collection.collection_id, space.space_id)
     return IndexOutcome.DROPPED
 
 
@@ -584,12 +531,12 @@ async def _run_build(connection: Connection, schema: str, name: str, statement: 
     Leftovers of earlier builds are removed first: a build skips an index that exists, even an invalid one, and a
     rebuild makes one more beside it.
     """
-    await drop_failed_builds(connection, schema, name)
+    await store.drop_failed_builds(connection, schema, name)
     try:
         await connection.execute(statement.encode())
     except psycopg.errors.DiskFull:
         _log.warning("too little shared memory for a parallel build; building with one process")
-        await drop_failed_builds(connection, schema, name)
+        await store.drop_failed_builds(connection, schema, name)
         await connection.execute("SET max_parallel_maintenance_workers = 0")
         await connection.execute(statement.encode())
 
@@ -600,10 +547,9 @@ def parts_to_build(documents: int, dimensions: int) -> int:
 
 
 async def _clear(database: Database, names: Iterable[str]) -> IndexOutcome:
-    """Drop the leftovers of interrupted builds, and indexes that another one has replaced."""
     async with database.maintenance() as connection:
         for name in names:
-            await connection.execute(drop_statement(name, database.names.schema).encode())
+            await connection.execute(store.drop_statement(name, database.names.schema).encode())
     return IndexOutcome.PRESENT
 
 

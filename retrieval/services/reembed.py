@@ -25,6 +25,7 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, collection_in_space
 from retrieval.adapters.store.items.items import vectors_statement
 from retrieval.adapters.store.records.recordings import find_recorded
+from retrieval.adapters.store.search import reembeddings as store
 from retrieval.adapters.store.search.recall import Sample, probe
 from retrieval.adapters.store.search.reembeddings import (
     PAUSED,
@@ -32,20 +33,6 @@ from retrieval.adapters.store.search.reembeddings import (
     ReembeddingState,
     StoredReembedding,
     Switching,
-    begin_reembedding,
-    carry_clusters,
-    change_reembedding,
-    count_without_text,
-    find_reembedding,
-    forget_space,
-    hold_writers,
-    note_reembedding,
-    recorded_questions,
-    remove_next_vectors,
-    set_tokens_aside,
-    switch_back,
-    switch_over,
-    verdicts_on,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending, pending_statement
 from retrieval.domain.checks import checked_number, checked_whole, choices_hint, is_finite
@@ -229,7 +216,7 @@ async def cost_of(
     return ReembeddingCost(
         target=space.space.name,
         items=items,
-        without_text=await count_without_text(*place.where, in_use, space),
+        without_text=await store.count_without_text(*place.where, in_use, space),
         texts=texts,
         tokens=tokens,
         price=None if price is None else round(tokens * price / 1e6, 4),
@@ -268,7 +255,7 @@ async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pac
         "tokens_a_day": pace.tokens_a_day,
         "keep_seconds": round(pace.keep_days * 86400),
     }
-    if not await begin_reembedding(*place.where, space, options):
+    if not await store.begin_reembedding(*place.where, space, options):
         await _beginning(workplace, target, space)  # another process was faster
         raise ConflictError(f"collection {target.collection.name!r} changed meanwhile: begin again")
 
@@ -282,7 +269,7 @@ async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace
         raise InvalidRequestError(f"collection {collection.name!r} is in the space {space.space.name} already")
     place = _Place(workplace, target.tenant_id, collection.collection_id)
     place.needed_embedder(space)
-    row = await find_reembedding(*place.where)
+    row = await store.find_reembedding(*place.where)
     if row is not None and row.state in _ENDED_BY:
         error = InvalidRequestError(f"a re-embedding of {collection.name!r} is {row.state.value} still")
         raise error.advising(Advice.END_REEMBEDDING, name=shlex.quote(collection.name), action=_ENDED_BY[row.state])
@@ -295,7 +282,7 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
     row = await _known(place, target)
     is_kept = row.state in _KEPT_STATES
     pending = await count_pending(*place.where, row.spare) if is_kept else 0
-    without_text = await count_without_text(*place.where, row.former, row.target) if is_kept else 0
+    without_text = await store.count_without_text(*place.where, row.former, row.target) if is_kept else 0
     removes_at = None
     if row.state is ReembeddingState.SWITCHED and row.switched_at is not None:
         removes_at = row.switched_at + timedelta(seconds=row.keep_seconds)
@@ -320,13 +307,13 @@ async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
         raise InvalidRequestError(f"there is no action {action!r:.40} of a re-embedding; {known}")
     row = await _known(place, target)
     if action == "rollback":
-        is_done = await switch_back(*place.where)
+        is_done = await store.switch_back(*place.where)
         if is_done:
-            await carry_clusters(*place.where, former=row.target, target=row.former)
+            await store.carry_clusters(*place.where, former=row.target, target=row.former)
     else:
         if action == "switch" and (reason := await _lost_calibration(place, row.target.space)):
             raise InvalidRequestError(reason)
-        is_done = await change_reembedding(*place.where, *_CHANGES[action])
+        is_done = await store.change_reembedding(*place.where, *_CHANGES[action])
     if not is_done:
         row = await _known(place, target)
         others = ", ".join(possible_actions(row)) or "to begin another one"
@@ -337,7 +324,7 @@ async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
 
 
 async def _known(place: _Place, target: JobTarget) -> StoredReembedding:
-    row = await find_reembedding(*place.where)
+    row = await store.find_reembedding(*place.where)
     if row is None:
         name = target.collection.name
         error = InvalidRequestError(f"collection {name!r} has no re-embedding")
@@ -377,7 +364,7 @@ async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: floa
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
     until = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < until:
-        row = await find_reembedding(*place.where)
+        row = await store.find_reembedding(*place.where)
         if row is None or row.note or row.is_paused or row.switching is not Switching.NOW:
             return
         await asyncio.sleep(0.2)
@@ -386,7 +373,7 @@ async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: floa
 async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
     """Whether a re-embedding has work to do."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id)
-    row = await find_reembedding(*place.where)
+    row = await store.find_reembedding(*place.where)
     if row is None or row.is_paused or row.state.is_over:
         return False
     if row.state in {ReembeddingState.FILLING, ReembeddingState.REMOVING} or row.switching is Switching.NOW:
@@ -402,13 +389,13 @@ async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ig
     """Work on the collection's re-embedding until it waits for the next day, a person or an embedder."""
     place = _Place(workplace, target.tenant_id, target.collection.collection_id, advance)
     while True:
-        row = await find_reembedding(*place.where)
+        row = await store.find_reembedding(*place.where)
         if row is None or row.is_paused or row.state.is_over:
             break
         if not await _STEPS[row.state](place, row):
             break
         workplace.end_of_step()
-    row = await find_reembedding(*place.where)
+    row = await store.find_reembedding(*place.where)
     if row is None:
         return {}
     return {"state": row.state.value, "embedded": place.embedded} | ({"note": row.note} if row.note else {})
@@ -459,7 +446,7 @@ class _Place:
 
     async def wait(self, why: str, states: Sequence[ReembeddingState] = _KEPT_STATES) -> None:
         """Store the reason why the re-embedding does not proceed, if it is in one of the states, and not paused."""
-        await note_reembedding(*self.where, why, states)
+        await store.note_reembedding(*self.where, why, states)
 
 
 async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
@@ -472,7 +459,7 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
         await place.wait("another process builds an index on the same table; the index is built after that")
         return False
     place.workplace.end_of_step()
-    await carry_clusters(*place.where, former=row.former, target=row.target)
+    await store.carry_clusters(*place.where, former=row.former, target=row.target)
     if row.switching is Switching.NOW:
         return await _switch(place, row)
     is_compared = row.comparison is not None and row.state is ReembeddingState.READY
@@ -484,7 +471,7 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
     changes = {"state": ReembeddingState.READY.value, "comparison": Jsonb(compared.as_dict()), "note": against}
     if by_itself and not against:
         changes["switching"] = Switching.NOW.value  # an interrupted switch is tried again
-    if not await change_reembedding(*place.where, _BEFORE_SWITCH, changes):
+    if not await store.change_reembedding(*place.where, _BEFORE_SWITCH, changes):
         return True
     _log.info("collection %s is filled in %s: %s", shadow.name, row.target.space.name, outcome.value)
     return by_itself and not against and await _switch(place, row)
@@ -505,12 +492,12 @@ async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
     """Keep both spaces filled after the switch, until the former one was kept long enough."""
     if place.is_over(row):
         changes = {"state": ReembeddingState.REMOVING.value}
-        await change_reembedding(*place.where, [ReembeddingState.SWITCHED], changes)
+        await store.change_reembedding(*place.where, [ReembeddingState.SWITCHED], changes)
         return True
     # Items of a process that did not know of the switch yet are pending in the new space.
     await _fill(place, row.target)
     if await _fill(place, row.former):
-        await carry_clusters(*place.where, former=row.target, target=row.former)
+        await store.carry_clusters(*place.where, former=row.target, target=row.former)
     return False
 
 
@@ -524,14 +511,14 @@ async def _remove_step(place: _Place, row: StoredReembedding) -> bool:
             [ReembeddingState.REMOVING],
         )
         return False
-    while await remove_next_vectors(*place.where, space, _REMOVED_AT_ONCE):
+    while await store.remove_next_vectors(*place.where, space, _REMOVED_AT_ONCE):
         place.workplace.end_of_step()
-        latest = await find_reembedding(*place.where)
+        latest = await store.find_reembedding(*place.where)
         if latest is None or latest.is_paused:
             return False
-    await forget_space(*place.where, space)
+    await store.forget_space(*place.where, space)
     changes = {"state": ReembeddingState.DONE.value, "note": ""}
-    await change_reembedding(*place.where, [ReembeddingState.REMOVING], changes)
+    await store.change_reembedding(*place.where, [ReembeddingState.REMOVING], changes)
     return False
 
 
@@ -555,7 +542,7 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
     writer = Writer(place.database, place.tenant_id, await place.collection_in(space), embedder)
     after, report = "", AddReport()
     while True:
-        row = await find_reembedding(*place.where)
+        row = await store.find_reembedding(*place.where)
         if row is None or row.is_paused or row.state not in _KEPT_STATES:
             return False
         page = await writer.next_pending(after, limit=row.batch_texts)
@@ -610,7 +597,7 @@ async def _affordable(
         affordable.append(item)
         tokens += more
         texts |= {item.indexed_text} & counts.keys()
-    if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today):
+    if tokens and not await store.set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today):
         affordable = []
     if not affordable:
         first = counts.get(page[0].indexed_text, 0)
@@ -628,7 +615,7 @@ async def _give_back(place: _Place, embedder: CachedEmbedder, texts: Sequence[st
     """Release the tokens that were reserved for those of the texts that the embedder did not embed."""
     missing = await embedder.uncached(texts, role)
     tokens = await _tokens(embedder, missing)
-    await set_tokens_aside(*place.where, tokens=-tokens, texts=-len(missing), today=place.today)
+    await store.set_tokens_aside(*place.where, tokens=-tokens, texts=-len(missing), today=place.today)
 
 
 async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[int]:
@@ -648,12 +635,12 @@ async def _switch(place: _Place, row: StoredReembedding) -> bool:
         if not await _fill(place, row.target):
             return False
         async with place.database.transaction(place.tenant_id) as connection:
-            await hold_writers(connection, place.collection_id)
+            await store.hold_writers(connection, place.collection_id)
             pending = pending_statement(place.collection_id, row.target, after="", limit=row.batch_texts + 1)
             rows = await (await connection.execute(pending.text.encode(), pending.parameters)).fetchall()
             last = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body in rows]
             if len(last) <= row.batch_texts and await _embed_last(place, row, connection, last):
-                if not await switch_over(connection, place.collection_id, row.target, place.workplace.now()):
+                if not await store.switch_over(connection, place.collection_id, row.target, place.workplace.now()):
                     return True  # paused or aborted: the next read of the state shows which
                 break
         place.workplace.end_of_step()
@@ -709,8 +696,8 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     if old is None:
         return None
     embedder = place.needed_embedder(row.target)
-    ids = await recorded_questions(*place.where, COMPARED)
-    verdicts = await verdicts_on(*place.where, ids)
+    ids = await store.recorded_questions(*place.where, COMPARED)
+    verdicts = await store.verdicts_on(*place.where, ids)
     requests: dict[UUID, SearchRequest] = {}
     for retrieval_id in ids:
         record = await find_recorded(place.database, place.tenant_id, retrieval_id)
@@ -759,7 +746,7 @@ async def _are_embedded(place: _Place, embedder: CachedEmbedder, questions: Sequ
     """Embed the questions, which caches their vectors; False: the job has to wait, and the note says for what."""
     words = await embedder.uncached(questions, TextRole.QUERY)
     tokens = await _tokens(embedder, words)
-    if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
+    if tokens and not await store.set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
         await place.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
         return False
     try:

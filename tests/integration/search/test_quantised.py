@@ -20,7 +20,7 @@ from retrieval.adapters.store.search.recall import keep_sample
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vectors
 from retrieval.domain.search.hit import Path
-from retrieval.services.indexes import MOST_COMPARED, IndexOutcome, is_index_off, keep_index, rebuild_index
+from retrieval.services.indexes import IndexOutcome, is_index_off, keep_index, rebuild_index
 from retrieval.services.recall import measure_recall
 from tests.support.corpora import Corpus, make_corpus
 from tests.support.database import SCHEMA
@@ -281,10 +281,9 @@ async def test_vectors_whose_bits_tell_too_little_get_a_full_index(
 async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
     platform: Platform, small: Collection
 ) -> None:
-    """Step by step; a collection that does not ask for bits then gets the full index."""
+    """Step by step."""
     await platform.collection("docs", index="quantised")
     await keep_outcome(platform, small)
-    await platform.collection("docs", index="auto")
     target = await target_of(platform, small)
     index, space = target.collection.ann_index, target.collection.space
     assert index is not None
@@ -308,8 +307,3 @@ async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
     raised = (await small.refresh()).ann_index
     assert raised is not None
     assert raised.effort_10 == 15
-    await with_effort(MOST_COMPARED)
-    assert await keep_outcome(platform, small) is IndexOutcome.PRESENT
-    await with_effort(MOST_COMPARED + 1)
-    assert await keep_outcome(platform, small) is IndexOutcome.REPLACED
-    assert "halfvec_ip_ops" in await definition(platform, small)

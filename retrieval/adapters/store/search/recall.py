@@ -133,7 +133,7 @@ async def probe(database: Database, tenant_id: int, request: CandidateRequest, s
     )
 
 
-def recall_of(scores: list[float], exact: list[float]) -> float:
+def recall_of(scores: Sequence[float], exact: Sequence[float]) -> float:
     """The share of the exact scores that is among ``scores``, both best first; 1 if there are none."""
     if not exact:
         return 1.0
