@@ -119,7 +119,7 @@ def repeated_report(number: int, example: str = "") -> AddReport:
     return AddReport(repeated=number, notes=(f"{ids} more than once{shown_example}; the last of each was kept",))
 
 
-_HashedVectors = Mapping[str, tuple[bytes, Vector]]
+HashedVectors = Mapping[str, tuple[bytes, Vector]]
 """Vectors by item id, each with the hash of its text."""
 
 
@@ -183,14 +183,14 @@ class Writer:
         soon: dict[str, Vector] = {}
         is_late, is_stored = asyncio.Event(), asyncio.Event()
 
-        async def keep(vectors: _HashedVectors) -> None:
+        async def keep(vectors: HashedVectors) -> None:
             if is_late.is_set():
                 await is_stored.wait()
                 await self._store_vectors(vectors)
             else:
                 soon.update({item_id: vector for item_id, (_, vector) in vectors.items()})
 
-        embedding = asyncio.create_task(self._embed(fresh, keep))
+        embedding = asyncio.create_task(self.embed(fresh, keep))
         try:
             await asyncio.wait({embedding}, timeout=SOON_SECONDS)
             is_late.set()
@@ -209,16 +209,14 @@ class Writer:
         """The writer after that report: if the embedder has stopped, it is not asked, and items are left pending."""
         return replace(self, asks=False) if report.stopped else self
 
-    async def embed(self, items: Sequence[Item]) -> AddReport:
-        """Embed items that are stored already.
+    async def embed(
+        self, items: Sequence[Item], keep: Callable[[HashedVectors], Awaitable[None]] | None = None
+    ) -> AddReport:
+        """Embed items that are stored already; ``keep`` is called with the vectors of each part instead.
 
         An item whose text or vector is refused stays pending and is named in the notes; the others go on. An embedder
         that does not answer, or that refuses one item after another, is not called again.
         """
-        return await self._embed(items, self._store_vectors)
-
-    async def _embed(self, items: Sequence[Item], keep: Callable[[_HashedVectors], Awaitable[None]]) -> AddReport:
-        """Embed the items that have a text, part by part; ``keep`` is called with the vectors of each part."""
         space = self.collection.space
         items = [item for item in items if item.indexed_text]
         if space is None or not items:
@@ -251,13 +249,13 @@ class Writer:
                 measure = await self.embedder.measure()
                 done = AddReport(embedded=len(part), cut=await asyncio.to_thread(measure.number_cut, texts))
                 hashed = zip(map(text_hash, texts), vectors, strict=True)
-                await keep(dict(zip([item.item_id for item in part], hashed, strict=True)))
+                await (keep or self._store_vectors)(dict(zip([item.item_id for item in part], hashed, strict=True)))
             if self.on_embedded is not None:
                 self.on_embedded(done)
             report += done
         return report + AddReport(pending=sum(map(len, parts)), notes=_refusal_notes(refused))
 
-    async def _store_vectors(self, vectors: _HashedVectors) -> None:
+    async def _store_vectors(self, vectors: HashedVectors) -> None:
         if self.collection.space is not None:
             where = (self.collection.collection_id, self.collection.space.space_id)
             await self.database.write(self.tenant_id, vectors_statement(*where, vectors))

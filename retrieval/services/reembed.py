@@ -10,6 +10,7 @@ import asyncio
 import logging
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from math import inf, log2
@@ -56,7 +57,7 @@ from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.record import request_of
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.search import Searcher
-from retrieval.services.add import EMBED_BATCH, AddReport, Writer
+from retrieval.services.add import EMBED_BATCH, AddReport, HashedVectors, Writer
 from retrieval.services.indexes import IndexOutcome, drop_indexes, index_rows, keep_index
 from retrieval.services.recall import LEAST_RECALL, dense_request
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
@@ -238,7 +239,6 @@ def told_without_text(number: int) -> str:
 
 
 def _vector_bytes(stored: StoredCollection, dimensions: int) -> int:
-    """Bytes of an item's vector of half precision, and of its part of the index, if there will be one."""
     if stored.documents < index_rows(dimensions):
         return 2 * dimensions + _ROW_BYTES
     indexed = dimensions // 8 if stored.index_kind is IndexKind.QUANTISED else 2 * dimensions
@@ -424,7 +424,6 @@ class _Place:
         return self.workplace.now().astimezone(UTC).date()
 
     def is_over(self, row: StoredReembedding) -> bool:
-        """Whether the former space was kept long enough."""
         if row.switched_at is None or row.state is not ReembeddingState.SWITCHED:
             return False
         return self.workplace.now() >= row.switched_at + timedelta(seconds=row.keep_seconds)
@@ -480,7 +479,6 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
 async def _against_switching(
     place: _Place, row: StoredReembedding, compared: SpaceComparison, outcome: IndexOutcome
 ) -> str:
-    """The reason against an automatic switch; empty: there is none."""
     if outcome is IndexOutcome.NOT_ALLOWED:
         return f"the target space has no index: {outcome.value}; or switch without it"
     if not compared.compares_well:
@@ -502,7 +500,6 @@ async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
 
 
 async def _remove_step(place: _Place, row: StoredReembedding) -> bool:
-    """Remove the space that is not in use."""
     space = row.spare
     if not await drop_indexes(*place.where, space):
         await place.wait(
@@ -575,7 +572,6 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
 
 
 async def _pass_time(place: _Place, until: float) -> None:
-    """Wait for that moment of the loop's clock, or for the end of the process."""
     while (left := until - asyncio.get_running_loop().time()) > 0:
         place.workplace.end_of_step()
         await asyncio.sleep(min(left, 0.5))
@@ -612,7 +608,6 @@ async def _affordable(
 
 
 async def _give_back(place: _Place, embedder: CachedEmbedder, texts: Sequence[str], role: TextRole) -> None:
-    """Release the tokens that were reserved for those of the texts that the embedder did not embed."""
     missing = await embedder.uncached(texts, role)
     tokens = await _tokens(embedder, missing)
     await store.set_tokens_aside(*place.where, tokens=-tokens, texts=-len(missing), today=place.today)
@@ -657,19 +652,23 @@ async def _embed_last(place: _Place, row: StoredReembedding, connection: Connect
     if not items:
         return True
     embedder = place.needed_embedder(row.target)
+    writer = Writer(place.database, place.tenant_id, await place.collection_in(row.target), embedder)
     some, _ = await _affordable(place, row, embedder, items)
     if len(some) < len(items):
         return False
-    try:
+
+    async def keep(vectors: HashedVectors) -> None:
+        statement = vectors_statement(place.collection_id, row.target.space_id, vectors)
+        await connection.execute(statement.text.encode(), statement.parameters)
+
+    report = AddReport(pending=len(items), notes=(f"no answer within {_LAST_ITEMS_SECONDS:.0f} s",))
+    with suppress(TimeoutError):
         async with asyncio.timeout(_LAST_ITEMS_SECONDS):
-            vectors = await embedder.embed_documents([i.indexed_text for i in items], [repr(i.item_id) for i in items])
-    except (EmbedderError, InvalidVectorError, TimeoutError) as error:
+            report = await writer.embed(items, keep)
+    if report.pending:
         await _give_back(place, embedder, [item.indexed_text for item in items], TextRole.DOCUMENT)
-        _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
+        _log.info("the switch waits for the vectors of %d items: %s", report.pending, "; ".join(report.notes))
         return False
-    hashed_vectors = {i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(items, vectors, strict=True)}
-    statement = vectors_statement(place.collection_id, row.target.space_id, hashed_vectors)
-    await connection.execute(statement.text.encode(), statement.parameters)
     place.embedded += len(items)
     return True
 
