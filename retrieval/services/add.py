@@ -17,19 +17,9 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.items import items as store
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.items import (
-    ARCHIVED,
-    ItemIsThereError,
-    ItemWrite,
-    Settled,
-    WrittenItems,
-    became,
-    settle,
-    store_items,
-    stored_hashes,
-    vectors_statement,
-)
+from retrieval.adapters.store.items.items import ARCHIVED, ItemIsThereError, ItemWrite, Settled, WrittenItems
 from retrieval.adapters.store.search.vectors import pending_among, pending_items
 from retrieval.domain.errors import (
     EmbedderRejectedError,
@@ -171,7 +161,7 @@ class Writer:
         """Store items together with the vectors that come soon, and the other vectors when they come."""
         ids = [item.item_id for item in items]
         place = (self.database, self.tenant_id, self.collection.collection_id)
-        known = {} if only_new else await stored_hashes(*place, ids)
+        known = {} if only_new else await store.stored_hashes(*place, ids)
         formers = {item_id: hashes.content_hash for item_id, hashes in known.items()}
         changed = [item for item in items if formers.get(item.item_id) != item.content_hash]
         texts = {item_id: hashes.text_hash for item_id, hashes in known.items()}
@@ -258,7 +248,7 @@ class Writer:
     async def _store_vectors(self, vectors: HashedVectors) -> None:
         if self.collection.space is not None:
             where = (self.collection.collection_id, self.collection.space.space_id)
-            await self.database.write(self.tenant_id, vectors_statement(*where, vectors))
+            await self.database.write(self.tenant_id, store.vectors_statement(*where, vectors))
 
     async def next_pending(self, after: str, limit: int = EMBED_BATCH) -> list[Item]:
         """The next items, in order of key, that wait for their vector."""
@@ -287,7 +277,7 @@ class Writer:
             return AddReport(), WrittenItems({}, 0, None)
         collection = self.collection
         write = ItemWrite(collection.collection_id, items, collection.space_id, vectors, only_new, self.goes_on)
-        written = await store_items(self.database, self.tenant_id, write)
+        written = await store.store_items(self.database, self.tenant_id, write)
         formers = written.formers
         # An item's hash is computed at each access, and most items of a load are new.
         unchanged = sum(item.item_id in formers and formers[item.item_id] == item.content_hash for item in items)
@@ -330,7 +320,7 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
 
     report = await add(first, AddReport())
     outcomes = await asyncio.gather(*(add_waiting(report) for _ in range(at_once)), return_exceptions=True)
-    drift = await settle(writer.database, writer.tenant_id, writer.collection.collection_id, len(items))
+    drift = await store.settle(writer.database, writer.tenant_id, writer.collection.collection_id, len(items))
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
@@ -407,7 +397,7 @@ def outcomes_of(checked: Sequence[Item | InvalidItemError], known: Mapping[str, 
             continue
         former = stored.get(entry.item_id)
         stored[entry.item_id] = entry.content_hash
-        outcomes.append(ItemOutcome(item_id=entry.item_id, became=became(former, entry.content_hash)))
+        outcomes.append(ItemOutcome(item_id=entry.item_id, became=store.became(former, entry.content_hash)))
     return outcomes
 
 

@@ -6,19 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from retrieval.adapters.store.database import Connection, Database, despite_deadlocks
-from retrieval.adapters.store.items.items import (
-    ARCHIVED,
-    ItemIsThereError,
-    ItemWrite,
-    Settled,
-    delete_items,
-    hold_item,
-    hold_items,
-    stored_as,
-    touch_items,
-    write_attributes,
-    write_items,
-)
+from retrieval.adapters.store.items import items as store
+from retrieval.adapters.store.items.items import ARCHIVED, ItemIsThereError, ItemWrite, Settled
 from retrieval.domain.checks import kind_of
 from retrieval.domain.errors import InvalidItemError, UnknownItemError
 from retrieval.domain.items.item import ABSENT, Became, Item, StoredItem, check_version
@@ -31,7 +20,7 @@ Make = Callable[[Item | None], Item]
 async def put_whole(writer: Writer, item: Item) -> tuple[StoredItem, AddReport]:
     """Store the item in place of the stored item of its id, and embed it."""
     report, written = await writer.add_beside([item])
-    stored = stored_as(item, written)
+    stored = store.stored_as(item, written)
     # The item was unchanged and not written, or another caller has changed it since.
     return (stored, report) if stored is not None else await put(writer, item.item_id, lambda _: item, None)
 
@@ -56,7 +45,7 @@ async def _put(
     connection: Connection, writer: Writer, item_id: str, make: Make, version: str | None
 ) -> tuple[StoredItem, Settled | None]:
     collection = writer.collection
-    former = await hold_item(connection, collection.collection_id, item_id)
+    former = await store.hold_item(connection, collection.collection_id, item_id)
     check_version(item_id, former.version if former else None, version)
     item = make(former.item if former else None)
     await writer.check([item])
@@ -64,12 +53,12 @@ async def _put(
         return replace(former, became=Became.UNCHANGED), None
     write = ItemWrite(collection.collection_id, [item], collection.space_id, only_new=version == ABSENT)
     try:
-        written = await write_items(connection, write)
+        written = await store.write_items(connection, write)
     except ItemIsThereError:
         # Another caller added it after the check: this write is rolled back.
         check_version(item_id, "another", ABSENT)
         raise
-    stored = stored_as(item, written)
+    stored = store.stored_as(item, written)
     if stored is None:
         raise UnknownItemError(f"item {item_id!r:.80} was removed while it was written; put it again")
     return replace(stored, became=Became.CHANGED if former else Became.ADDED), written.settled
@@ -80,9 +69,9 @@ async def remove(
 ) -> tuple[int, Settled | None]:
     """Remove the item if it is in that version; returns how many were removed. Raises ``VersionConflictError``."""
     async with database.transaction(tenant_id) as connection:
-        former = await hold_item(connection, collection_id, item_id)
+        former = await store.hold_item(connection, collection_id, item_id)
         check_version(item_id, former.version if former else None, version)
-        return (0, None) if former is None else await delete_items(connection, collection_id, [item_id])
+        return (0, None) if former is None else await store.delete_items(connection, collection_id, [item_id])
 
 
 def _report_of(became: Became | None) -> AddReport:
@@ -151,7 +140,7 @@ async def change(
 
     async def decided() -> tuple[_Decisions, Settled | None]:
         async with writer.database.transaction(writer.tenant_id) as connection:
-            former_items = await hold_items(connection, writer.collection.collection_id, item_ids)
+            former_items = await store.hold_items(connection, writer.collection.collection_id, item_ids)
             decisions = _decide(former_items, sorted(set(item_ids)), decide)
             await writer.check(decisions.written)
             if decisions.removed and not may_remove:
@@ -194,10 +183,10 @@ async def _write(connection: Connection, writer: Writer, decisions: _Decisions) 
     collection, settled = writer.collection, None
     if decisions.written:
         write = ItemWrite(collection.collection_id, decisions.written, collection.space_id)
-        settled = (await write_items(connection, write)).settled
-        await touch_items(connection, collection.collection_id, decisions.unchanged)
+        settled = (await store.write_items(connection, write)).settled
+        await store.touch_items(connection, collection.collection_id, decisions.unchanged)
     if decisions.removed:
-        _, after = await delete_items(connection, collection.collection_id, decisions.removed)
+        _, after = await store.delete_items(connection, collection.collection_id, decisions.removed)
         settled = after if settled is None else replace(after, has_new_fields=settled.has_new_fields)
     return settled
 
@@ -212,4 +201,4 @@ async def _annotate(connection: Connection, collection_id: int, decisions: _Deci
     if decisions.removed:
         raise InvalidItemError("nothing can be removed while times stay", item_id=decisions.removed[0])
     if decisions.written:
-        await write_attributes(connection, collection_id, decisions.written)
+        await store.write_attributes(connection, collection_id, decisions.written)

@@ -11,18 +11,9 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from retrieval.adapters.store.database import Connection, Database, despite_deadlocks
+from retrieval.adapters.store.items import memories as store
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, known_hashes, write_items
-from retrieval.adapters.store.items.memories import (
-    hold_fingerprint,
-    hold_memories,
-    hold_rows,
-    mark_superseded,
-    memories_with,
-    read_versions,
-    visible_memories,
-    write_memories,
-)
 from retrieval.adapters.store.items.removal import (
     expired_memories,
     forget_items,
@@ -96,7 +87,7 @@ async def histories(
     database: Database, tenant_id: int, collection_id: int, ids: Sequence[str], now: datetime
 ) -> dict[str, tuple[Memory, ...]]:
     """The versions of each of those memories that exist and have not expired, newest first, by the id asked for."""
-    versions = await read_versions(database, tenant_id, collection_id, ids)
+    versions = await store.read_versions(database, tenant_id, collection_id, ids)
     known = {key: memory for key, memory in versions.items() if not has_expired(memory, now)}
     return {memory_id: history_of(memory_id, known) for memory_id in ids if memory_id in known}
 
@@ -185,11 +176,11 @@ class MemoryWriter:
         Callers that store the same text at once wait for each other, and it becomes one memory.
         """
 
-        async def store(connection: Connection) -> tuple[tuple[Duplicate, ...], Memory | None, AddReport, list[Item]]:
+        async def write(connection: Connection) -> tuple[tuple[Duplicate, ...], Memory | None, AddReport, list[Item]]:
             duplicates: tuple[Duplicate, ...] = ()
             target = None
             if look is not None:
-                await hold_fingerprint(connection, self._collection.collection_id, memory.fingerprint)
+                await store.hold_fingerprint(connection, self._collection.collection_id, memory.fingerprint)
                 duplicates = await self._duplicates(connection, memory, look)
                 if look.joins:
                     target = await self._target(connection, memory, duplicates, look)
@@ -199,7 +190,7 @@ class MemoryWriter:
                 await uncache_texts(connection, self.writer.tenant_id, [text])  # no memory has the searched text
             return duplicates, target, report, items
 
-        duplicates, target, report, items = await self._atomically(store)
+        duplicates, target, report, items = await self._atomically(write)
         report = await self._finish(report, items)
         return StoredMemory(
             memory_id=memory.memory_id if target is None else target.memory_id,
@@ -213,7 +204,7 @@ class MemoryWriter:
         """Replace some of a memory's fields. Raises ``UnknownItemError``, and what ``NewMemory`` raises."""
 
         async def change(connection: Connection) -> tuple[AddReport, list[Item]]:
-            memories_by_id = await hold_memories(connection, self._collection.collection_id, [memory_id])
+            memories_by_id = await store.hold_memories(connection, self._collection.collection_id, [memory_id])
             self._check_known(memories_by_id, [memory_id])
             known = memories_by_id[memory_id]
             check_current(known, now)
@@ -232,7 +223,7 @@ class MemoryWriter:
             raise InvalidRequestError(f"memory {old_id!r:.80} cannot take its own place; change it with update_memory")
 
         async def supersede(connection: Connection) -> tuple[AddReport, list[Item]]:
-            memories_by_id = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
+            memories_by_id = await store.hold_memories(connection, self._collection.collection_id, [old_id, new_id])
             self._check_known(memories_by_id, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
             known_successor = memories_by_id.get(new_id)
             if known_successor is not None and known_successor.superseded_by is not None:
@@ -243,7 +234,7 @@ class MemoryWriter:
             _check_successor(memories_by_id[old_id], memories_by_id[new] if isinstance(new, str) else new, now)
             written = [new] if isinstance(new, NewMemory) else []
             report, items = await self._write(connection, written, replaced=[old_id])
-            await mark_superseded(connection, self._collection.collection_id, old_id, new_id)
+            await store.mark_superseded(connection, self._collection.collection_id, old_id, new_id)
             return report, items
 
         await self._finish(*await self._atomically(supersede))
@@ -260,7 +251,7 @@ class MemoryWriter:
         collection_id = self._collection.collection_id
 
         async def remember(connection: Connection) -> tuple[list[SettledFact], AddReport, list[Item]] | None:
-            await hold_fingerprint(connection, collection_id, receipt.memory_id)
+            await store.hold_fingerprint(connection, collection_id, receipt.memory_id)
             is_known = bool(await known_hashes(connection, collection_id, [receipt.memory_id]))
             if is_known and not again:
                 return None
@@ -268,7 +259,7 @@ class MemoryWriter:
             written = [*plan.written.values(), *([] if is_known else [receipt])]
             report, items = await self._write(connection, written, replaced=sorted(plan.successors))
             for old_id, new_id in plan.successors.items():
-                await mark_superseded(connection, collection_id, old_id, new_id)
+                await store.mark_superseded(connection, collection_id, old_id, new_id)
             stored = {memory.item().indexed_text for memory in written}
             unstored = {fact.memory.item().indexed_text for fact in facts} - stored
             await uncache_texts(connection, self.writer.tenant_id, sorted(unstored))
@@ -329,7 +320,7 @@ class MemoryWriter:
         report = AddReport()
         if fresh:
             changed = {item.item_id: item.indexed_text for item in fresh if item.item_id in known}
-            before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
+            before = await store.hold_memories(connection, collection_id, sorted(changed)) if changed else {}
             former_texts = [
                 text for memory in before.values() if (text := _text_of(memory)) != changed[memory.memory_id]
             ]
@@ -337,8 +328,8 @@ class MemoryWriter:
             report += AddReport(settled=written.settled)
         if replaced:
             report += AddReport(settled=await archive_items(connection, collection_id, replaced))
-            await hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])
-        created = await write_memories(connection, collection_id, memories)
+            await store.hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])
+        created = await store.write_memories(connection, collection_id, memories)
         await uncache_texts(connection, self.writer.tenant_id, former_texts)
         added = len(created - known.keys())  # one of the concurrent callers creates it
         report += AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
@@ -349,10 +340,10 @@ class MemoryWriter:
         collection_id = self._collection.collection_id
         same = dict[str, list[str]]()
         for key in sorted({fact.memory.fingerprint for fact in facts}):
-            await hold_fingerprint(connection, collection_id, key)
-            same[key] = await memories_with(connection, collection_id, key, now)
+            await store.hold_fingerprint(connection, collection_id, key)
+            same[key] = await store.memories_with(connection, collection_id, key, now)
         near = {fact.near.memory_id for fact in facts if fact.near is not None}
-        memories_by_id = await hold_memories(connection, collection_id, sorted(near.union(*same.values())))
+        memories_by_id = await store.hold_memories(connection, collection_id, sorted(near.union(*same.values())))
         plan = _Plan(memories_by_id, [], {}, {})
         joined = dict[str, list[NewMemory]]()
         for fact in facts:
@@ -369,7 +360,7 @@ class MemoryWriter:
 
     async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
         """Find the memories with the same words, and the nearly equal ones; the most alike first."""
-        same = await memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
+        same = await store.memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
         duplicates = {near.memory_id: Duplicate(near.memory_id, near.similarity) for near in look.near}
         duplicates |= {memory_id: Duplicate(memory_id, 1.0) for memory_id in same}
         duplicates.pop(memory.memory_id, None)
@@ -386,13 +377,13 @@ class MemoryWriter:
         if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
             return None
         collection_id, ids = self._collection.collection_id, [duplicate.memory_id for duplicate in duplicates]
-        known = await visible_memories(connection, collection_id, ids)
+        known = await store.visible_memories(connection, collection_id, ids)
         best = next(
             (memory_id for memory_id in ids if memory_id in known and _is_target(known[memory_id], memory, look)), None
         )
         if best is None:
             return None
-        target = (await hold_memories(connection, collection_id, [best])).get(best)
+        target = (await store.hold_memories(connection, collection_id, [best])).get(best)
         return target if target is not None and _is_target(target, memory, look) else None
 
     async def _finish(self, report: AddReport, items: Sequence[Item]) -> AddReport:

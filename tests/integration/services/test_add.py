@@ -160,7 +160,7 @@ async def test_a_failed_part_is_reported_and_the_call_can_be_repeated(
         return await store_items(database, tenant_id, write)
 
     with monkeypatch.context() as broken:
-        broken.setattr(add, "store_items", failing)
+        broken.setattr("retrieval.adapters.store.items.items.store_items", failing)
         with pytest.raises(DatabaseError, match="disk is full"):
             await collection.add(new_items, embeddings=vectors)
     assert 4 <= (await collection.info()).items < 20
