@@ -16,7 +16,7 @@ from retrieval.adapters.aside import aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import Database, Place
 from retrieval.adapters.store.items import items as store
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemIsThereError, ItemWrite, Settled, WrittenItems
@@ -151,6 +151,11 @@ class Writer:
             return replace(report, embedded=written.embedded), written
         return await self._add_embedding(items, only_new=only_new)
 
+    @property
+    def place(self) -> Place:
+        """The collection, as functions of the store take it."""
+        return Place(self.database, self.tenant_id, self.collection.collection_id)
+
     async def check(self, items: Sequence[Item]) -> None:
         """Raise ``InvalidItemError`` for the first item whose attributes do not fit the collection's schema."""
         schema = self.collection.schema
@@ -160,8 +165,7 @@ class Writer:
     async def _add_embedding(self, items: Sequence[Item], *, only_new: bool) -> tuple[AddReport, WrittenItems]:
         """Store items together with the vectors that come soon, and the other vectors when they come."""
         ids = [item.item_id for item in items]
-        place = (self.database, self.tenant_id, self.collection.collection_id)
-        known = {} if only_new else await store.stored_hashes(*place, ids)
+        known = {} if only_new else await store.stored_hashes(self.place, ids)
         formers = {item_id: hashes.content_hash for item_id, hashes in known.items()}
         changed = [item for item in items if formers.get(item.item_id) != item.content_hash]
         texts = {item_id: hashes.text_hash for item_id, hashes in known.items()}
@@ -255,8 +259,7 @@ class Writer:
         space = self.collection.space
         if space is None:
             return []
-        collection_id = self.collection.collection_id
-        return await pending_items(self.database, self.tenant_id, collection_id, space, after=after, limit=limit)
+        return await pending_items(self.place, space, after=after, limit=limit)
 
     async def left_over(self, items: Sequence[Item], fresh: Sequence[Item] = ()) -> list[Item]:
         """The items, without ``fresh``, whose vector an earlier call could not get."""
@@ -264,9 +267,7 @@ class Writer:
         unchanged = {item.item_id for item in items} - {item.item_id for item in fresh}
         if space is None or not unchanged:
             return []
-        waiting = await pending_among(
-            self.database, self.tenant_id, self.collection.collection_id, space, sorted(unchanged)
-        )
+        waiting = await pending_among(self.place, space, sorted(unchanged))
         return [item for item in items if item.item_id in waiting]
 
     async def _store(
@@ -320,7 +321,7 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
 
     report = await add(first, AddReport())
     outcomes = await asyncio.gather(*(add_waiting(report) for _ in range(at_once)), return_exceptions=True)
-    drift = await store.settle(writer.database, writer.tenant_id, writer.collection.collection_id, len(items))
+    drift = await store.settle(writer.place, len(items))
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome

@@ -180,7 +180,7 @@ async def delete(handle: CollectionHandle, item_ids: str | Sequence[str], versio
     if version is not None:
         deleted, settled = await changing.remove(*place, keys[0], version)
     else:
-        deleted, settled = await remove_items(*place, sorted(set(keys)))
+        deleted, settled = await remove_items(place, sorted(set(keys)))
     await _settle(handle, settled, deleted)
     return deleted
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, overload
 
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import Place
 from retrieval.adapters.store.items.memories import list_memories, rate_memory, read_memories
 from retrieval.apps.memories.messages import FACT, RememberReport, checked_conversation
 from retrieval.apps.memories.remembering import FactsOf, Remembering, near_memories, needed_llm
@@ -235,7 +235,7 @@ class MemoryStore:
         check_flags(include_superseded=include_superseded)
         # One more is read, to know whether another page follows.
         memories = await list_memories(
-            *await self._place(),
+            await self._place(),
             checked_project(project_id),
             kinds=checked_types(interaction_types) or None,
             user_id=None if user_id is None else checked_name("user_id", user_id),
@@ -290,7 +290,7 @@ class MemoryStore:
         """
         relevance = checked_number("relevance_score", score)
         _check_id(memory_id)
-        if not await rate_memory(*await self._place(), memory_id, relevance, now=self._platform.now):
+        if not await rate_memory(await self._place(), memory_id, relevance, now=self._platform.now):
             await self.get_memory(memory_id)  # raises the error if it expired
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
 
@@ -364,7 +364,7 @@ class MemoryStore:
 
     async def histories(self, memory_ids: Sequence[str]) -> dict[str, tuple[Memory, ...]]:
         """The versions of each of those memories that exist and have not expired: see ``history``."""
-        return await histories(*await self._place(), checked_item_ids(memory_ids), self._platform.now)
+        return await histories(await self._place(), checked_item_ids(memory_ids), self._platform.now)
 
     async def forget(self, memory_id: str) -> None:
         """Forget a memory: delete it with everything derived from it, and replace it by a pseudonym in records.
@@ -373,7 +373,7 @@ class MemoryStore:
         """
         _check_id(memory_id)
         await self._platform.recorded()
-        if not await forget(*await self._place(), [memory_id]):
+        if not await forget(await self._place(), [memory_id]):
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
 
     async def forget_user(self, user_id: str) -> int:
@@ -384,13 +384,13 @@ class MemoryStore:
         """
         checked_name("user_id", user_id)
         await self._platform.recorded()
-        return await forget_all(*await self._place(), USER, user_id)
+        return await forget_all(await self._place(), USER, user_id)
 
     async def forget_project(self, project_id: str) -> int:
         """Forget all memories of a project, superseded ones too; returns their number. See ``forget``."""
         checked_name("project_id", project_id)
         await self._platform.recorded()
-        return await forget_all(*await self._place(), PROJECT, project_id)
+        return await forget_all(await self._place(), PROJECT, project_id)
 
     async def _store(self, memory: NewMemory, policy: Duplicates) -> StoredMemory:
         memory.item()  # refuses invalid values before any query
@@ -407,16 +407,16 @@ class MemoryStore:
         return await writer.store(memory, look)
 
     async def _read(self, memory_ids: Sequence[str]) -> dict[str, Memory]:
-        return await read_memories(*await self._place(), checked_item_ids(memory_ids))
+        return await read_memories(await self._place(), checked_item_ids(memory_ids))
 
     async def _collection(self) -> Collection:
         if self._cached_collection is None:
             self._cached_collection = await memories_collection(self._platform, self._name)
         return self._cached_collection
 
-    async def _place(self) -> tuple[Database, int, int]:
+    async def _place(self) -> Place:
         stored = await (await self._collection()).refresh(older_than_seconds=FRESH_SECONDS)
-        return self._platform.database, self._platform.tenant_id, stored.collection_id
+        return Place(self._platform.database, self._platform.tenant_id, stored.collection_id)
 
     async def _writer(self) -> MemoryWriter:
         handle = handle_of(await self._collection())

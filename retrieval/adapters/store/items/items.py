@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.arrays import blobs, half_vectors, texts
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import Connection, Database, Place
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.round_trip import Row, rows_of, run_together
@@ -48,7 +48,7 @@ _WRITE = Compiled(
 _WRITE_VECTORS = Compiled(
     "SELECT write_vectors(%(collection)s::bigint, %(space)s::bigint, %(ids)s, %(vectors)s, %(text_hashes)s)", keep=0
 )
-_SETTLE = Compiled("SELECT settle_statistics(%(collection)s::bigint, %(written)s::integer)")
+_SETTLE = Compiled("SELECT settle_statistics(%(collection_id)s::bigint, %(written)s::integer)")
 _REMOVE = Compiled("SELECT * FROM remove_items(%(collection)s::bigint, %(ids)s)", keep=0)
 _ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(ids)s)", keep=0)
 
@@ -70,12 +70,11 @@ class StoredHashes:
     text_hash: bytes
 
 
-async def stored_hashes(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, StoredHashes]:
+async def stored_hashes(at: Place, item_ids: Sequence[str]) -> dict[str, StoredHashes]:
     """The hashes of those items that are stored, by item id."""
-    statement = _HASHES.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: StoredHashes(bytes(row[1]), bytes(row[2])) for row in await database.read(tenant_id, statement)}
+    return {
+        row[0]: StoredHashes(bytes(row[1]), bytes(row[2])) for row in await at.read(_HASHES, item_ids=list(item_ids))
+    }
 
 
 async def known_hashes(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, bytes]:
@@ -214,9 +213,9 @@ async def write_items(connection: Connection, write: ItemWrite) -> WrittenItems:
         return write.outcome(await rows_of(await run_together(connection, calls)))
 
 
-async def settle(database: Database, tenant_id: int, collection_id: int, written: int) -> float:
+async def settle(at: Place, written: int) -> float:
     """End a write of several parts (``ItemWrite.goes_on``) with ``written`` items; returns the drift (``Settled``)."""
-    return float((await database.write(tenant_id, _SETTLE.bind(collection=collection_id, written=written)))[0][0])
+    return float((await at.write(_SETTLE, written=written))[0][0])
 
 
 class ItemIsThereError(Exception):
@@ -304,12 +303,10 @@ async def delete_items(connection: Connection, collection_id: int, ids: Sequence
     return int(removed), Settled(drift)
 
 
-async def remove_items(
-    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
-) -> tuple[int, Settled]:
+async def remove_items(at: Place, ids: Sequence[str]) -> tuple[int, Settled]:
     """Remove the items in a transaction of its own, in one round trip."""
-    statement = _REMOVE.bind(collection=collection_id, ids=texts(ids))
-    removed, drift = (await database.write(tenant_id, statement))[0]
+    statement = _REMOVE.bind(collection=at.collection_id, ids=texts(ids))
+    removed, drift = (await at.database.write(at.tenant_id, statement))[0]
     return int(removed), Settled(drift)
 
 
@@ -320,12 +317,9 @@ async def _only_row(connection: Connection, statement: Compiled) -> tuple[Any, .
 _READ = _select(*ITEM_FIELDS)
 
 
-async def read_items(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, Item]:
+async def read_items(at: Place, item_ids: Sequence[str]) -> dict[str, Item]:
     """The items of those ids that exist, by item id."""
-    statement = _READ.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: item_from_row(row) for row in await database.read(tenant_id, statement)}
+    return {row[0]: item_from_row(row) for row in await at.read(_READ, item_ids=list(item_ids))}
 
 
 def hit_columns(
@@ -404,12 +398,9 @@ class ItemState:
     """Whether searches find it."""
 
 
-async def read_item_states(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, ItemState]:
+async def read_item_states(at: Place, item_ids: Sequence[str]) -> dict[str, ItemState]:
     """The states of those items that exist, by item id."""
-    statement = _READ_STATES.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: ItemState(*row[1:]) for row in await database.read(tenant_id, statement)}
+    return {row[0]: ItemState(*row[1:]) for row in await at.read(_READ_STATES, item_ids=list(item_ids))}
 
 
 STORED_COLUMNS = (*ITEM_FIELDS, "created_at", "updated_at", "content_hash")
@@ -419,12 +410,9 @@ _READ_VERSIONS = _select(*STORED_COLUMNS)
 _HOLD_ONE = f"SELECT {', '.join(STORED_COLUMNS)} FROM hold_items(%s, ARRAY[%s])"  # noqa: S608 - of the names above
 
 
-async def read_stored(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, StoredItem]:
+async def read_stored(at: Place, item_ids: Sequence[str]) -> dict[str, StoredItem]:
     """The items of those ids that exist, by item id."""
-    statement = _READ_VERSIONS.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: stored_from_row(row) for row in await database.read(tenant_id, statement)}
+    return {row[0]: stored_from_row(row) for row in await at.read(_READ_VERSIONS, item_ids=list(item_ids))}
 
 
 async def hold_item(connection: Connection, collection_id: int, item_id: str) -> StoredItem | None:

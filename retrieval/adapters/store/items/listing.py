@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import Database, Place
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import StatementCache, facet_part
 from retrieval.adapters.store.items.conditions import any_matching, condition, field_value, matching
@@ -99,21 +99,19 @@ def _few_or_in_order(page: sa.Select[Any], collection: StoredCollection, by_face
     return sa.union_all(of_few.subquery().select(), in_order.subquery().select()).order_by("item_id")
 
 
-_EXISTING_ATTRIBUTES = """
+_EXISTING_ATTRIBUTES = Compiled("""
     SELECT c.name FROM unnest(%(names)s::text[]) AS c (name)
     WHERE EXISTS (
         SELECT FROM items AS item
         WHERE item.collection_id = %(collection_id)s AND item.status <> %(archived)s AND item.attributes ? c.name
     )
-"""
+""")
 
 
-async def existing_attributes(
-    database: Database, tenant_id: int, collection_id: int, names: Sequence[str]
-) -> frozenset[str]:
+async def existing_attributes(at: Place, names: Sequence[str]) -> frozenset[str]:
     """The attributes among these that an active item has; reads all items if none has them."""
-    parameters = {"collection_id": collection_id, "names": list(names), "archived": ARCHIVED}
-    return frozenset(name for (name,) in await database.read(tenant_id, Compiled(_EXISTING_ATTRIBUTES, parameters)))
+    rows = await at.read(_EXISTING_ATTRIBUTES, names=list(names), archived=ARCHIVED)
+    return frozenset(name for (name,) in rows)
 
 
 def names_archived(filter_: Filter | None) -> bool:
