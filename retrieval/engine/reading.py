@@ -7,7 +7,7 @@ from uuid import UUID
 
 import numpy as np
 
-from retrieval.adapters.store.database import Database, Place
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items import collection_facts
 from retrieval.adapters.store.items.collections import StoredCollection, collections_page
 from retrieval.adapters.store.items.items import STORED_COLUMNS, item_from_row, stored_from_row
@@ -132,14 +132,16 @@ async def embeddings(handle: CollectionHandle, item_ids: Sequence[str]) -> dict[
     keys, stored = checked_item_ids(item_ids), await handle.fresh()
     if stored.space is None or not keys:
         return {}
-    return await read_embeddings(Place(handle.database, handle.tenant_id, stored.collection_id), stored.space, keys)
+    return await read_embeddings(
+        CollectionPlace(handle.database, handle.tenant_id, stored.collection_id), stored.space, keys
+    )
 
 
 async def count_vectors(handle: CollectionHandle) -> int:
     """Count the items that have their vector in the active embedding space; 0 without a space."""
     stored = await handle.fresh()
     return await collection_facts.count_vectors(
-        Place(handle.database, handle.tenant_id, stored.collection_id), stored.space
+        CollectionPlace(handle.database, handle.tenant_id, stored.collection_id), stored.space
     )
 
 
@@ -148,7 +150,9 @@ async def info(handle: CollectionHandle) -> CollectionInfo:
     stored = await handle.refresh()
     pending = 0
     if stored.space is not None:
-        pending = await count_pending(Place(handle.database, handle.tenant_id, stored.collection_id), stored.space)
+        pending = await count_pending(
+            CollectionPlace(handle.database, handle.tenant_id, stored.collection_id), stored.space
+        )
     return info_of(stored, pending)
 
 

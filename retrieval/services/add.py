@@ -16,7 +16,7 @@ from retrieval.adapters.aside import aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.store.database import Database, Place
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items import items as store
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemIsThereError, ItemWrite, Settled, WrittenItems
@@ -152,9 +152,9 @@ class Writer:
         return await self._add_embedding(items, only_new=only_new)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> CollectionPlace:
         """The collection, as functions of the store take it."""
-        return Place(self.database, self.tenant_id, self.collection.collection_id)
+        return CollectionPlace(self.database, self.tenant_id, self.collection.collection_id)
 
     async def check(self, items: Sequence[Item]) -> None:
         """Raise ``InvalidItemError`` for the first item whose attributes do not fit the collection's schema."""

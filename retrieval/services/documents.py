@@ -122,12 +122,9 @@ class DocumentEntry(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDocument(Serializable):
+class StoredDocument(DocumentEntry):
     """A stored document with its text."""
 
-    id: str
-    title: str
-    metadata: Mapping[str, Any]
     text: str
     """The text of all chunks, with text that two chunks share only once, and headings from the chunks' titles."""
     item_ids: tuple[str, ...]

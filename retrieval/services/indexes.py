@@ -21,7 +21,7 @@ import numpy as np
 import psycopg
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database, Place
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import BULK_ITEMS, flush_terms
@@ -61,7 +61,7 @@ _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
 class _Index:
     """A collection's HNSW index of one form, whether it exists or not."""
 
-    at: Place
+    at: CollectionPlace
     collection: StoredCollection
     space: StoredSpace
     form: IndexForm
@@ -124,7 +124,7 @@ async def measure_index(
         least = known.effort_10 if known.is_measured and known.effort_10 <= MAX_EFFORT else 0
     if space is None or form is None:
         return None
-    index = _Index(Place(database, tenant_id, collection.collection_id), collection, space, form)
+    index = _Index(CollectionPlace(database, tenant_id, collection.collection_id), collection, space, form)
     whole = index.within(await index.existing())
     if whole is None:
         return None
@@ -307,7 +307,7 @@ async def keep_index(
 
 
 def _wanted(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> _Index:
-    place = Place(database, tenant_id, collection.collection_id)
+    place = CollectionPlace(database, tenant_id, collection.collection_id)
     return _Index(place, collection, space, wanted_form(collection))
 
 
@@ -336,7 +336,7 @@ async def flush_lexical(database: Database, written: int) -> None:
         _log.info("the lexical index is left to autovacuum: the login does not own it")
 
 
-async def drop_indexes(at: Place, space: StoredSpace | None = None) -> bool:
+async def drop_indexes(at: CollectionPlace, space: StoredSpace | None = None) -> bool:
     """Drop every HNSW index of a collection, invalid ones too; False without the privilege, or during a build.
 
     ``space``: only the indexes of that space. Afterwards searches compare all vectors.

@@ -178,7 +178,7 @@ async def delete(handle: CollectionHandle, item_ids: str | Sequence[str], versio
     await handle.recorded()
     place = await handle.place()
     if version is not None:
-        deleted, settled = await changing.remove(*place, keys[0], version)
+        deleted, settled = await changing.remove(place, keys[0], version)
     else:
         deleted, settled = await remove_items(place, sorted(set(keys)))
     await _settle(handle, settled, deleted)

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from retrieval.adapters.store.database import Connection, Place, despite_deadlocks
+from retrieval.adapters.store.database import CollectionPlace, Connection, despite_deadlocks
 from retrieval.adapters.store.items import memories as store
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, known_hashes, write_items
@@ -51,7 +51,7 @@ FORGOTTEN_TOGETHER = 200
 """Items forgotten in one transaction; feedback waits for its end."""
 
 
-async def forget(at: Place, ids: Sequence[str], *, expired_by: datetime | None = None) -> int:
+async def forget(at: CollectionPlace, ids: Sequence[str], *, expired_by: datetime | None = None) -> int:
     """Forget the items batch by batch; returns their number. An interruption loses one batch.
 
     With ``expired_by``, only memories that have expired by then.
@@ -59,7 +59,7 @@ async def forget(at: Place, ids: Sequence[str], *, expired_by: datetime | None =
     forgotten = 0
     for start in range(0, len(ids), FORGOTTEN_TOGETHER):
         part = {item_id: f"forgotten-{secrets.token_hex(16)}" for item_id in ids[start : start + FORGOTTEN_TOGETHER]}
-        forgotten += await forget_items(Place(at.database, at.tenant_id, at.collection_id), part, expired_by)
+        forgotten += await forget_items(CollectionPlace(at.database, at.tenant_id, at.collection_id), part, expired_by)
     await refresh_weights(at.database, at.tenant_id, at.collection_id)
     return forgotten
 
@@ -81,18 +81,18 @@ async def forget_expired(workplace: Workplace, target: JobTarget, advance: Advan
     return {"forgotten": forgotten}
 
 
-async def histories(at: Place, ids: Sequence[str], now: datetime) -> dict[str, tuple[Memory, ...]]:
+async def histories(at: CollectionPlace, ids: Sequence[str], now: datetime) -> dict[str, tuple[Memory, ...]]:
     """The versions of each of those memories that exist and have not expired, newest first, by the id asked for."""
-    versions = await store.read_versions(Place(at.database, at.tenant_id, at.collection_id), ids)
+    versions = await store.read_versions(CollectionPlace(at.database, at.tenant_id, at.collection_id), ids)
     known = {key: memory for key, memory in versions.items() if not has_expired(memory, now)}
     return {memory_id: history_of(memory_id, known) for memory_id in ids if memory_id in known}
 
 
-async def forget_all(at: Place, attribute: str, value: str) -> int:
+async def forget_all(at: CollectionPlace, attribute: str, value: str) -> int:
     """Forget all memories with that value of the attribute, also those stored meanwhile; returns their number."""
     forgotten = 0
-    while ids := await memories_of(Place(at.database, at.tenant_id, at.collection_id), attribute, value):
-        forgotten += await forget(Place(at.database, at.tenant_id, at.collection_id), ids)
+    while ids := await memories_of(CollectionPlace(at.database, at.tenant_id, at.collection_id), attribute, value):
+        forgotten += await forget(CollectionPlace(at.database, at.tenant_id, at.collection_id), ids)
     return forgotten
 
 

@@ -22,7 +22,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
-from retrieval.adapters.store.database import Connection, Place
+from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, collection_in_space
 from retrieval.adapters.store.items.items import vectors_statement
 from retrieval.adapters.store.records.recordings import find_recorded
@@ -406,7 +406,7 @@ class _Place:
     """The collection whose re-embedding is worked on."""
 
     workplace: Workplace
-    where: Place
+    where: CollectionPlace
     advance: Advance = ignore_progress
     embedded: int = 0
 

@@ -600,7 +600,7 @@ class Database:
         return {**own, **stay}, {name: value for name, value in pairs if name not in stay}
 
 
-class Place(NamedTuple):
+class CollectionPlace(NamedTuple):
     """A collection of a tenant, for statements about it."""
 
     database: Database

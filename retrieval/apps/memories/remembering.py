@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from retrieval.adapters.embedders.batching import all_of
-from retrieval.adapters.store.database import Place
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.memories import read_memories
 from retrieval.apps.memories.messages import (
     DECISION_SCHEMA,
@@ -162,7 +162,7 @@ class Remembering:
         )
 
     async def remember(
-        self, llm: LLM, collection: Collection, writer: MemoryWriter, place: Place, *, again: bool
+        self, llm: LLM, collection: Collection, writer: MemoryWriter, place: CollectionPlace, *, again: bool
     ) -> RememberReport:
         """Find the facts, compare them, store them: see ``MemoryStore.remember``, with the same errors."""
         if not again and (before := await self._remembered(place)):
@@ -192,7 +192,7 @@ class Remembering:
         ]
         return self._report((*outcomes, *refused), notes=report.notes)
 
-    async def _remembered(self, place: Place) -> RememberReport | None:
+    async def _remembered(self, place: CollectionPlace) -> RememberReport | None:
         """The report on messages that were remembered before; None: they were not."""
         receipt = (await read_memories(place, [self.receipt.memory_id])).get(self.receipt.memory_id)
         return None if receipt is None else self._report((), remembered_at=receipt.created_at)
@@ -213,7 +213,7 @@ class _Model:
     llm: LLM
     collection: Collection
     writer: MemoryWriter
-    place: Place
+    place: CollectionPlace
 
     async def found_facts(self, conversation: Conversation) -> tuple[list[FoundFact], list[RememberedFact]]:
         """The facts of the messages that can be stored, and those that are refused."""

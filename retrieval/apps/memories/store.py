@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, overload
 
-from retrieval.adapters.store.database import Place
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.memories import list_memories, rate_memory, read_memories
 from retrieval.apps.memories.messages import FACT, RememberReport, checked_conversation
 from retrieval.apps.memories.remembering import FactsOf, Remembering, near_memories, needed_llm
@@ -414,9 +414,9 @@ class MemoryStore:
             self._cached_collection = await memories_collection(self._platform, self._name)
         return self._cached_collection
 
-    async def _place(self) -> Place:
+    async def _place(self) -> CollectionPlace:
         stored = await (await self._collection()).refresh(older_than_seconds=FRESH_SECONDS)
-        return Place(self._platform.database, self._platform.tenant_id, stored.collection_id)
+        return CollectionPlace(self._platform.database, self._platform.tenant_id, stored.collection_id)
 
     async def _writer(self) -> MemoryWriter:
         handle = handle_of(await self._collection())

@@ -18,7 +18,7 @@ from psycopg import sql
 
 from retrieval import Item, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.database import Place
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.queue import begin_run
 from retrieval.adapters.store.items.items import ItemWrite, store_items
 from retrieval.adapters.store.search.indexes import AnnIndex, keep_measured
@@ -183,9 +183,11 @@ async def _collection_ids(connection: psycopg.AsyncConnection[Any], tenant_id: i
 async def _leave_traces_of_jobs(platform: Platform, collection_id: int, space_id: int) -> None:
     where = (platform.database, platform.tenant_id, collection_id)
     await begin_run(*where, "embed")
-    await keep_sample(Place(*where), space_id, vector=np.ones(3, dtype=np.float32), condition_json=None, limit=10)
+    await keep_sample(
+        CollectionPlace(*where), space_id, vector=np.ones(3, dtype=np.float32), condition_json=None, limit=10
+    )
     measured = Measurement(bucket="no filter", samples=1, recall=1.0, short_pages=0, effort=100)
-    await store_measurements(Place(*where), space_id, [measured])
+    await store_measurements(CollectionPlace(*where), space_id, [measured])
 
 
 async def test_every_table_shows_the_tenants_rows_only(

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
-from retrieval.adapters.store.database import Place
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import bound, settings
@@ -294,7 +294,11 @@ async def test_a_sunken_recall_raises_the_number_of_rows_that_are_compared(
     for query in structured(12, seed=5):
         unit = query / np.linalg.norm(query)
         await keep_sample(
-            Place(platform.database, platform.tenant_id, place[0]), place[1], vector=unit, condition_json=None, limit=10
+            CollectionPlace(platform.database, platform.tenant_id, place[0]),
+            place[1],
+            vector=unit,
+            condition_json=None,
+            limit=10,
         )
 
     async def with_effort(effort: int) -> StoredCollection:

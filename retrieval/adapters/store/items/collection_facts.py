@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.database import Database, Place
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installation.queue import JobRun
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import any_matching
@@ -126,7 +126,7 @@ def _value(field: Field) -> sa.ColumnElement[str]:
     return column
 
 
-async def count_vectors(at: Place, space: StoredSpace | None) -> int:
+async def count_vectors(at: CollectionPlace, space: StoredSpace | None) -> int:
     """The number of items with a vector in the space."""
     if space is None:
         return 0

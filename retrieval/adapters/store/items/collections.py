@@ -11,7 +11,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database, Place
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.checks import choices_hint
@@ -274,7 +274,7 @@ _USE = """
 """
 
 
-async def latest_profiles(at: Place, most: int) -> list[StoredProfile]:
+async def latest_profiles(at: CollectionPlace, most: int) -> list[StoredProfile]:
     """The versions, the newest first, at most ``most``."""
     statement = _ALL_PROFILES.bind(tenant_id=at.tenant_id, collection_id=at.collection_id, most=most)
     return [_profile(row) for row in await at.database.read(at.tenant_id, statement)]
@@ -396,6 +396,6 @@ async def reindex_windows(connection: Connection, collection_id: int, step: int)
     return await connection.value("SELECT reindex_windows(%s, %s)", (collection_id, step)) or 0
 
 
-async def are_windows_behind(at: Place) -> bool:
+async def are_windows_behind(at: CollectionPlace) -> bool:
     """Whether some items are not yet indexed by the present setting."""
     return bool((await at.database.read(at.tenant_id, _IS_WALKING.bind(id=at.collection_id)))[0][0])

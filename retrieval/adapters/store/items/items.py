@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.arrays import blobs, half_vectors, texts
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.database import Connection, Database, Place
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.round_trip import Row, rows_of, run_together
@@ -70,7 +70,7 @@ class StoredHashes:
     text_hash: bytes
 
 
-async def stored_hashes(at: Place, item_ids: Sequence[str]) -> dict[str, StoredHashes]:
+async def stored_hashes(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, StoredHashes]:
     """The hashes of those items that are stored, by item id."""
     return {
         row[0]: StoredHashes(bytes(row[1]), bytes(row[2])) for row in await at.read(_HASHES, item_ids=list(item_ids))
@@ -213,7 +213,7 @@ async def write_items(connection: Connection, write: ItemWrite) -> WrittenItems:
         return write.outcome(await rows_of(await run_together(connection, calls)))
 
 
-async def settle(at: Place, written: int) -> float:
+async def settle(at: CollectionPlace, written: int) -> float:
     """End a write of several parts (``ItemWrite.goes_on``) with ``written`` items; returns the drift (``Settled``)."""
     return float((await at.write(_SETTLE, written=written))[0][0])
 
@@ -303,7 +303,7 @@ async def delete_items(connection: Connection, collection_id: int, ids: Sequence
     return int(removed), Settled(drift)
 
 
-async def remove_items(at: Place, ids: Sequence[str]) -> tuple[int, Settled]:
+async def remove_items(at: CollectionPlace, ids: Sequence[str]) -> tuple[int, Settled]:
     """Remove the items in a transaction of its own, in one round trip."""
     statement = _REMOVE.bind(collection=at.collection_id, ids=texts(ids))
     removed, drift = (await at.database.write(at.tenant_id, statement))[0]
@@ -317,7 +317,7 @@ async def _only_row(connection: Connection, statement: Compiled) -> tuple[Any, .
 _READ = _select(*ITEM_FIELDS)
 
 
-async def read_items(at: Place, item_ids: Sequence[str]) -> dict[str, Item]:
+async def read_items(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, Item]:
     """The items of those ids that exist, by item id."""
     return {row[0]: item_from_row(row) for row in await at.read(_READ, item_ids=list(item_ids))}
 
@@ -398,7 +398,7 @@ class ItemState:
     """Whether searches find it."""
 
 
-async def read_item_states(at: Place, item_ids: Sequence[str]) -> dict[str, ItemState]:
+async def read_item_states(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, ItemState]:
     """The states of those items that exist, by item id."""
     return {row[0]: ItemState(*row[1:]) for row in await at.read(_READ_STATES, item_ids=list(item_ids))}
 
@@ -410,7 +410,7 @@ _READ_VERSIONS = _select(*STORED_COLUMNS)
 _HOLD_ONE = f"SELECT {', '.join(STORED_COLUMNS)} FROM hold_items(%s, ARRAY[%s])"  # noqa: S608 - of the names above
 
 
-async def read_stored(at: Place, item_ids: Sequence[str]) -> dict[str, StoredItem]:
+async def read_stored(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, StoredItem]:
     """The items of those ids that exist, by item id."""
     return {row[0]: stored_from_row(row) for row in await at.read(_READ_VERSIONS, item_ids=list(item_ids))}
 

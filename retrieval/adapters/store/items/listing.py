@@ -8,7 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database, Place
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import StatementCache, facet_part
 from retrieval.adapters.store.items.conditions import any_matching, condition, field_value, matching
@@ -108,7 +108,7 @@ _EXISTING_ATTRIBUTES = Compiled("""
 """)
 
 
-async def existing_attributes(at: Place, names: Sequence[str]) -> frozenset[str]:
+async def existing_attributes(at: CollectionPlace, names: Sequence[str]) -> frozenset[str]:
     """The attributes among these that an active item has; reads all items if none has them."""
     rows = await at.read(_EXISTING_ATTRIBUTES, names=list(names), archived=ARCHIVED)
     return frozenset(name for (name,) in rows)

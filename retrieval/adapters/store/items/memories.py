@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from psycopg.errors import InvalidParameterValue
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database, Place
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.domain.errors import DatabaseError
 from retrieval.domain.items.item import Item
@@ -137,13 +137,13 @@ _SAME = """
 """
 
 
-async def read_memories(at: Place, ids: Sequence[str]) -> dict[str, Memory]:
+async def read_memories(at: CollectionPlace, ids: Sequence[str]) -> dict[str, Memory]:
     """The memories of those ids that exist, by id."""
     rows = await at.read(_READ, item_ids=list(ids))
     return {row[0]: _memory(row) for row in rows}
 
 
-async def read_versions(at: Place, ids: Sequence[str]) -> dict[str, Memory]:
+async def read_versions(at: CollectionPlace, ids: Sequence[str]) -> dict[str, Memory]:
     """The memories by id, with those that superseded them and those that they superseded."""
     rows = await at.read(_HISTORY, item_ids=list(ids))
     return {row[0]: _memory(row) for row in rows}
@@ -169,7 +169,7 @@ async def hold_rows(connection: Connection, collection_id: int, ids: Sequence[st
 
 
 async def list_memories(
-    at: Place,
+    at: CollectionPlace,
     project_id: str,
     *,
     kinds: Sequence[str] | None,
@@ -234,12 +234,12 @@ async def mark_superseded(connection: Connection, collection_id: int, old_id: st
     await connection.execute(_SUPERSEDE, {"collection_id": collection_id, "old_id": old_id, "new_id": new_id})
 
 
-async def rate_memory(at: Place, memory_id: str, relevance: float, *, now: datetime) -> bool:
+async def rate_memory(at: CollectionPlace, memory_id: str, relevance: float, *, now: datetime) -> bool:
     """Set a memory's relevance; returns whether there is such a memory that has not expired."""
     return bool(await at.write(_RATE, item_id=memory_id, relevance=relevance, now=now))
 
 
-async def read_expiries(at: Place, ids: Sequence[str]) -> dict[str, datetime]:
+async def read_expiries(at: CollectionPlace, ids: Sequence[str]) -> dict[str, datetime]:
     """The times at which memories expire, by id, for those that expire."""
     return dict(await at.read(_EXPIRIES, item_ids=list(ids)))
 

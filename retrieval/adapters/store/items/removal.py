@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database, Place
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.items.items import delete_items
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
 from retrieval.domain.items.item import Item
@@ -55,7 +55,7 @@ _WITH_VALUE = Compiled("""
 
 
 async def forget_items(
-    at: Place,
+    at: CollectionPlace,
     pseudonyms: dict[str, str],
     expired_by: datetime | None = None,
 ) -> int:
@@ -100,12 +100,12 @@ async def uncache_texts(connection: Connection, tenant_id: int, texts: Sequence[
     await connection.execute(_UNCACHE, (spaces, hashes, tenant_id))
 
 
-async def expired_memories(at: Place, *, now: datetime, most: int) -> list[str]:
+async def expired_memories(at: CollectionPlace, *, now: datetime, most: int) -> list[str]:
     """The memories that have expired, in order of expiry, at most ``most``."""
     return [row[0] for row in await at.read(_EXPIRED, now=now, most=most)]
 
 
-async def memories_of(at: Place, attribute: str, value: str) -> list[str]:
+async def memories_of(at: CollectionPlace, attribute: str, value: str) -> list[str]:
     """All memories with that value of the attribute, superseded and expired too. Reads the whole collection."""
     return [row[0] for row in await at.read(_WITH_VALUE, attribute=attribute, value=value)]
 
@@ -130,7 +130,7 @@ _LOCK_OUT_WRITERS = "SELECT pg_advisory_xact_lock(writers_lock(%s))"
 _ITSELF = "DELETE FROM collections WHERE tenant_id = %s AND collection_id = %s"
 
 
-async def remove_next_items(at: Place, most: int) -> int:
+async def remove_next_items(at: CollectionPlace, most: int) -> int:
     """Remove at most ``most`` items with all that depends on them, in one transaction; returns their number.
 
     The statistics stay exact, so that the remaining items can be searched.
@@ -140,7 +140,7 @@ async def remove_next_items(at: Place, most: int) -> int:
         return (await delete_items(connection, at.collection_id, [row[0] for row in rows]))[0] if rows else 0
 
 
-async def remove_records(at: Place, most: int) -> None:
+async def remove_records(at: CollectionPlace, most: int) -> None:
     """Remove everything recorded and learned about the collection, about ``most`` rows in a transaction.
 
     Feedback waits during each transaction.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database, Place
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.installation.nodes import counted_rows, stored_bytes
 from retrieval.adapters.store.installed_sql import qualified, quote_identifier
 from retrieval.adapters.store.items.composed import LEAST_COMMON
@@ -211,7 +211,7 @@ async def keep_measured(connection: Connection, collection_id: int, space_id: in
     await connection.execute(_KEEP.encode(), {**values, "collection_id": collection_id, "space_id": space_id})
 
 
-async def keep_common_facets(at: Place, space_id: int) -> None:
+async def keep_common_facets(at: CollectionPlace, space_id: int) -> None:
     """Count facets in a sample of the items, and store the common ones. Does nothing where no index was measured."""
     statement = for_table(_KEEP_FACETS, table_of(space_id))
     await at.write(statement, space_id=space_id, least=LEAST_COMMON)
@@ -256,7 +256,7 @@ def indexes_statement(collection_ids: Sequence[int], *, is_distributed: bool) ->
     return Compiled(text, {"ids": list(collection_ids)})
 
 
-async def collection_indexes(at: Place) -> list[IndexStatus]:
+async def collection_indexes(at: CollectionPlace) -> list[IndexStatus]:
     """The HNSW indexes of a collection, in whichever space, by name."""
     statement = indexes_statement([at.collection_id], is_distributed=at.database.facts.is_distributed)
     return [index_status(row[1:]) for row in await at.database.read(at.tenant_id, statement)]

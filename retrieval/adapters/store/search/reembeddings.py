@@ -12,7 +12,7 @@ from uuid import UUID
 from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Place
+from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.adapters.store.search.vectors import StoredSpace, for_table
 from retrieval.domain.items.embedding import EmbeddingSpace
 
@@ -98,7 +98,7 @@ _FIND = Compiled(f"""
 """)  # noqa: S608 - of the names above
 
 
-async def find_reembedding(at: Place) -> StoredReembedding | None:
+async def find_reembedding(at: CollectionPlace) -> StoredReembedding | None:
     """The collection's last re-embedding; None: there was none."""
     rows = await at.read(_FIND)
     if not rows:
@@ -136,7 +136,7 @@ _BEGIN = Compiled("""
 """)
 
 
-async def begin_reembedding(at: Place, target: StoredSpace, options: Mapping[str, Any]) -> bool:
+async def begin_reembedding(at: CollectionPlace, target: StoredSpace, options: Mapping[str, Any]) -> bool:
     """Begin a re-embedding; False: another one is under way, or the collection is in that space already.
 
     Tokens spent of the day's budget stay spent. ``options``: the columns of its options.
@@ -147,7 +147,7 @@ async def begin_reembedding(at: Place, target: StoredSpace, options: Mapping[str
 
 
 async def change_reembedding(
-    at: Place,
+    at: CollectionPlace,
     states: Sequence[ReembeddingState],
     changes: Mapping[str, Any],
 ) -> bool:
@@ -168,7 +168,7 @@ _NOTE = Compiled("""
 """)
 
 
-async def note_reembedding(at: Place, note: str, states: Sequence[ReembeddingState]) -> None:
+async def note_reembedding(at: CollectionPlace, note: str, states: Sequence[ReembeddingState]) -> None:
     """Store why it does not progress in one of the states, unless it is paused, which has a note of its own."""
     await at.write(_NOTE, note=note, states=list(states))
 
@@ -187,7 +187,7 @@ _RESERVE = Compiled("""
 """)
 
 
-async def set_tokens_aside(at: Place, *, tokens: int, texts: int, today: date) -> bool:
+async def set_tokens_aside(at: CollectionPlace, *, tokens: int, texts: int, today: date) -> bool:
     """Count the tokens as spent before calling the embedder; negative numbers release tokens that it did not use.
 
     False: they exceed the day's budget, or the re-embedding is paused or was aborted; tokens are released all the same.
@@ -221,7 +221,7 @@ async def switch_over(connection: Connection, collection_id: int, target: Stored
     )
 
 
-async def switch_back(at: Place) -> bool:
+async def switch_back(at: CollectionPlace) -> bool:
     """Let searches use the former space again, at once; False: it is not kept any more, or still in use."""
     async with at.database.transaction(at.tenant_id) as connection:
         await hold_writers(connection, at.collection_id)
@@ -244,7 +244,7 @@ _COUNT_WITHOUT_TEXT = """
 """
 
 
-async def count_without_text(at: Place, former: StoredSpace, target: StoredSpace) -> int:
+async def count_without_text(at: CollectionPlace, former: StoredSpace, target: StoredSpace) -> int:
     """Count the items without title and text that have a vector in the former space and none in the target."""
     tables = {"former": sql.Identifier(former.table_name), "target": sql.Identifier(target.table_name)}
     statement = Compiled(sql.SQL(_COUNT_WITHOUT_TEXT).format(**tables).as_string(), {"collection_id": at.collection_id})
@@ -278,7 +278,7 @@ _CARRY_CLUSTERS = """
 """
 
 
-async def carry_clusters(at: Place, *, former: StoredSpace, target: StoredSpace) -> None:
+async def carry_clusters(at: CollectionPlace, *, former: StoredSpace, target: StoredSpace) -> None:
     """Copy clusters from one space to another that has older clusters or none."""
     spaces = {"former": former.space_id, "target": target.space_id, "dimensions": target.space.dimensions}
     await at.write(for_table(_CARRY_CLUSTERS, target.table_name), **spaces)
@@ -301,12 +301,12 @@ _FORGET = [
 ]
 
 
-async def remove_next_vectors(at: Place, space: StoredSpace, most: int) -> int:
+async def remove_next_vectors(at: CollectionPlace, space: StoredSpace, most: int) -> int:
     """Remove up to ``most`` of the collection's vectors in its former space; returns their number."""
     return int((await at.write(for_table(_REMOVE, space.table_name), most=most))[0][0])
 
 
-async def forget_space(at: Place, space: StoredSpace) -> None:
+async def forget_space(at: CollectionPlace, space: StoredSpace) -> None:
     """Delete the measurements and learned data of the collection in that space."""
     known = {"collection_id": at.collection_id, "space": space.space_id}
     await at.database.write_each(at.tenant_id, [statement.bind(**known) for statement in _FORGET])
@@ -337,12 +337,12 @@ _VERDICTS = Compiled("""
 """)
 
 
-async def recorded_questions(at: Place, most: int) -> list[UUID]:
+async def recorded_questions(at: CollectionPlace, most: int) -> list[UUID]:
     """The ids of the latest recorded searches, one per question, at most ``most``."""
     return [row[0] for row in await at.read(_RECORDED, most=most)]
 
 
-async def verdicts_on(at: Place, ids: Sequence[UUID]) -> dict[UUID, dict[str, float]]:
+async def verdicts_on(at: CollectionPlace, ids: Sequence[UUID]) -> dict[UUID, dict[str, float]]:
     """The mean reward of the items with a verdict, by search and item id."""
     rewards: dict[UUID, dict[str, float]] = {}
     for search, item_id, reward in await at.read(_VERDICTS, ids=list(ids)):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from retrieval import Collection, EmbeddingSpace, Item, Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Place
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.composed import Share, facet, facet_clauses, facet_share
 from retrieval.adapters.store.items.items import hold_items, write_attributes
 from retrieval.adapters.store.items.removal import forget_items
@@ -288,7 +288,7 @@ async def test_common_facets_are_known_until_one_of_them_is_forgotten(platform: 
     where = platform.database, platform.tenant_id, stored.collection_id
     async with platform.database.transaction(platform.tenant_id) as connection:
         await keep_measured(connection, stored.collection_id, stored.space.space_id, AnnIndex(rows=100))
-    await keep_common_facets(Place(*where), stored.space.space_id)
+    await keep_common_facets(CollectionPlace(*where), stored.space.space_id)
     red = facet(stored.collection_id, ".colour", "red")
     active = facet(stored.collection_id, "status", "active")
 
@@ -299,9 +299,9 @@ async def test_common_facets_are_known_until_one_of_them_is_forgotten(platform: 
         return shares
 
     assert await common() == {red: 0.5, active: 1.0, facet(stored.collection_id, "kind", ""): 1.0}
-    await forget_items(Place(*where), {"0": "pseudonym"})
+    await forget_items(CollectionPlace(*where), {"0": "pseudonym"})
     assert await common() == {}
-    await keep_common_facets(Place(*where), stored.space.space_id)
+    await keep_common_facets(CollectionPlace(*where), stored.space.space_id)
     assert (await common())[red] == pytest.approx(49 / 99, abs=0.001)
 
 
@@ -315,7 +315,9 @@ async def test_the_share_of_a_filter_has_all_common_facets(platform: Platform) -
     assert stored.space is not None
     async with platform.database.transaction(platform.tenant_id) as connection:
         await keep_measured(connection, stored.collection_id, stored.space.space_id, AnnIndex(rows=100))
-    await keep_common_facets(Place(platform.database, platform.tenant_id, stored.collection_id), stored.space.space_id)
+    await keep_common_facets(
+        CollectionPlace(platform.database, platform.tenant_id, stored.collection_id), stored.space.space_id
+    )
     statement = Compiled("SELECT common_facets FROM ann_indexes WHERE collection_id = %(id)s")
     rows = await platform.database.read(platform.tenant_id, statement.bind(id=stored.collection_id))
     for where, share in (
