@@ -458,14 +458,14 @@ class Collection:
         from retrieval.adapters.store.items.items import read_items
 
         keys = checked_item_ids(item_ids)
-        return await read_items(*await self._handle.place(), keys)
+        return await read_items(await self._handle.place(), keys)
 
     async def stored(self, item_ids: str | Sequence[str]) -> dict[str, StoredItem]:
         """The existing items among those ids, or of one id, each with its version and times, by item id."""
         from retrieval.adapters.store.items.items import read_stored
 
         keys = checked_item_ids(item_ids)
-        return await read_stored(*await self._handle.place(), keys)
+        return await read_stored(await self._handle.place(), keys)
 
     async def page(self, where: Where | Filter | None = None, *, after: str = "", limit: int = 100) -> list[StoredItem]:
         """The next items that pass the filter, in order of item id: those whose id comes after ``after``.

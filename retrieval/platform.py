@@ -641,7 +641,7 @@ class Platform:
         from retrieval.adapters.store.installation.queue import FAILED
         from retrieval.jobs.registry import job_named
         from retrieval.jobs.run import ELSEWHERE, run_job
-        from retrieval.services.reembed import change, look_at, no_reembedding, wait_for_switch
+        from retrieval.services.reembed import change, look_at, wait_for_switch
 
         check_flags(wait=wait)
         target = await self._job_target(collection)
@@ -653,10 +653,7 @@ class Platform:
                 raise RetrievalError(f"the re-embedding of {collection!r} failed: {report.details.get('error', '')}")
             if report.outcome == ELSEWHERE and do == "switch":
                 await wait_for_switch(self.workplace, target, SWITCH_SECONDS)
-        state = await look_at(self.workplace, target)
-        if state is None:
-            raise no_reembedding(collection)
-        return state
+        return await look_at(self.workplace, target)
 
     @property
     def outages(self) -> list[Outage]:

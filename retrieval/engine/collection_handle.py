@@ -13,7 +13,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_collection
 from retrieval.adapters.store.items.listing import existing_attributes
 from retrieval.adapters.store.search.vectors import StoredSpace
@@ -173,15 +173,15 @@ class CollectionHandle:
         stored = await self.refresh()
         if not stored.attributes or stored.documents > _MOST_ADVISED:
             return stored
-        place = (self.database, self.tenant_id, stored.collection_id)
-        existing = await existing_attributes(*place, list(stored.attributes))
+        place = CollectionPlace(self.database, self.tenant_id, stored.collection_id)
+        existing = await existing_attributes(place, list(stored.attributes))
         return replace(
             stored, attributes={name: types if name in existing else () for name, types in stored.attributes.items()}
         )
 
-    async def place(self) -> tuple[Database, int, int]:
-        """The database, the tenant's id and the collection's id: the first arguments of the store's functions."""
-        return self.database, self.tenant_id, (await self.fresh()).collection_id
+    async def place(self) -> CollectionPlace:
+        """The first arguments of the store's functions."""
+        return CollectionPlace(self.database, self.tenant_id, (await self.fresh()).collection_id)
 
     async def recorded(self) -> None:
         """Wait until the waiting searches are recorded; a handle that records nothing returns at once."""

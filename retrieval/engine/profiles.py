@@ -22,7 +22,7 @@ _MOST_VERSION = 2**31 - 1
 async def profiles(handle: CollectionHandle, limit: int) -> list[StoredProfile]:
     """See ``Collection.profiles``."""
     check_limit(limit, MOST_LISTED)
-    return await stored_collections.latest_profiles(*await handle.place(), limit)
+    return await stored_collections.latest_profiles(await handle.place(), limit)
 
 
 async def stored_profile(handle: CollectionHandle, version: int | None) -> StoredProfile:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.items.memories import read_expiries
@@ -88,7 +88,9 @@ class Signaller:
     async def remove_expired(self, each: Sequence[LegResults], now: datetime) -> list[LegResults]:
         """The candidates of several searches, without those that have expired by ``now``."""
         all_ids = list(dict.fromkeys(item_id for results in each for item_id in _ids(results)))
-        expiries = await read_expiries(self.database, self.tenant_id, self.collection.collection_id, all_ids)
+        expiries = await read_expiries(
+            CollectionPlace(self.database, self.tenant_id, self.collection.collection_id), all_ids
+        )
         if not expiries:
             return list(each)
         expired = {item_id for item_id, at in expiries.items() if at <= now}

@@ -7,17 +7,18 @@ from uuid import UUID
 
 import numpy as np
 
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items import collection_facts
 from retrieval.adapters.store.items.collections import StoredCollection, collections_page
-from retrieval.adapters.store.items.listing import items_after, latest_items, lists_under, stored_items_after
+from retrieval.adapters.store.items.items import STORED_COLUMNS, item_from_row, stored_from_row
+from retrieval.adapters.store.items.listing import all_rows, latest_items, lists_under, rows_after
 from retrieval.adapters.store.records import retrievals as stored_retrievals
 from retrieval.adapters.store.search.vectors import count_pending, read_embeddings
 from retrieval.domain.checks import checked_whole
 from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.collection import CollectionInfo, ValueCount, counted_field
 from retrieval.domain.items.embedding import TextRole, Vector, Vectors
-from retrieval.domain.items.item import Item, StoredItem
+from retrieval.domain.items.item import ITEM_FIELDS, Item, StoredItem
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.recorded import RetrievalSummary
 from retrieval.domain.records.retrieval_id import checked_id
@@ -46,19 +47,18 @@ async def page(
     check_limit(limit, MAX_PAGE)
     [start] = checked_item_ids([after])
     stored, condition = await handle.filtered(where)
-    return await stored_items_after(handle.database, handle.tenant_id, stored, condition, after=start, limit=limit)
+    rows = await rows_after(
+        handle.database, handle.tenant_id, stored, condition, STORED_COLUMNS, after=start, limit=limit
+    )
+    return list(map(stored_from_row, rows))
 
 
 async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch: int) -> AsyncIterator[Item]:
     """See ``Collection.scan``."""
     checked_whole("batch", batch, 1, MAX_BATCH)
     stored, condition = await handle.filtered(where)
-    items: list[Item] | None = None
-    while items is None or len(items) == batch:
-        after = items[-1].item_id if items else ""
-        items = await items_after(handle.database, handle.tenant_id, stored, condition, after=after, limit=batch)
-        for item in items:
-            yield item
+    async for row in all_rows(handle.database, handle.tenant_id, stored, condition, ITEM_FIELDS, at_a_time=batch):
+        yield item_from_row(row)
 
 
 async def latest(
@@ -132,13 +132,17 @@ async def embeddings(handle: CollectionHandle, item_ids: Sequence[str]) -> dict[
     keys, stored = checked_item_ids(item_ids), await handle.fresh()
     if stored.space is None or not keys:
         return {}
-    return await read_embeddings(handle.database, handle.tenant_id, stored.collection_id, stored.space, keys)
+    return await read_embeddings(
+        CollectionPlace(handle.database, handle.tenant_id, stored.collection_id), stored.space, keys
+    )
 
 
 async def count_vectors(handle: CollectionHandle) -> int:
     """Count the items that have their vector in the active embedding space; 0 without a space."""
     stored = await handle.fresh()
-    return await collection_facts.count_vectors(handle.database, handle.tenant_id, stored.collection_id, stored.space)
+    return await collection_facts.count_vectors(
+        CollectionPlace(handle.database, handle.tenant_id, stored.collection_id), stored.space
+    )
 
 
 async def info(handle: CollectionHandle) -> CollectionInfo:
@@ -146,7 +150,9 @@ async def info(handle: CollectionHandle) -> CollectionInfo:
     stored = await handle.refresh()
     pending = 0
     if stored.space is not None:
-        pending = await count_pending(handle.database, handle.tenant_id, stored.collection_id, stored.space)
+        pending = await count_pending(
+            CollectionPlace(handle.database, handle.tenant_id, stored.collection_id), stored.space
+        )
     return info_of(stored, pending)
 
 

@@ -20,7 +20,7 @@ from itertools import islice
 from uuid import UUID
 
 from retrieval.adapters.aside import aside
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.records.recording_statement import TOGETHER, encoded
 from retrieval.adapters.store.records.recordings import Losses, store_recordings
@@ -366,9 +366,7 @@ class Sampler:
             return
         task = in_background(
             keep_sample(
-                self.database,
-                self.tenant_id,
-                request.collection_id,
+                CollectionPlace(self.database, self.tenant_id, request.collection_id),
                 request.space_id,
                 vector=query.vector,
                 condition_json=condition,

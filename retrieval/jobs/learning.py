@@ -433,7 +433,7 @@ async def _new_centroids(
     workplace: Workplace, target: JobTarget, space: StoredSpace, before: Vectors | None
 ) -> Vectors | None:
     """The new centroids; None: too few items have a vector yet."""
-    sample = await sample_vectors(*workplace.place(target), space, MOST_SAMPLED)
+    sample = await sample_vectors(workplace.place(target), space, MOST_SAMPLED)
     if len(sample) < LEAST_ITEMS:
         return None
     vectors = np.asarray([vector for _, vector in sample])

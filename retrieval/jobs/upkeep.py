@@ -154,7 +154,7 @@ async def index(workplace: Workplace, target: JobTarget, _advance: Advance = ign
     collection = target.collection
     outcome = await keep_index(workplace.database, target.tenant_id, collection)
     if outcome is IndexOutcome.PRESENT and collection.space is not None:
-        await keep_common_facets(*workplace.place(target), collection.space.space_id)
+        await keep_common_facets(workplace.place(target), collection.space.space_id)
     textsearch = await keep_textsearch_index(workplace.database, collection)
     return {"index": outcome.value, "textsearch": textsearch.value}
 
@@ -171,7 +171,7 @@ async def is_anything_pending(workplace: Workplace, target: JobTarget) -> bool:
     space = target.collection.space
     if space is None or workplace.embedder_of(target.tenant_id, space) is None:
         return False
-    return await count_pending(*workplace.place(target), space) > 0
+    return await count_pending(workplace.place(target), space) > 0
 
 
 async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
@@ -190,7 +190,7 @@ async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advanc
         advance(report.embedded)
         after = page[-1].item_id
         workplace.end_of_step()
-    pending = await count_pending(*workplace.place(target), space)
+    pending = await count_pending(workplace.place(target), space)
     notes = report.notes
     if embedder is None and pending:
         notes = (no_embedder(space.space),)

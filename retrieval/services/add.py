@@ -6,8 +6,8 @@ import asyncio
 import logging
 import math
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -16,21 +16,10 @@ from retrieval.adapters.aside import aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
+from retrieval.adapters.store.items import items as store
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.items import (
-    ARCHIVED,
-    ItemIsThereError,
-    ItemWrite,
-    Settled,
-    StoredHashes,
-    WrittenItems,
-    became,
-    settle,
-    store_items,
-    stored_hashes,
-    vectors_statement,
-)
+from retrieval.adapters.store.items.items import ARCHIVED, ItemIsThereError, ItemWrite, Settled, WrittenItems
 from retrieval.adapters.store.search.vectors import pending_among, pending_items
 from retrieval.domain.errors import (
     EmbedderRejectedError,
@@ -49,9 +38,6 @@ _log = logging.getLogger(__name__)
 
 EMBED_BATCH = 128
 """Texts embedded and stored at a time; an interruption loses at most this many."""
-
-_FOLLOWED_BATCH = 16
-"""The size of the first part where a caller follows the progress; each next part has twice as many texts."""
 
 BATCH_ITEMS = 500
 """Items written in one transaction where the embedder is asked for their vectors."""
@@ -98,15 +84,9 @@ class AddReport(Serializable):
     """
 
     def __add__(self, other: AddReport) -> AddReport:
+        counts = ("added", "changed", "unchanged", "embedded", "pending", "repeated", "cut", "refused")
         return AddReport(
-            added=self.added + other.added,
-            changed=self.changed + other.changed,
-            unchanged=self.unchanged + other.unchanged,
-            embedded=self.embedded + other.embedded,
-            pending=self.pending + other.pending,
-            repeated=self.repeated + other.repeated,
-            cut=self.cut + other.cut,
-            refused=self.refused + other.refused,
+            **{name: getattr(self, name) + getattr(other, name) for name in counts},
             stopped=self.stopped or other.stopped,
             notes=tuple(dict.fromkeys(self.notes + other.notes)),
             settled=_later(self.settled, other.settled),
@@ -129,13 +109,8 @@ def repeated_report(number: int, example: str = "") -> AddReport:
     return AddReport(repeated=number, notes=(f"{ids} more than once{shown_example}; the last of each was kept",))
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The result of one call of the embedder."""
-
-    report: AddReport
-    vectors: Mapping[str, tuple[bytes, Vector]] = field(default_factory=dict)
-    """The vectors by item id, each with the hash of its embedded text."""
+HashedVectors = Mapping[str, tuple[bytes, Vector]]
+"""Vectors by item id, each with the hash of its text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +151,11 @@ class Writer:
             return replace(report, embedded=written.embedded), written
         return await self._add_embedding(items, only_new=only_new)
 
+    @property
+    def place(self) -> CollectionPlace:
+        """The collection, as functions of the store take it."""
+        return CollectionPlace(self.database, self.tenant_id, self.collection.collection_id)
+
     async def check(self, items: Sequence[Item]) -> None:
         """Raise ``InvalidItemError`` for the first item whose attributes do not fit the collection's schema."""
         schema = self.collection.schema
@@ -185,33 +165,36 @@ class Writer:
     async def _add_embedding(self, items: Sequence[Item], *, only_new: bool) -> tuple[AddReport, WrittenItems]:
         """Store items together with the vectors that come soon, and the other vectors when they come."""
         ids = [item.item_id for item in items]
-        place = (self.database, self.tenant_id, self.collection.collection_id)
-        known = {} if only_new else await stored_hashes(*place, ids)
+        known = {} if only_new else await store.stored_hashes(self.place, ids)
         formers = {item_id: hashes.content_hash for item_id, hashes in known.items()}
         changed = [item for item in items if formers.get(item.item_id) != item.content_hash]
+        texts = {item_id: hashes.text_hash for item_id, hashes in known.items()}
         fresh = [
-            item for item in changed if item.status != ARCHIVED and not _has_text_of(known.get(item.item_id), item)
+            item
+            for item in changed
+            if item.status != ARCHIVED and texts.get(item.item_id) != text_hash(item.indexed_text)
         ]
-        parts = self._embed(fresh)
-        until = asyncio.get_running_loop().time() + SOON_SECONDS
         soon: dict[str, Vector] = {}
-        report = AddReport()
-        step = asyncio.ensure_future(anext(parts, None))
+        is_late, is_stored = asyncio.Event(), asyncio.Event()
+
+        async def keep(vectors: HashedVectors) -> None:
+            if is_late.is_set():
+                await is_stored.wait()
+                await self._store_vectors(vectors)
+            else:
+                soon.update({item_id: vector for item_id, (_, vector) in vectors.items()})
+
+        embedding = asyncio.create_task(self.embed(fresh, keep))
         try:
-            while await _is_done(step, until) and step.exception() is None and (part := step.result()) is not None:
-                report += part.report
-                soon |= {item_id: vector for item_id, (_, vector) in part.vectors.items()}
-                step = asyncio.ensure_future(anext(parts, None))
+            await asyncio.wait({embedding}, timeout=SOON_SECONDS)
+            is_late.set()
             stored, written = await self._store(changed, soon, only_new=only_new)
-            while (part := await step) is not None:
-                report += part.report
-                await self._store_vectors(part)
-                step = asyncio.ensure_future(anext(parts, None))
+            is_stored.set()
+            report = await embedding
         finally:
-            step.cancel()
+            embedding.cancel()
             with suppress(BaseException):
-                await step
-            await parts.aclose()
+                await embedding
         report += replace(stored, unchanged=stored.unchanged + len(items) - len(changed))
         written = replace(written, formers={**formers, **written.formers})
         return report + await self.embed(await self.left_over(items, fresh)), written
@@ -220,77 +203,63 @@ class Writer:
         """The writer after that report: if the embedder has stopped, it is not asked, and items are left pending."""
         return replace(self, asks=False) if report.stopped else self
 
-    async def embed(self, items: Sequence[Item]) -> AddReport:
-        """Embed items that are stored already.
+    async def embed(
+        self, items: Sequence[Item], keep: Callable[[HashedVectors], Awaitable[None]] | None = None
+    ) -> AddReport:
+        """Embed items that are stored already; ``keep`` is called with the vectors of each part instead.
 
         An item whose text or vector is refused stays pending and is named in the notes; the others go on. An embedder
         that does not answer, or that refuses one item after another, is not called again.
         """
-        report = AddReport()
-        async with aclosing(self._embed(items)) as parts:
-            async for part in parts:
-                report += part.report
-                await self._store_vectors(part)
-        return report
-
-    async def _embed(self, items: Sequence[Item]) -> AsyncGenerator[_Part, None]:
-        """Embed the items that have a text, part by part."""
         space = self.collection.space
         items = [item for item in items if item.indexed_text]
         if space is None or not items:
-            return
+            return AddReport()
         if self.embedder is None or not self.asks:
             missing = (
                 f"{no_embedder(space.space)}, or move the collection to another space: "
                 f"retrieval reembed {self.collection.name} --to minilm --switch"
             )
-            notes = (missing,) if self.embedder is None else ()
-            yield _Part(AddReport(pending=len(items), notes=notes))
-            return
-        refused: dict[str, list[str]] = {}
-        parts = _embed_parts(items, is_followed=self.on_embedded is not None)
-        while parts:
+            return AddReport(pending=len(items), notes=(missing,) if self.embedder is None else ())
+        report, refused = AddReport(), dict[str, list[str]]()
+        parts = [items[start : start + EMBED_BATCH] for start in range(0, len(items), EMBED_BATCH)]
+        while parts and not report.stopped:
             part = parts.pop(0)
+            texts, keys = [item.indexed_text for item in part], [repr(item.item_id) for item in part]
             try:
-                keys = [repr(i.item_id) for i in part]
-                vectors = await self.embedder.embed_documents([i.indexed_text for i in part], keys)
+                vectors = await self.embedder.embed_documents(texts, keys)
             except (EmbedderUnavailableError, WrongDimensionError) as error:
-                note = _noted(f"embedding stopped: {error}")
-                done = _Part(AddReport(pending=len(part), stopped=True, notes=(note,)))
+                note = f"embedding stopped: {error}"
+                _log.info("%s", note)  # as information, because the report tells the caller
+                done = AddReport(pending=len(part), stopped=True, notes=(note,))
             except (EmbedderRejectedError, InvalidVectorError) as error:
                 if len(part) > 1:
                     middle = len(part) // 2
                     parts[:0] = [part[:middle], part[middle:]]
                     continue
                 refused.setdefault(str(error), []).append(keys[0])
-                done = _Part(AddReport(pending=1, refused=1, stopped=sum(map(len, refused.values())) >= MOST_REFUSED))
+                done = AddReport(pending=1, refused=1, stopped=sum(map(len, refused.values())) >= MOST_REFUSED)
             else:
-                vectors_by_id = {
-                    i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(part, vectors, strict=True)
-                }
                 measure = await self.embedder.measure()
-                cut = await asyncio.to_thread(measure.number_cut, [i.indexed_text for i in part])
-                done = _Part(AddReport(embedded=len(part), cut=cut), vectors_by_id)
+                done = AddReport(embedded=len(part), cut=await asyncio.to_thread(measure.number_cut, texts))
+                hashed = zip(map(text_hash, texts), vectors, strict=True)
+                await (keep or self._store_vectors)(dict(zip([item.item_id for item in part], hashed, strict=True)))
             if self.on_embedded is not None:
-                self.on_embedded(done.report)
-            yield done
-            if done.report.stopped:
-                yield _Part(AddReport(pending=sum(map(len, parts))))
-                break
-        yield _Part(AddReport(notes=_refusal_notes(refused)))
+                self.on_embedded(done)
+            report += done
+        return report + AddReport(pending=sum(map(len, parts)), notes=_refusal_notes(refused))
 
-    async def _store_vectors(self, part: _Part) -> None:
-        if self.collection.space is not None and part.vectors:
+    async def _store_vectors(self, vectors: HashedVectors) -> None:
+        if self.collection.space is not None:
             where = (self.collection.collection_id, self.collection.space.space_id)
-            await self.database.write(self.tenant_id, vectors_statement(*where, part.vectors))
+            await self.database.write(self.tenant_id, store.vectors_statement(*where, vectors))
 
     async def next_pending(self, after: str, limit: int = EMBED_BATCH) -> list[Item]:
         """The next items, in order of key, that wait for their vector."""
         space = self.collection.space
         if space is None:
             return []
-        collection_id = self.collection.collection_id
-        return await pending_items(self.database, self.tenant_id, collection_id, space, after=after, limit=limit)
+        return await pending_items(self.place, space, after=after, limit=limit)
 
     async def left_over(self, items: Sequence[Item], fresh: Sequence[Item] = ()) -> list[Item]:
         """The items, without ``fresh``, whose vector an earlier call could not get."""
@@ -298,9 +267,7 @@ class Writer:
         unchanged = {item.item_id for item in items} - {item.item_id for item in fresh}
         if space is None or not unchanged:
             return []
-        waiting = await pending_among(
-            self.database, self.tenant_id, self.collection.collection_id, space, sorted(unchanged)
-        )
+        waiting = await pending_among(self.place, space, sorted(unchanged))
         return [item for item in items if item.item_id in waiting]
 
     async def _store(
@@ -311,7 +278,7 @@ class Writer:
             return AddReport(), WrittenItems({}, 0, None)
         collection = self.collection
         write = ItemWrite(collection.collection_id, items, collection.space_id, vectors, only_new, self.goes_on)
-        written = await store_items(self.database, self.tenant_id, write)
+        written = await store.store_items(self.database, self.tenant_id, write)
         formers = written.formers
         # An item's hash is computed at each access, and most items of a load are new.
         unchanged = sum(item.item_id in formers and formers[item.item_id] == item.content_hash for item in items)
@@ -320,21 +287,6 @@ class Writer:
             added=added, changed=len(items) - added - unchanged, unchanged=unchanged, settled=written.settled
         )
         return report, written
-
-
-def _has_text_of(stored: StoredHashes | None, item: Item) -> bool:
-    """Whether the stored item has the same text as the item, so that its vector stays."""
-    return stored is not None and stored.text_hash == text_hash(item.indexed_text)
-
-
-def _embed_parts(items: Sequence[Item], *, is_followed: bool) -> list[Sequence[Item]]:
-    """The items in parts to embed; for a caller that follows the progress the first parts are small."""
-    parts, start, size = [], 0, _FOLLOWED_BATCH if is_followed else EMBED_BATCH
-    while start < len(items):
-        parts.append(items[start : start + size])
-        start += size
-        size = min(2 * size, EMBED_BATCH)
-    return parts
 
 
 async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors | None = None) -> AddReport:
@@ -369,7 +321,7 @@ async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors |
 
     report = await add(first, AddReport())
     outcomes = await asyncio.gather(*(add_waiting(report) for _ in range(at_once)), return_exceptions=True)
-    drift = await settle(writer.database, writer.tenant_id, writer.collection.collection_id, len(items))
+    drift = await store.settle(writer.place, len(items))
     for outcome in outcomes:
         if isinstance(outcome, BaseException):
             raise outcome
@@ -385,13 +337,6 @@ def _split(places: Sequence[int], size: int, at_once: int) -> list[Sequence[int]
     return [places[start:end] for start, end in pairwise([0, *ends])]
 
 
-async def _is_done(step: asyncio.Future[Any], until: float) -> bool:
-    """Whether the step is done by that time of the loop's clock."""
-    remaining = until - asyncio.get_running_loop().time()
-    done, _ = await asyncio.wait({step}, timeout=max(remaining, 0))
-    return bool(done)
-
-
 def _later(settled: Settled | None, other: Settled | None) -> Settled | None:
     """The collection's state after both writes."""
     if settled is None or other is None:
@@ -404,14 +349,9 @@ def _refusal_notes(refused: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
     notes = []
     for reason, keys in refused.items():
         items = f"item {keys[0]} is" if len(keys) == 1 else f"{len(keys)} items, such as {keys[0]}, are"
-        notes.append(_noted(f"{items} not embedded: {reason}"))
+        notes.append(f"{items} not embedded: {reason}")
+        _log.info("%s", notes[-1])
     return tuple(notes)
-
-
-def _noted(note: str) -> str:
-    """The note, which is also logged: as information, because the report tells the caller."""
-    _log.info("%s", note)
-    return note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -458,7 +398,7 @@ def outcomes_of(checked: Sequence[Item | InvalidItemError], known: Mapping[str, 
             continue
         former = stored.get(entry.item_id)
         stored[entry.item_id] = entry.content_hash
-        outcomes.append(ItemOutcome(item_id=entry.item_id, became=became(former, entry.content_hash)))
+        outcomes.append(ItemOutcome(item_id=entry.item_id, became=store.became(former, entry.content_hash)))
     return outcomes
 
 

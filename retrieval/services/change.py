@@ -5,20 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from retrieval.adapters.store.database import Connection, Database, despite_deadlocks
-from retrieval.adapters.store.items.items import (
-    ARCHIVED,
-    ItemIsThereError,
-    ItemWrite,
-    Settled,
-    delete_items,
-    hold_item,
-    hold_items,
-    stored_as,
-    touch_items,
-    write_attributes,
-    write_items,
-)
+from retrieval.adapters.store.database import CollectionPlace, Connection, despite_deadlocks
+from retrieval.adapters.store.items import items as store
+from retrieval.adapters.store.items.items import ARCHIVED, ItemIsThereError, ItemWrite, Settled
 from retrieval.domain.checks import kind_of
 from retrieval.domain.errors import InvalidItemError, UnknownItemError
 from retrieval.domain.items.item import ABSENT, Became, Item, StoredItem, check_version
@@ -31,7 +20,7 @@ Make = Callable[[Item | None], Item]
 async def put_whole(writer: Writer, item: Item) -> tuple[StoredItem, AddReport]:
     """Store the item in place of the stored item of its id, and embed it."""
     report, written = await writer.add_beside([item])
-    stored = stored_as(item, written)
+    stored = store.stored_as(item, written)
     # The item was unchanged and not written, or another caller has changed it since.
     return (stored, report) if stored is not None else await put(writer, item.item_id, lambda _: item, None)
 
@@ -41,54 +30,46 @@ async def put(writer: Writer, item_id: str, make: Make, version: str | None) -> 
 
     Raises ``VersionConflictError`` where it is not in that version (see ``check_version``), and what ``make`` raises.
     """
+    collection = writer.collection
     async with writer.database.transaction(writer.tenant_id) as connection:
-        stored, settled = await _put(connection, writer, item_id, make, version)
-    counted = replace(_report_of(stored.became), settled=settled)
-    if stored.item.status == ARCHIVED:
-        return stored, counted
-    waiting = [stored.item]
+        former = await store.hold_item(connection, collection.collection_id, item_id)
+        check_version(item_id, former.version if former else None, version)
+        item = make(former.item if former else None)
+        await writer.check([item])
+        if former is not None and former.item.content_hash == item.content_hash:
+            stored, report = replace(former, became=Became.UNCHANGED), AddReport(unchanged=1)
+        else:
+            stored, report = await _write_one(connection, writer, item, former, only_new=version == ABSENT)
+    waiting = [] if item.status == ARCHIVED else [item]
     if stored.became is Became.UNCHANGED:
         waiting = await writer.left_over(waiting)
-    return stored, counted + await writer.embed(waiting)
+    return stored, report + await writer.embed(waiting)
 
 
-async def _put(
-    connection: Connection, writer: Writer, item_id: str, make: Make, version: str | None
-) -> tuple[StoredItem, Settled | None]:
-    collection = writer.collection
-    former = await hold_item(connection, collection.collection_id, item_id)
-    check_version(item_id, former[0].version if former else None, version)
-    item = make(former[0].item if former else None)
-    await writer.check([item])
-    if former is not None and former[1] == item.content_hash:
-        return replace(former[0], became=Became.UNCHANGED), None
-    write = ItemWrite(collection.collection_id, [item], collection.space_id, only_new=version == ABSENT)
+async def _write_one(
+    connection: Connection, writer: Writer, item: Item, former: StoredItem | None, *, only_new: bool
+) -> tuple[StoredItem, AddReport]:
+    write = ItemWrite(writer.collection.collection_id, [item], writer.collection.space_id, only_new=only_new)
     try:
-        written = await write_items(connection, write)
+        written = await store.write_items(connection, write)
     except ItemIsThereError:
         # Another caller added it after the check: this write is rolled back.
-        check_version(item_id, "another", ABSENT)
+        check_version(item.item_id, "another", ABSENT)
         raise
-    stored = stored_as(item, written)
+    stored = store.stored_as(item, written)
     if stored is None:
-        raise UnknownItemError(f"item {item_id!r:.80} was removed while it was written; put it again")
-    return replace(stored, became=Became.CHANGED if former else Became.ADDED), written.settled
+        raise UnknownItemError(f"item {item.item_id!r:.80} was removed while it was written; put it again")
+    became = Became.CHANGED if former else Became.ADDED
+    report = AddReport(added=former is None, changed=former is not None, settled=written.settled)
+    return replace(stored, became=became), report
 
 
-async def remove(
-    database: Database, tenant_id: int, collection_id: int, item_id: str, version: str
-) -> tuple[int, Settled | None]:
+async def remove(at: CollectionPlace, item_id: str, version: str) -> tuple[int, Settled | None]:
     """Remove the item if it is in that version; returns how many were removed. Raises ``VersionConflictError``."""
-    async with database.transaction(tenant_id) as connection:
-        former = await hold_item(connection, collection_id, item_id)
-        check_version(item_id, former[0].version if former else None, version)
-        return (0, None) if former is None else await delete_items(connection, collection_id, [item_id])
-
-
-def _report_of(became: Became | None) -> AddReport:
-    return AddReport(
-        added=became is Became.ADDED, changed=became is Became.CHANGED, unchanged=became is Became.UNCHANGED
-    )
+    async with at.database.transaction(at.tenant_id) as connection:
+        former = await store.hold_item(connection, at.collection_id, item_id)
+        check_version(item_id, former.version if former else None, version)
+        return (0, None) if former is None else await store.delete_items(connection, at.collection_id, [item_id])
 
 
 Decide = Callable[[str, Item | None], Item | None]
@@ -151,7 +132,7 @@ async def change(
 
     async def decided() -> tuple[_Decisions, Settled | None]:
         async with writer.database.transaction(writer.tenant_id) as connection:
-            former_items = await hold_items(connection, writer.collection.collection_id, item_ids)
+            former_items = await store.hold_items(connection, writer.collection.collection_id, item_ids)
             decisions = _decide(former_items, sorted(set(item_ids)), decide)
             await writer.check(decisions.written)
             if decisions.removed and not may_remove:
@@ -194,10 +175,10 @@ async def _write(connection: Connection, writer: Writer, decisions: _Decisions) 
     collection, settled = writer.collection, None
     if decisions.written:
         write = ItemWrite(collection.collection_id, decisions.written, collection.space_id)
-        settled = (await write_items(connection, write)).settled
-        await touch_items(connection, collection.collection_id, decisions.unchanged)
+        settled = (await store.write_items(connection, write)).settled
+        await store.touch_items(connection, collection.collection_id, decisions.unchanged)
     if decisions.removed:
-        _, after = await delete_items(connection, collection.collection_id, decisions.removed)
+        _, after = await store.delete_items(connection, collection.collection_id, decisions.removed)
         settled = after if settled is None else replace(after, has_new_fields=settled.has_new_fields)
     return settled
 
@@ -212,4 +193,4 @@ async def _annotate(connection: Connection, collection_id: int, decisions: _Deci
     if decisions.removed:
         raise InvalidItemError("nothing can be removed while times stay", item_id=decisions.removed[0])
     if decisions.written:
-        await write_attributes(connection, collection_id, decisions.written)
+        await store.write_attributes(connection, collection_id, decisions.written)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installation.queue import JobRun
 from retrieval.adapters.store.items.collection_facts import read_facts
 from retrieval.adapters.store.items.collections import (
@@ -179,7 +179,7 @@ async def refresh_windows(database: Database, tenant_id: int, collection_id: int
 
 async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
     """Whether a change of neighbours was interrupted before all items were indexed by it."""
-    return await are_windows_behind(*workplace.place(target))
+    return await are_windows_behind(workplace.place(target))
 
 
 async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
@@ -228,11 +228,11 @@ async def _make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> 
 async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None) -> int:
     """See ``Collection.set_neighbours``."""
     setting, stored = checked_neighbours(neighbours), await handle.refresh()
-    place = (handle.database, handle.tenant_id, stored.collection_id)
+    place = CollectionPlace(handle.database, handle.tenant_id, stored.collection_id)
     if setting != stored.neighbours:
         async with handle.database.transaction(handle.tenant_id) as connection:
             await store_neighbours(connection, stored.collection_id, setting)
-    elif not await are_windows_behind(*place):
+    elif not await are_windows_behind(place):
         return 0
     indexed = await refresh_windows(*place)
     await flush_lexical(handle.database, indexed)
@@ -273,9 +273,9 @@ async def remove_collection(database: Database, tenant_id: int, collection_id: i
     """
     textsearch = await drop_textsearch_index(database, collection_id)
     done = {TextsearchOutcome.NOT_NEEDED, TextsearchOutcome.DROPPED}
-    if not await drop_indexes(database, tenant_id, collection_id) or textsearch not in done:
+    if not await drop_indexes(CollectionPlace(database, tenant_id, collection_id)) or textsearch not in done:
         _log.warning("indexes of the removed collection %d are left to the tables' owner", collection_id)
-    while await remove_next_items(database, tenant_id, collection_id, ITEMS):
+    while await remove_next_items(CollectionPlace(database, tenant_id, collection_id), ITEMS):
         pass
-    await remove_records(database, tenant_id, collection_id, RECORDS)
+    await remove_records(CollectionPlace(database, tenant_id, collection_id), RECORDS)
     return await remove_itself(database, tenant_id, collection_id)

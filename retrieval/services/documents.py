@@ -7,7 +7,7 @@ import hashlib
 import json
 import os
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from itertools import islice
@@ -16,12 +16,14 @@ from typing import Any
 from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.readers.documents import RawDocument, read_document
 from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFolder, find_documents
-from retrieval.adapters.store.items.listing import attributes_after, items_after
+from retrieval.adapters.store.items.items import item_from_row
+from retrieval.adapters.store.items.listing import all_rows, rows_after
+from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.checks import check_flags, check_functions, checked_whole, is_storable
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
-from retrieval.domain.items.item import Item, json_value
+from retrieval.domain.items.item import ITEM_FIELDS, Item, json_value
 from retrieval.domain.items.passages import (
     Passages,
     Place,
@@ -34,7 +36,7 @@ from retrieval.domain.items.passages import (
 )
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.filters import And, Field, Filter, OneOf, Or
-from retrieval.domain.search.hit import Hit, SearchResult
+from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.serialization import Serializable
 from retrieval.engine import collection_search
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
@@ -120,12 +122,9 @@ class DocumentEntry(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredDocument(Serializable):
+class StoredDocument(DocumentEntry):
     """A stored document with its text."""
 
-    id: str
-    title: str
-    metadata: Mapping[str, Any]
     text: str
     """The text of all chunks, with text that two chunks share only once, and headings from the chunks' titles."""
     item_ids: tuple[str, ...]
@@ -217,6 +216,7 @@ class _Reading:
 
 _CHUNK_KIND = OneOf(Field("kind", is_attribute=False), (CHUNK,))
 _DOCUMENT, _NUMBER = Field("document", is_attribute=True), Field("chunk", is_attribute=True)
+_ATTRIBUTES = ("item_id", "attributes")
 
 
 def _chunks_where(*filters: Filter) -> Filter:
@@ -229,238 +229,295 @@ def _title_and_metadata(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {"title": str(attributes.get("document_title", "")), "metadata": metadata}
 
 
-@dataclass(frozen=True, slots=True)
-class Documents:
-    """The documents of one collection."""
+MAX_AROUND = 10
+"""The most chunks of a passage on each side of its hit."""
 
-    writer: Writer
-    handle: CollectionHandle
+MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
+"""The range of ``max_tokens``; the page's first line and a source take more than half of the fewest."""
 
-    async def ingest(
-        self, paths: Paths, chunking: Chunking, *, name: str | None, prune: bool, progress: DocumentProgress | None
-    ) -> DocumentsReport:
-        """See ``Collection.ingest_documents``."""
-        if not isinstance(paths, str | os.PathLike | Sequence) or isinstance(paths, bytes):
-            raise InvalidRequestError(f"paths are names of files and folders, not {type(paths).__name__}")
-        names = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-        files = await asyncio.to_thread(find_documents, names, name)
-        known = await self._fingerprints(_chunks_where(OneOf(_NUMBER, (0,))))
-        if name is None:
-            _refuse_other_folders(files.folders, known)
-        report = DocumentsReport(failed=files.unreadable, skipped=files.skipped)
-        report += await self._store(files.files, known, chunking, progress)
-        return report + await self._vanished_report(files, known, prune=prune, is_named=name is not None)
 
-    async def add(self, documents: object, chunking: Chunking) -> DocumentsReport:
-        """See ``Collection.add_documents``."""
-        if isinstance(documents, str | bytes | Mapping | RawDocument) or not isinstance(documents, Iterable):
-            raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
-        raw_documents = list(map(raw_document, documents))
-        raw = list({document.document_id: document for document in raw_documents}.values())
-        ids = checked_item_ids([document.document_id for document in raw])
-        report = await self._store(raw, await self._known_fingerprints(ids), chunking, None)
-        repeated = repeated_among(document.document_id for document in raw_documents)
-        return report + DocumentsReport(chunks=AddReport(notes=repeated.notes))
+@checks_existence
+async def ingest_documents(
+    handle: CollectionHandle,
+    paths: Paths,
+    chunking: Chunking,
+    *,
+    name: str | None,
+    prune: bool,
+    progress: DocumentProgress | None,
+) -> DocumentsReport:
+    """See ``Collection.ingest_documents``."""
+    check_flags(prune=prune)
+    check_functions(progress=progress)
+    _check_chunking(chunking)
+    if not isinstance(paths, str | os.PathLike | Sequence) or isinstance(paths, bytes):
+        raise InvalidRequestError(f"paths are names of files and folders, not {type(paths).__name__}")
+    writer = await writer_of(handle)
+    names = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    files = await asyncio.to_thread(find_documents, names, name)
+    known = await _fingerprints(writer, _chunks_where(OneOf(_NUMBER, (0,))))
+    if name is None:
+        _refuse_other_folders(files.folders, known)
+    report = DocumentsReport(failed=files.unreadable, skipped=files.skipped)
+    report += await _store(handle, writer, files.files, known, chunking, progress=progress)
+    report += await _vanished_report(handle, writer, files, known, prune=prune, is_named=name is not None)
+    return await _keep_indexed(handle, report)
 
-    async def remove(self, document_ids: Sequence[str]) -> int:
-        """See ``Collection.delete_documents``."""
-        chunks = await self._chunk_ids(checked_item_ids(document_ids))
-        await delete(self.handle, [item_id for ids in chunks.values() for item_id in ids])
-        return len(chunks)
 
-    async def page(self, *, after: str, limit: int) -> tuple[list[DocumentEntry], str | None]:
-        """The next documents, and the place after which the next page begins; None where there is no next page.
+@checks_existence
+async def add_documents(
+    handle: CollectionHandle, documents: Iterable[RawDocument | Mapping[str, Any]], chunking: Chunking
+) -> DocumentsReport:
+    """See ``Collection.add_documents``."""
+    _check_chunking(chunking)
+    if isinstance(documents, str | bytes | Mapping | RawDocument) or not isinstance(documents, Iterable):
+        raise InvalidItemError("documents come in a list, such as [{'id': 'faq', 'text': '...'}]")
+    writer = await writer_of(handle)
+    raw_documents = list(map(raw_document, documents))
+    raw = list({document.document_id: document for document in raw_documents}.values())
+    ids = checked_item_ids([document.document_id for document in raw])
+    known: dict[str, str] = {}
+    for start in range(0, len(ids), _BATCH_CHUNKS):
+        some = tuple(ids[start : start + _BATCH_CHUNKS])
+        known |= await _fingerprints(writer, _chunks_where(OneOf(_NUMBER, (0,)), OneOf(_DOCUMENT, some)))
+    report = await _store(handle, writer, raw, known, chunking)
+    repeated = repeated_among(document.document_id for document in raw_documents)
+    return await _keep_indexed(handle, report + DocumentsReport(chunks=AddReport(notes=repeated.notes)))
 
-        Chunks lie in the order of their ids, which begin with that of their document.
-        """
-        at, condition = self.writer, _chunks_where(OneOf(_NUMBER, (0,)))
-        rows = await attributes_after(at.database, at.tenant_id, at.collection, condition, after=after, limit=limit + 1)
-        # While a document is replaced, two chunks may say that they are its first.
-        page = {str(attributes.get("document")): attributes for _, attributes in rows[:limit]}
-        documents = [DocumentEntry(id=name, **_title_and_metadata(attributes)) for name, attributes in page.items()]
-        return documents, rows[limit - 1][0] if len(rows) > limit else None
 
-    async def one(self, document_id: str) -> StoredDocument | None:
-        """The document of that id; None: there is no such document."""
-        at, condition = self.writer, _chunks_where(OneOf(_DOCUMENT, tuple(checked_item_ids([document_id]))))
-        chunks: list[Item] = []
-        page: list[Item] | None = None
-        while page is None or len(page) == _BATCH_CHUNKS:
-            after = page[-1].item_id if page else ""
-            page = await items_after(
-                at.database, at.tenant_id, at.collection, condition, after=after, limit=_BATCH_CHUNKS
-            )
-            chunks += page
-        # While a document is replaced, two chunks may have the same place.
-        placed = {place: chunk for chunk in chunks if (place := place_of(chunk)) is not None}
-        ordered = [placed[place] for place in sorted(placed)]
-        if not ordered:
-            return None
-        ids = tuple(chunk.item_id for chunk in ordered)
-        return StoredDocument(
-            id=document_id, text=text_of(ordered), item_ids=ids, **_title_and_metadata(ordered[0].attributes)
-        )
+@checks_existence
+async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]) -> int:
+    """See ``Collection.delete_documents``."""
+    chunks = await _chunk_ids(await writer_of(handle), checked_item_ids(document_ids))
+    await delete(handle, [item_id for ids in chunks.values() for item_id in ids])
+    return len(chunks)
 
-    async def passages(
-        self,
-        result: SearchResult,
-        *,
-        max_tokens: int,
-        around: int,
-        count_tokens: Callable[[str], int] | None,
-        parts_of: Callable[[Hit], Awaitable[Callable[[int], str]]],
-    ) -> Passages:
-        """The hits as passages, with the chunks beside them. ``parts_of`` gives parts of a hit, by their size."""
-        places = places_around(result.hits, around)
-        beside = await self._chunks_at(places)
-        count = count_tokens or partial(_tokens_of, await self._measure())
 
-        def fits(page: str) -> bool:
-            return count(page) <= max_tokens
+async def documents_after(
+    handle: CollectionHandle, *, after: str, limit: int
+) -> tuple[list[DocumentEntry], str | None]:
+    """The next documents, and the place after which the next page begins; None where there is no next page.
 
-        hits, cut = result.hits, None
-        whole = await asyncio.to_thread(fitting, hits, fits=fits)
-        if whole < len(hits):
-            part = await parts_of(hits[whole])
-            cut = await asyncio.to_thread(cut_to_room, hits[:whole], hits[whole], part, fits=fits)
-            hits = hits if cut is None else hits[:whole] + hits[whole + 1 :]
-        passages, text, left_out = await asyncio.to_thread(
-            passages_of, hits, beside, places, fits=fits, whole=whole, cut=cut
-        )
-        return Passages(
-            passages=passages,
-            text=text,
-            tokens=count(text) if text else 0,
-            left_out=left_out,
-            retrieval_id=result.retrieval_id,
-            notes=(*result.notes, *result.why_no_hits),
-        )
+    Chunks are in the order of their ids, which begin with that of their document.
+    """
+    stored, condition = await handle.fresh(), _chunks_where(OneOf(_NUMBER, (0,)))
+    rows = await rows_after(
+        handle.database, handle.tenant_id, stored, condition, _ATTRIBUTES, after=after, limit=limit + 1
+    )
+    # While a document is replaced, two chunks may say that they are its first.
+    page = {str(attributes.get("document")): attributes for _, attributes in rows[:limit]}
+    documents = [DocumentEntry(id=name, **_title_and_metadata(attributes)) for name, attributes in page.items()]
+    return documents, rows[limit - 1][0] if len(rows) > limit else None
 
-    async def _measure(self) -> TokenMeasure:
-        return measure_of(None) if self.writer.embedder is None else await self.writer.embedder.measure()
 
-    async def _store(
-        self,
-        sources: Sequence[DocumentFile | RawDocument],
-        known: Mapping[str, str],
-        chunking: Chunking,
-        progress: DocumentProgress | None,
-    ) -> DocumentsReport:
-        writer, measure = self.writer, await self._measure()
-        reading = _Reading(known, chunking.within(measure.max_tokens), measure, writer.collection.schema)
-        report, done, rest = DocumentsReport(), 0, iter(sources)
+async def document_of(handle: CollectionHandle, document_id: str) -> StoredDocument | None:
+    """The stored document of that id; None: there is no such document."""
+    stored, condition = await handle.fresh(), _chunks_where(OneOf(_DOCUMENT, tuple(checked_item_ids([document_id]))))
+    rows = all_rows(handle.database, handle.tenant_id, stored, condition, ITEM_FIELDS, at_a_time=_BATCH_CHUNKS)
+    # While a document is replaced, two chunks may have the same place.
+    placed = _by_place([item_from_row(row) async for row in rows])
+    ordered = [placed[place] for place in sorted(placed)]
+    if not ordered:
+        return None
+    ids = tuple(chunk.item_id for chunk in ordered)
+    return StoredDocument(
+        id=document_id, text=text_of(ordered), item_ids=ids, **_title_and_metadata(ordered[0].attributes)
+    )
 
-        def tell(report: DocumentsReport, done: float) -> None:
-            if progress is not None:
-                progress(report, done, len(sources))
 
+@from_a_replica
+async def passages(
+    handle: CollectionHandle,
+    query: str,
+    result: SearchResult,
+    *,
+    max_tokens: int,
+    around: int,
+    count_tokens: Callable[[str], int] | None,
+) -> Passages:
+    """The passages of a search's hits. See ``Collection.passages``."""
+    writer = await writer_of(handle)
+    places = places_around(result.hits, around)
+    beside = await _chunks_at(writer, places)
+    count = count_tokens or partial(_tokens_of, await _measure(writer))
+
+    def fits(page: str) -> bool:
+        return count(page) <= max_tokens
+
+    hits, cut = result.hits, None
+    whole = await asyncio.to_thread(fitting, hits, fits=fits)
+    if whole < len(hits):
+        part = await collection_search.parts_of(handle, query, hits[whole])
+        cut = await asyncio.to_thread(cut_to_room, hits[:whole], hits[whole], part, fits=fits)
+        hits = hits if cut is None else hits[:whole] + hits[whole + 1 :]
+    passages, text, left_out = await asyncio.to_thread(
+        passages_of, hits, beside, places, fits=fits, whole=whole, cut=cut
+    )
+    return Passages(
+        passages=passages,
+        text=text,
+        tokens=count(text) if text else 0,
+        left_out=left_out,
+        retrieval_id=result.retrieval_id,
+        notes=(*result.notes, *result.why_no_hits),
+    )
+
+
+def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
+    """Raise ``InvalidLimitError`` for bounds that are not whole numbers in their ranges.
+
+    Raises ``InvalidRequestError`` for a ``count_tokens`` that cannot be called.
+    """
+    check_functions(count_tokens=count_tokens)
+    checked_whole("max_tokens", max_tokens, MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS, error=InvalidLimitError)
+    checked_whole("around", around, 0, MAX_AROUND, error=InvalidLimitError)
+
+
+def _check_chunking(chunking: Chunking) -> None:
+    if not isinstance(chunking, Chunking):
+        raise InvalidRequestError(f"chunking is a {type(chunking).__name__}; it must be a Chunking")
+
+
+async def _keep_indexed(handle: CollectionHandle, report: DocumentsReport) -> DocumentsReport:
+    chunks = report.chunks
+    return replace(report, chunks=chunks + await finished(handle, chunks))
+
+
+async def _measure(writer: Writer) -> TokenMeasure:
+    return measure_of(None) if writer.embedder is None else await writer.embedder.measure()
+
+
+def _tokens_of(measure: TokenMeasure, text: str) -> int:
+    return measure.count_tokens([text])[0]
+
+
+async def _store(
+    handle: CollectionHandle,
+    writer: Writer,
+    sources: Sequence[DocumentFile | RawDocument],
+    known: Mapping[str, str],
+    chunking: Chunking,
+    *,
+    progress: DocumentProgress | None = None,
+) -> DocumentsReport:
+    measure = await _measure(writer)
+    reading = _Reading(known, chunking.within(measure.max_tokens), measure, writer.collection.schema)
+    report, done, rest = DocumentsReport(), 0, iter(sources)
+
+    def tell(report: DocumentsReport, done: float) -> None:
+        if progress is not None:
+            progress(report, done, len(sources))
+
+    tell(report, done)
+    while batch := await asyncio.to_thread(_next_batch, reading, rest):
+        follower = followed(writer, progress and partial(_advance, tell, report, done, batch))
+        report += await _store_batch(handle, follower.after(report.chunks), batch, known)
+        done += len(batch)
         tell(report, done)
-        while batch := await asyncio.to_thread(_next_batch, reading, rest):
-            follower = followed(writer, progress and partial(_advance, tell, report, done, batch))
-            report += await self._store_batch(follower.after(report.chunks), batch, known)
-            done += len(batch)
-            tell(report, done)
-        follower = followed(writer, progress and partial(_advance, tell, report, done, ()))
-        chunks = await embed_pending(follower, report.chunks)
-        if chunks.settled is not None:
-            await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
-        return replace(report, chunks=chunks)
+    follower = followed(writer, progress and partial(_advance, tell, report, done, ()))
+    chunks = await embed_pending(follower, report.chunks)
+    if chunks.settled is not None:
+        await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
+    return replace(report, chunks=chunks)
 
-    async def _store_batch(
-        self, writer: Writer, batch: Sequence[_ReadDocument], known: Mapping[str, str]
-    ) -> DocumentsReport:
-        fresh = {document.document_id: document.items for document in batch if document.items is not None}
-        # Also of documents whose storing broke off before their first chunk, and which are not known therefore.
-        former = await self._chunk_ids(list(fresh))
-        current = {item.item_id for items in fresh.values() for item in items}
-        stale = [item_id for ids in former.values() for item_id in ids if item_id not in current]
-        # A document's first chunk shows that all of it is stored and nothing else, so it is stored last: with the
-        # removal of former chunks, if there are any.
-        replacing = {items[0].item_id: items[0] for name, items in fresh.items() if items and name in former}
-        others = [item for items in fresh.values() for item in reversed(items) if item.item_id not in replacing]
-        chunks, replaced = await add_in_parts(writer, others), ChangeReport()
-        if former:
-            await self.handle.recorded()  # records cannot name removed items
-            replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
-        return DocumentsReport(
-            added=sum(bool(items) and name not in known for name, items in fresh.items()),
-            changed=sum(name in known for name in fresh),
-            empty=tuple(name for name, items in fresh.items() if not items),
-            unchanged=sum(document.items is None and not document.fault for document in batch),
-            failed=tuple((document.document_id, document.fault) for document in batch if document.fault),
-            cleaned=sum(document.is_cleaned for document in batch),
-            chunks_removed=replaced.removed,
-            chunks=chunks + replaced.written,
-        )
 
-    async def _vanished_report(
-        self, files: FoundFiles, known: Mapping[str, str], *, prune: bool, is_named: bool
-    ) -> DocumentsReport:
-        present = {file.document_id for file in files.files}
-        gone_by_folder = {folder: _removed_ids(folder, known, present, is_named=is_named) for folder in files.folders}
-        report = DocumentsReport(
-            vanished=tuple(sorted(name for gone in gone_by_folder.values() for name in gone)[:_MOST_LISTED])
-        )
-        if not prune or not any(gone_by_folder.values()):
-            return report
-        if files.unreadable:
-            return report + DocumentsReport(chunks=AddReport(notes=(_NOT_LISTED,)))
-        removed = chunks_removed = 0
-        for folder, gone in gone_by_folder.items():
-            if gone and not any(file.place == folder.place for file in files.files):
-                report += DocumentsReport(failed=((folder.name, _HOLDS_NONE.format(f"{len(gone):,}")),))
-                continue
-            for start in range(0, len(gone), _BATCH_FILES):
-                chunks = await self._chunk_ids(gone[start : start + _BATCH_FILES])
-                chunks_removed += await delete(self.handle, [item_id for ids in chunks.values() for item_id in ids])
-            removed += len(gone)
-        return replace(report, removed=removed, chunks_removed=chunks_removed)
+async def _store_batch(
+    handle: CollectionHandle, writer: Writer, batch: Sequence[_ReadDocument], known: Mapping[str, str]
+) -> DocumentsReport:
+    fresh = {document.document_id: document.items for document in batch if document.items is not None}
+    # Also of documents whose storing broke off before their first chunk, and which are not known therefore.
+    former = await _chunk_ids(writer, list(fresh))
+    current = {item.item_id for items in fresh.values() for item in items}
+    stale = [item_id for ids in former.values() for item_id in ids if item_id not in current]
+    # A document's first chunk shows that all of it is stored and nothing else, so it is stored last: with the
+    # removal of former chunks, if there are any.
+    replacing = {items[0].item_id: items[0] for name, items in fresh.items() if items and name in former}
+    others = [item for items in fresh.values() for item in reversed(items) if item.item_id not in replacing]
+    chunks, replaced = await add_in_parts(writer, others), ChangeReport()
+    if former:
+        await handle.recorded()  # records cannot name removed items
+        replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
+    return DocumentsReport(
+        added=sum(bool(items) and name not in known for name, items in fresh.items()),
+        changed=sum(name in known for name in fresh),
+        empty=tuple(name for name, items in fresh.items() if not items),
+        unchanged=sum(document.items is None and not document.fault for document in batch),
+        failed=tuple((document.document_id, document.fault) for document in batch if document.fault),
+        cleaned=sum(document.is_cleaned for document in batch),
+        chunks_removed=replaced.removed,
+        chunks=chunks + replaced.written,
+    )
 
-    async def _known_fingerprints(self, document_ids: Sequence[str]) -> dict[str, str]:
-        known: dict[str, str] = {}
-        for start in range(0, len(document_ids), _BATCH_CHUNKS):
-            some = tuple(document_ids[start : start + _BATCH_CHUNKS])
-            known |= await self._fingerprints(_chunks_where(OneOf(_NUMBER, (0,)), OneOf(_DOCUMENT, some)))
-        return known
 
-    async def _fingerprints(self, condition: Filter) -> dict[str, str]:
-        """The fingerprint of each document by id; only its place where two chunks claim to be its first."""
-        known: dict[str, str] = {}
-        async for _, attributes in self._attributes(condition):
-            name = str(attributes.get("document"))
-            fingerprint = str(attributes.get("fingerprint"))
-            known[name] = f"{_PLACE}{_place_in(fingerprint)}" if name in known else fingerprint
-        return known
+async def _vanished_report(
+    handle: CollectionHandle,
+    writer: Writer,
+    files: FoundFiles,
+    known: Mapping[str, str],
+    *,
+    prune: bool,
+    is_named: bool,
+) -> DocumentsReport:
+    present = {file.document_id for file in files.files}
+    gone_by_folder = {folder: _removed_ids(folder, known, present, is_named=is_named) for folder in files.folders}
+    report = DocumentsReport(
+        vanished=tuple(sorted(name for gone in gone_by_folder.values() for name in gone)[:_MOST_LISTED])
+    )
+    if not prune or not any(gone_by_folder.values()):
+        return report
+    if files.unreadable:
+        return report + DocumentsReport(chunks=AddReport(notes=(_NOT_LISTED,)))
+    for folder, gone in gone_by_folder.items():
+        if gone and not any(file.place == folder.place for file in files.files):
+            report += DocumentsReport(failed=((folder.name, _HOLDS_NONE.format(f"{len(gone):,}")),))
+            continue
+        for start in range(0, len(gone), _BATCH_FILES):
+            some = gone[start : start + _BATCH_FILES]
+            chunks = await _chunk_ids(writer, some)
+            removed = await delete(handle, [item_id for ids in chunks.values() for item_id in ids])
+            report += DocumentsReport(removed=len(some), chunks_removed=removed)
+    return report
 
-    async def _chunk_ids(self, document_ids: Sequence[str]) -> dict[str, list[str]]:
-        """The item ids of the chunks of those documents that are stored, by document."""
-        ids: dict[str, list[str]] = {}
-        if document_ids:
-            async for item_id, attributes in self._attributes(_chunks_where(OneOf(_DOCUMENT, tuple(document_ids)))):
-                ids.setdefault(str(attributes.get("document")), []).append(item_id)
-        return ids
 
-    async def _chunks_at(self, places: Sequence[Place]) -> dict[Place, Item]:
-        """The stored chunks at those places."""
-        if not places:
-            return {}
-        numbers: dict[str, list[int]] = {}
-        for document, number in places:
-            numbers.setdefault(document, []).append(number)
-        each = [And((OneOf(_DOCUMENT, (name,)), OneOf(_NUMBER, tuple(some)))) for name, some in numbers.items()]
-        at = self.writer
-        condition = _chunks_where(Or(tuple(each)))
-        chunks = await items_after(at.database, at.tenant_id, at.collection, condition, after="", limit=_PAGE)
-        return {place: chunk for chunk in chunks if (place := place_of(chunk)) is not None}
+async def _fingerprints(writer: Writer, condition: Filter) -> dict[str, str]:
+    """The fingerprint of each document by id; only its place where two chunks claim to be its first."""
+    known: dict[str, str] = {}
+    async for _, attributes in _rows(writer, condition):
+        name = str(attributes.get("document"))
+        fingerprint = str(attributes.get("fingerprint"))
+        known[name] = f"{_PLACE}{_place_in(fingerprint)}" if name in known else fingerprint
+    return known
 
-    async def _attributes(self, condition: Filter) -> AsyncIterator[tuple[str, Mapping[str, Any]]]:
-        at = self.writer
-        page: list[tuple[str, Mapping[str, Any]]] | None = None
-        while page is None or len(page) == _PAGE:
-            after = page[-1][0] if page else ""
-            page = await attributes_after(at.database, at.tenant_id, at.collection, condition, after=after, limit=_PAGE)
-            for entry in page:
-                yield entry
+
+async def _chunk_ids(writer: Writer, document_ids: Sequence[str]) -> dict[str, list[str]]:
+    """The item ids of the chunks of those documents that are stored, by document."""
+    ids: dict[str, list[str]] = {}
+    if document_ids:
+        async for item_id, attributes in _rows(writer, _chunks_where(OneOf(_DOCUMENT, tuple(document_ids)))):
+            ids.setdefault(str(attributes.get("document")), []).append(item_id)
+    return ids
+
+
+def _rows(writer: Writer, condition: Filter) -> AsyncIterator[Row]:
+    """The ids and attributes of the items that match."""
+    return all_rows(writer.database, writer.tenant_id, writer.collection, condition, _ATTRIBUTES, at_a_time=_PAGE)
+
+
+async def _chunks_at(writer: Writer, places: Sequence[Place]) -> dict[Place, Item]:
+    """The stored chunks at those places."""
+    if not places:
+        return {}
+    numbers: dict[str, list[int]] = {}
+    for document, number in places:
+        numbers.setdefault(document, []).append(number)
+    each = [And((OneOf(_DOCUMENT, (name,)), OneOf(_NUMBER, tuple(some)))) for name, some in numbers.items()]
+    where, condition = (writer.database, writer.tenant_id, writer.collection), _chunks_where(Or(tuple(each)))
+    rows = await rows_after(*where, condition, ITEM_FIELDS, after="", limit=_PAGE)
+    return _by_place(map(item_from_row, rows))
+
+
+def _by_place(chunks: Iterable[Item]) -> dict[Place, Item]:
+    return {place: chunk for chunk in chunks if (place := place_of(chunk)) is not None}
 
 
 def _advance(
@@ -523,100 +580,3 @@ def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]
         if chunks >= _BATCH_CHUNKS:
             break
     return batch
-
-
-MAX_AROUND = 10
-"""The most chunks of a passage on each side of its hit."""
-
-MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
-"""The range of ``max_tokens``; the page's first line and a source take more than half of the fewest."""
-
-
-@checks_existence
-async def ingest_documents(
-    handle: CollectionHandle,
-    paths: Paths,
-    chunking: Chunking,
-    *,
-    name: str | None,
-    prune: bool,
-    progress: DocumentProgress | None,
-) -> DocumentsReport:
-    """See ``Collection.ingest_documents``."""
-    check_flags(prune=prune)
-    check_functions(progress=progress)
-    documents = await _documents(handle, chunking)
-    report = await documents.ingest(paths, chunking, name=name, prune=prune, progress=progress)
-    return await _keep_indexed(handle, report)
-
-
-@checks_existence
-async def add_documents(
-    handle: CollectionHandle, documents: Iterable[RawDocument | Mapping[str, Any]], chunking: Chunking
-) -> DocumentsReport:
-    """See ``Collection.add_documents``."""
-    return await _keep_indexed(handle, await (await _documents(handle, chunking)).add(documents, chunking))
-
-
-@checks_existence
-async def delete_documents(handle: CollectionHandle, document_ids: Sequence[str]) -> int:
-    """See ``Collection.delete_documents``."""
-    return await (await _documents(handle)).remove(document_ids)
-
-
-async def documents_after(
-    handle: CollectionHandle, *, after: str, limit: int
-) -> tuple[list[DocumentEntry], str | None]:
-    """A page of the stored documents, roughly in the order of their ids, and where the next page begins."""
-    return await (await _documents(handle)).page(after=after, limit=limit)
-
-
-async def document_of(handle: CollectionHandle, document_id: str) -> StoredDocument | None:
-    """The stored document of that id; None: there is no such document."""
-    return await (await _documents(handle)).one(document_id)
-
-
-@from_a_replica
-async def passages(
-    handle: CollectionHandle,
-    query: str,
-    result: SearchResult,
-    *,
-    max_tokens: int,
-    around: int,
-    count_tokens: Callable[[str], int] | None,
-) -> Passages:
-    """The passages of a search's hits. See ``Collection.passages``."""
-    documents = await _documents(handle)
-    return await documents.passages(
-        result,
-        max_tokens=max_tokens,
-        around=around,
-        count_tokens=count_tokens,
-        parts_of=partial(collection_search.parts_of, handle, query),
-    )
-
-
-def _tokens_of(measure: TokenMeasure, text: str) -> int:
-    return measure.count_tokens([text])[0]
-
-
-def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
-    """Raise ``InvalidLimitError`` for bounds that are not whole numbers in their ranges.
-
-    Raises ``InvalidRequestError`` for a ``count_tokens`` that cannot be called.
-    """
-    check_functions(count_tokens=count_tokens)
-    checked_whole("max_tokens", max_tokens, MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS, error=InvalidLimitError)
-    checked_whole("around", around, 0, MAX_AROUND, error=InvalidLimitError)
-
-
-async def _documents(handle: CollectionHandle, chunking: Chunking = Chunking()) -> Documents:
-    if not isinstance(chunking, Chunking):
-        raise InvalidRequestError(f"chunking is a {type(chunking).__name__}; it must be a Chunking")
-    return Documents(await writer_of(handle), handle)
-
-
-async def _keep_indexed(handle: CollectionHandle, report: DocumentsReport) -> DocumentsReport:
-    chunks = report.chunks
-    return replace(report, chunks=chunks + await finished(handle, chunks))

@@ -14,41 +14,23 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import chain, zip_longest
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
 import numpy as np
 import psycopg
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import BULK_ITEMS, flush_terms
+from retrieval.adapters.store.search import indexes as store
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.candidates import bound, find_candidates_of_each, settings
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, least_effort
-from retrieval.adapters.store.search.indexes import (
-    BEYOND,
-    USUAL_FORM,
-    AnnIndex,
-    IndexForm,
-    IndexIs,
-    build_statement,
-    collection_indexes,
-    drop_failed_builds,
-    drop_statement,
-    ef_construction_statement,
-    failed_builds,
-    forget_measured,
-    hnsw_definition,
-    hnsw_indexes,
-    hnsw_name,
-    is_built_now,
-    keep_common_facets,
-    keep_measured,
-    rebuild_statement,
-)
+from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex, IndexForm, IndexStatus
+from retrieval.adapters.store.search.recall import recall_of
 from retrieval.adapters.store.search.vectors import StoredSpace, compare_by_key, sample_vectors
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.domain.items.collection import MAX_PARTS, IndexKind
@@ -69,7 +51,6 @@ _EFFORTS_OF_PARTS = (15, 20, 30, *_EFFORTS)
 _NEAR_EFFORT = 100
 _QUERIES = {10: 64, 100: 24, 200: 24}
 """The number of queries that determine the effort of a depth; at a greater depth each query is more informative."""
-_PART = 8
 _ORPHAN_CHECKS, _ORPHAN_PAUSE = 50, 0.1
 """Checks for a killed process's build, and the seconds between them; the server checks its client each second."""
 _LEAST_AWAY, _MOST_AWAY = 0.3, 1.0
@@ -77,17 +58,33 @@ _COMPARED, _WALKED, _TIMES = 1000, 1000, 5
 
 
 @dataclass(frozen=True, slots=True)
-class _Bench:
-    database: Database
-    tenant_id: int
+class _Index:
+    """A collection's HNSW index of one form, whether it exists or not."""
+
+    at: CollectionPlace
     collection: StoredCollection
     space: StoredSpace
     form: IndexForm
 
+    @property
+    def names(self) -> list[str]:
+        return self.form.names(self.space.space_id, self.at.collection_id)
+
+    async def existing(self) -> dict[str, IndexStatus]:
+        """The collection's indexes in the space, of every form, by name."""
+        return await store.hnsw_indexes(self.at.database, self.space.space_id, self.at.collection_id)
+
+    def within(self, existing: Mapping[str, IndexStatus]) -> IndexStatus | None:
+        """All parts together; None where one is missing."""
+        if not set(self.names) <= existing.keys():
+            return None
+        parts = [existing[name] for name in self.names]
+        size = sum(part.bytes for part in parts)
+        return replace(parts[0], bytes=size, valid=all(part.valid for part in parts))
+
     def request(self, path: Path, **changes: Any) -> CandidateRequest:
-        """A search for the nearest vectors."""
         return CandidateRequest(
-            collection_id=self.collection.collection_id,
+            collection_id=self.at.collection_id,
             legs=(LegName.DENSE,),
             path=path,
             space_id=self.space.space_id,
@@ -97,74 +94,63 @@ class _Bench:
             **changes,
         )
 
-    @property
-    def efforts(self) -> Sequence[int]:
-        """The efforts that are tried."""
-        return _EFFORTS if self.form.parts == 1 or self.form.is_quantised else _EFFORTS_OF_PARTS
-
     async def nearest(self, vectors: Sequence[Vector], request: CandidateRequest) -> list[list[float]]:
-        """The scores of the items that each query finds, best first."""
         queries = [Query(vector=vector) for vector in vectors]
         # Two processes of PostgreSQL share the work.
         halves = queries[::2], queries[1::2]
-        ask = partial(find_candidates_of_each, self.database, self.tenant_id, request)
+        ask = partial(find_candidates_of_each, self.at.database, self.at.tenant_id, request)
         each = chain.from_iterable(zip_longest(*await asyncio.gather(*map(ask, halves))))
         return [[hit.score for hit in result.rankings[LegName.DENSE]] for result in each if result is not None]
 
     async def milliseconds(self, statement: Compiled, parameters: dict[str, str]) -> float:
         """The server's execution time, without the round trip."""
         explained = Compiled("EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) " + statement.text, statement.parameters)
-        times = [await self.database.read(self.tenant_id, explained, parameters) for _ in range(_TIMES)]
+        times = [await self.at.database.read(self.at.tenant_id, explained, parameters) for _ in range(_TIMES)]
         return median(float(rows[0][0][0]["Execution Time"]) for rows in times)
 
 
 async def measure_index(
-    database: Database,
-    tenant_id: int,
-    collection: StoredCollection,
-    *,
-    form: IndexForm | None = None,
-    least: int = 0,
+    database: Database, tenant_id: int, collection: StoredCollection, *, form: IndexForm | None = None
 ) -> AnnIndex | None:
     """Measure the collection's index and store the result; None without an index.
 
     An index of fewer than two vectors, such as one of items without text, gets the typical numbers. ``form``: the form
-    of a new index that now replaces the one that searches walk. ``least``: the least effort to store, which live
-    searches have shown to be needed.
+    of a new index that now replaces the one that searches walk. Without it, the effort is at least the former one,
+    because live searches may have raised that.
     """
-    space, known = collection.space, collection.ann_index
+    space, known, least = collection.space, collection.ann_index, 0
     if form is None and known is not None:
         form = known.form
+        least = known.effort_10 if known.is_measured and known.effort_10 <= MAX_EFFORT else 0
     if space is None or form is None:
         return None
-    index = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
-    if index is None:
+    index = _Index(CollectionPlace(database, tenant_id, collection.collection_id), collection, space, form)
+    whole = index.within(await index.existing())
+    if whole is None:
         return None
     numbers = AnnIndex(
-        rows=max(collection.documents, 1), index_bytes=index.bytes, is_quantised=form.is_quantised, parts=form.parts
+        rows=max(collection.documents, 1), index_bytes=whole.bytes, is_quantised=form.is_quantised, parts=form.parts
     )
-    bench = _Bench(database, tenant_id, collection, space, form)
-    sample = await sample_vectors(database, tenant_id, collection.collection_id, space, _QUERIES[10] + _COMPARED)
-    measured = await _measured(bench, sample, numbers, least) if len(sample) > 1 else numbers
+    sample = await sample_vectors(index.at, space, _QUERIES[10] + _COMPARED)
+    measured = await _measured(index, sample, numbers, least) if len(sample) > 1 else numbers
     async with database.transaction(tenant_id) as connection:
-        await keep_measured(connection, collection.collection_id, space.space_id, measured)
-    await keep_common_facets(database, tenant_id, collection.collection_id, space.space_id)
+        await store.keep_measured(connection, collection.collection_id, space.space_id, measured)
+    await store.keep_common_facets(index.at, space.space_id)
     return measured
 
 
-async def _measured(bench: _Bench, sample: Sequence[tuple[str, Vector]], numbers: AnnIndex, least: int) -> AnnIndex:
-    """The index with the efforts and costs that the sampled vectors, with their ids, show."""
+async def _measured(index: _Index, sample: Sequence[tuple[str, Vector]], numbers: AnnIndex, least: int) -> AnnIndex:
     vectors = [vector for _, vector in sample[: _QUERIES[10]]]
     # Approximate neighbours suffice, because only their distance is needed.
-    near = await bench.nearest(vectors, bench.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
+    near = await index.nearest(vectors, index.request(Path.APPROXIMATE, depth=2, effort=_NEAR_EFFORT))
     away = _away(near)
     queries = _queries(vectors, away, np.random.default_rng(0))
-    truth = await bench.nearest(queries, bench.request(Path.EXACT, depth=max(_QUERIES)))
+    truth = await index.nearest(queries, index.request(Path.EXACT, depth=max(_QUERIES)))
     efforts, recalls = [0], []
     for depth, number in _QUERIES.items():
         true = [scores[:depth] for scores in truth[:number]]
-        enough = least_effort(bench.request(Path.APPROXIMATE, depth=depth))
-        effort, recall = await _effort(bench, queries[:number], true, least=max(enough, efforts[-1]))
+        enough = least_effort(index.request(Path.APPROXIMATE, depth=depth))
+        effort, recall = await _effort(index, queries[:number], true, least=max(enough, efforts[-1]))
         efforts.append(effort)
         recalls.append(recall)
     return replace(
@@ -173,8 +159,8 @@ async def _measured(bench: _Bench, sample: Sequence[tuple[str, Vector]], numbers
         effort_100=max(efforts[2], least),
         effort_200=max(efforts[3], least),
         recall=recalls[0],
-        exact_row_us=await _exact_row_us(bench, queries[0], [item_id for item_id, _ in sample]),
-        walk_row_us=await _walk_row_us(bench, queries[0]),
+        exact_row_us=await _exact_row_us(index, queries[0], [item_id for item_id, _ in sample]),
+        walk_row_us=await _walk_row_us(index, queries[0]),
     )
 
 
@@ -195,7 +181,7 @@ def _queries(vectors: Sequence[Vector], away: float, chance: np.random.Generator
 
 
 async def _effort(
-    bench: _Bench, queries: Sequence[Vector], truth: Sequence[Sequence[float]], *, least: int
+    index: _Index, queries: Sequence[Vector], truth: Sequence[Sequence[float]], *, least: int
 ) -> tuple[int, float]:
     """The least effort that finds enough of the nearest, and its recall; beyond the maximum where no effort does.
 
@@ -203,8 +189,9 @@ async def _effort(
     """
     recall = 0.0
     depth, acceptable = max(map(len, truth), default=0), None
-    for effort in (effort for effort in bench.efforts if effort >= least):
-        recall = await _recall(bench, queries, truth, bench.request(Path.APPROXIMATE, depth=depth, effort=effort))
+    efforts = _EFFORTS if index.form.parts == 1 or index.form.is_quantised else _EFFORTS_OF_PARTS
+    for effort in (effort for effort in efforts if effort >= least):
+        recall = await _recall(index, queries, truth, index.request(Path.APPROXIMATE, depth=depth, effort=effort))
         if recall >= RECALL_WANTED:
             return effort, recall
         if recall >= RECALL_PROMISED and acceptable is None:
@@ -213,38 +200,24 @@ async def _effort(
 
 
 async def _recall(
-    bench: _Bench, queries: Sequence[Vector], truth: Sequence[Sequence[float]], request: CandidateRequest
+    index: _Index, queries: Sequence[Vector], truth: Sequence[Sequence[float]], request: CandidateRequest
 ) -> float:
-    """The recall of an effort; its upper bound where the first queries show that it is too small."""
-    missed = 0.0
-    for start in range(0, len(queries), _PART):
-        part = slice(start, start + _PART)
-        results = await bench.nearest(queries[part], request)
-        missed += sum(1 - recall_of(scores, true) for scores, true in zip(results, truth[part], strict=True))
-        if missed > (1 - RECALL_PROMISED) * len(queries) and request.effort < MAX_EFFORT:
-            break
-    return 1 - missed / len(queries)
+    results = await index.nearest(queries, request)
+    return fmean(recall_of(scores, true) for scores, true in zip(results, truth, strict=True))
 
 
-def recall_of(retrieved: Sequence[float], true: Sequence[float]) -> float:
-    """The share of the true nearest items that was found, by score: of equally near items any counts. Pure."""
-    if not true:
-        return 1.0
-    return sum(score >= true[-1] for score in retrieved) / len(true)
+async def _exact_row_us(index: _Index, query: Vector, item_ids: Sequence[str]) -> float:
+    statement = compare_by_key(index.at.collection_id, index.space, query, item_ids)
+    return max(await index.milliseconds(statement, {}) * 1e3 / len(item_ids), 0.05)
 
 
-async def _exact_row_us(bench: _Bench, query: Vector, item_ids: Sequence[str]) -> float:
-    statement = compare_by_key(bench.collection.collection_id, bench.space, query, item_ids)
-    return max(await bench.milliseconds(statement, {}) * 1e3 / len(item_ids), 0.05)
-
-
-async def _walk_row_us(bench: _Bench, query: Vector) -> float:
+async def _walk_row_us(index: _Index, query: Vector) -> float:
     """The time of a step of a walk. A walk that no item satisfies goes to its limit; facets do not index sources."""
     nothing = OneOf(Field("source", is_attribute=False), ("\x01",))
-    request = bench.request(Path.APPROXIMATE, depth=10, condition=nothing, few=-1, reach=_WALKED, effort=40)
-    longer = await bench.milliseconds(bound(request, Query(vector=query)), dict(settings(request)))
+    request = index.request(Path.APPROXIMATE, depth=10, condition=nothing, few=-1, reach=_WALKED, effort=40)
+    longer = await index.milliseconds(bound(request, Query(vector=query)), dict(settings(request)))
     shorter = replace(request, reach=_WALKED // 10)
-    start = await bench.milliseconds(bound(shorter, Query(vector=query)), dict(settings(shorter)))
+    start = await index.milliseconds(bound(shorter, Query(vector=query)), dict(settings(shorter)))
     return max((longer - start) * 1e3 / (_WALKED - _WALKED // 10), 0.1)
 
 
@@ -294,10 +267,6 @@ def ef_construction(form: IndexForm, documents: int) -> int:
     return 128 if form.is_quantised or documents // form.parts >= LARGE_ROWS else 64
 
 
-MOST_COMPARED = 450
-"""A quantised index that needs more rows compared for ten hits is slower than a full one."""
-
-
 def index_rows(dimensions: int) -> int:
     """The number of vectors from which a collection has an HNSW index; below, comparing all is fast and exact.
 
@@ -314,30 +283,32 @@ async def keep_index(
 
     ``rows`` replaces ``index_rows``. Leftovers of interrupted builds and rebuilds are removed.
     """
-    space = collection.space
-    if space is None:
+    if collection.space is None:
         return IndexOutcome.NOT_NEEDED
-    threshold = index_rows(space.space.dimensions) if rows is None else rows
-    place = space.space_id, collection.collection_id
-    existing, form = await hnsw_indexes(database, *place), wanted_form(collection)
-    index = collection.ann_index
-    usable = None if index is None else _within(existing, collection, space, index.form)
-    if usable is None or not usable.is_valid:
-        index, usable = None, _within(existing, collection, space, form)
+    threshold = index_rows(collection.space.space.dimensions) if rows is None else rows
+    wanted = _wanted(database, tenant_id, collection, collection.space)
+    existing, index = await wanted.existing(), collection.ann_index
+    present = None if index is None else replace(wanted, form=index.form)
+    usable = None if present is None else present.within(existing)
+    if usable is None or not usable.valid:
+        index, present, usable = None, None, wanted.within(existing)
     # Also the parts of the wanted index, because its build continues with them.
-    kept = {*form.names(*place), *(index.form.names(*place) if index else ())}
-    leftovers = {*existing, *await failed_builds(database, hnsw_name(*place))} - kept
-    if leftovers:
-        clearing = await _exclusively(database, collection, space, lambda: _clear(database, leftovers))
+    kept = {*wanted.names, *(present.names if present else ())}
+    failed = await store.failed_builds(database, store.hnsw_name(wanted.space.space_id, collection.collection_id))
+    if leftovers := {*existing, *failed} - kept:
+        clearing = await _exclusively(wanted, partial(_clear, leftovers))
         if clearing is not IndexOutcome.PRESENT:
             return clearing
     is_there, index_bytes = not kept.isdisjoint(existing), usable.bytes if usable else 0
-    outcome = wanted_outcome(collection.documents, threshold, index, index_bytes, is_there=is_there, form=form)
+    outcome = wanted_outcome(collection.documents, threshold, index, index_bytes, is_there=is_there, form=wanted.form)
     if outcome in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
         return outcome
-    return await _exclusively(
-        database, collection, space, lambda: _WORK[outcome](database, tenant_id, collection, space)
-    )
+    return await _exclusively(wanted, _WORK[outcome])
+
+
+def _wanted(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> _Index:
+    place = CollectionPlace(database, tenant_id, collection.collection_id)
+    return _Index(place, collection, space, wanted_form(collection))
 
 
 def is_index_off(collection: StoredCollection) -> bool:
@@ -365,26 +336,22 @@ async def flush_lexical(database: Database, written: int) -> None:
         _log.info("the lexical index is left to autovacuum: the login does not own it")
 
 
-async def drop_indexes(
-    database: Database, tenant_id: int, collection_id: int, space: StoredSpace | None = None
-) -> bool:
+async def drop_indexes(at: CollectionPlace, space: StoredSpace | None = None) -> bool:
     """Drop every HNSW index of a collection, invalid ones too; False without the privilege, or during a build.
 
-    ``space``: only the indexes of that space.
-
-    Afterwards searches compare all vectors.
+    ``space``: only the indexes of that space. Afterwards searches compare all vectors.
     """
     dropped = True
-    for index in await collection_indexes(database, tenant_id, collection_id):
+    for index in await store.collection_indexes(at):
         if space is not None and not index.name.startswith(f"{space.table_name}_"):
             continue
         # The same lock as that of a build, which would make it again.
-        async with _only_one(database, "_".join(index.name.split("_")[:2])) as alone:
+        async with _only_one(at.database, "_".join(index.name.split("_")[:2])) as alone:
             try:
                 dropped &= alone
                 if alone:
-                    async with database.maintenance() as connection:
-                        await connection.execute(drop_statement(index.name, database.names.schema).encode())
+                    async with at.database.maintenance() as connection:
+                        await connection.execute(store.drop_statement(index.name, at.database.names.schema).encode())
             except MissingPrivilegeError:
                 dropped = False
     return dropped
@@ -395,7 +362,7 @@ async def rebuild_index(database: Database, tenant_id: int, collection: StoredCo
     space, index = collection.space, collection.ann_index
     if space is None or index is None or index.form != wanted_form(collection):
         return await keep_index(database, tenant_id, collection)
-    return await _exclusively(database, collection, space, lambda: _rebuild(database, tenant_id, collection, space))
+    return await _exclusively(_wanted(database, tenant_id, collection, space), _rebuild)
 
 
 def wanted_outcome(
@@ -405,7 +372,7 @@ def wanted_outcome(
     index_bytes: int,
     *,
     is_there: bool,
-    form: IndexForm = USUAL_FORM,
+    form: IndexForm,
 ) -> IndexOutcome:
     """The work that an index of that many documents needs. Pure.
 
@@ -427,34 +394,9 @@ def wanted_outcome(
     return IndexOutcome.PRESENT if 1 / MOVED < documents / index.rows < MOVED else IndexOutcome.MEASURED
 
 
-def wants_bits(collection: StoredCollection) -> bool:
-    """Whether the collection's index should be a quantised one. Pure.
-
-    An index is quantised only on request, because bits find too little under a filter for items that are far from the
-    query. A collection without the request keeps a quantised index while the bits separate its vectors well.
-    """
-    kind, index = collection.index_kind, collection.ann_index
-    if kind is not IndexKind.AUTO:
-        return kind is IndexKind.QUANTISED
-    if index is None:
-        return False
-    return index.is_quantised and not (index.is_measured and index.effort_10 > MOST_COMPARED)
-
-
 def wanted_form(collection: StoredCollection) -> IndexForm:
     """The form that the collection's index should have. Pure."""
-    return IndexForm(wants_bits(collection), collection.parts)
-
-
-def _within(
-    existing: Mapping[str, IndexIs], collection: StoredCollection, space: StoredSpace, form: IndexForm
-) -> IndexIs | None:
-    """The index of that form, all parts together; None where one is missing."""
-    names = form.names(space.space_id, collection.collection_id)
-    if not set(names) <= existing.keys():
-        return None
-    parts = [existing[name] for name in names]
-    return IndexIs(sum(part.bytes for part in parts), all(part.is_valid for part in parts))
+    return IndexForm(collection.index_kind is IndexKind.QUANTISED, collection.parts)
 
 
 @asynccontextmanager
@@ -469,95 +411,78 @@ async def _only_one(database: Database, table: str) -> AsyncIterator[bool]:
 
 
 async def _has_no_orphan(database: Database, table: str) -> bool:
-    """Whether no build of a killed process is left on the table, after waiting for it to end."""
     async with database.maintenance() as connection:
         for _ in range(_ORPHAN_CHECKS):
-            if not await is_built_now(connection, database.names.schema, table):
+            if not await store.is_built_now(connection, database.names.schema, table):
                 return True
             await asyncio.sleep(_ORPHAN_PAUSE)
     return False
 
 
-async def _exclusively(
-    database: Database,
-    collection: StoredCollection,
-    space: StoredSpace,
-    work: Callable[[], Awaitable[IndexOutcome]],
-) -> IndexOutcome:
-    async with _only_one(database, space.table_name) as alone:
+async def _exclusively(index: _Index, work: Callable[[_Index], Awaitable[IndexOutcome]]) -> IndexOutcome:
+    async with _only_one(index.at.database, index.space.table_name) as alone:
         if not alone:
             return IndexOutcome.BEING_BUILT
         try:
-            return await work()
+            return await work(index)
         except MissingPrivilegeError:
-            _log.warning("no HNSW index for %s: %s", collection.name, IndexOutcome.NOT_ALLOWED.value)
+            _log.warning("no HNSW index for %s: %s", index.collection.name, IndexOutcome.NOT_ALLOWED.value)
             return IndexOutcome.NOT_ALLOWED
 
 
-async def _build(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> IndexOutcome:
+async def _build(index: _Index) -> IndexOutcome:
     """Build what is missing of the wanted index; another index answers until this one is complete and measured.
 
     An interrupted build resumes with its unfinished part.
     """
-    form, schema = wanted_form(collection), database.names.schema
+    database, collection, form = index.at.database, index.collection, index.form
     is_another_there = collection.ann_index is not None and collection.ann_index.form != form
-    names = form.names(space.space_id, collection.collection_id)
-    existing = await hnsw_indexes(database, space.space_id, collection.collection_id)
-    missing = [part for part, name in enumerate(names, 1) if name not in existing or not existing[name].is_valid]
+    names, existing = index.names, await index.existing()
+    missing = [part for part, name in enumerate(names, 1) if name not in existing or not existing[name].valid]
     if not missing and not is_another_there:
         return IndexOutcome.PRESENT  # another process has built it meanwhile
-    async with _builder(database, collection.documents // form.parts, space.space.dimensions) as connection:
+    bits = index.space.space.dimensions if form.is_quantised else None
+    effort = ef_construction(form, collection.documents)
+    vector_schema = database.facts.vector_schema or "public"
+    async with _builder(index) as connection:
         for part in missing:
-            build = _build_of(database, collection, space, names[part - 1], part)
-            await _run_build(connection, schema, names[part - 1], build)
+            definition = store.hnsw_definition(
+                collection.collection_id, vector_schema, effort, bits, part=part, parts=form.parts
+            )
+            name, table = names[part - 1], index.space.table_name
+            build = store.build_statement(name, database.names.schema, table, definition)
+            await _run_build(connection, database.names.schema, name, build)
         if not is_another_there:
-            await _settle(connection, schema, space.table_name)
-    whole = _within(await hnsw_indexes(database, space.space_id, collection.collection_id), collection, space, form)
-    if whole is None or not whole.is_valid:
+            await _settle(connection, database.names.schema, index.space.table_name)
+    whole = index.within(await index.existing())
+    if whole is None or not whole.valid:
         return IndexOutcome.BEING_BUILT  # by a process of the server whose client was killed
-    measured = await measure_index(database, tenant_id, collection, form=form)
-    await _clear(database, existing.keys() - set(names))
-    if measured is not None and measured.form != wanted_form(replace(collection, ann_index=measured)):
-        _log.info("the bits of %s do not separate its vectors well enough: it gets a full index", collection.name)
-        await _build(database, tenant_id, replace(collection, ann_index=measured), space)
+    await measure_index(database, index.at.tenant_id, collection, form=form)
+    await _clear(existing.keys() - set(names), index)
     return IndexOutcome.REPLACED if is_another_there else IndexOutcome.BUILT
 
 
-def _build_of(database: Database, collection: StoredCollection, space: StoredSpace, name: str, part: int) -> str:
-    form = wanted_form(collection)
-    bits = space.space.dimensions if form.is_quantised else None
-    vector_schema = database.facts.vector_schema or "public"
-    effort = ef_construction(form, collection.documents)
-    definition = hnsw_definition(collection.collection_id, vector_schema, effort, bits, part=part, parts=form.parts)
-    return build_statement(name, database.names.schema, space.table_name, definition)
-
-
-async def _rebuild(
-    database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
-) -> IndexOutcome:
-    schema, form = database.names.schema, wanted_form(collection)
-    effort = ef_construction(form, collection.documents)
-    async with _builder(database, collection.documents // form.parts, space.space.dimensions) as connection:
-        for name in form.names(space.space_id, collection.collection_id):
-            await connection.execute(ef_construction_statement(name, schema, effort).encode())
-            await _run_build(connection, schema, name, rebuild_statement(name, schema))
-    await measure_index(database, tenant_id, collection, least=_former_effort(collection))
+async def _rebuild(index: _Index) -> IndexOutcome:
+    schema, effort = index.at.database.names.schema, ef_construction(index.form, index.collection.documents)
+    async with _builder(index) as connection:
+        for name in index.names:
+            await connection.execute(store.ef_construction_statement(name, schema, effort).encode())
+            await _run_build(connection, schema, name, store.rebuild_statement(name, schema))
+    await measure_index(index.at.database, index.at.tenant_id, index.collection)
     return IndexOutcome.REBUILT
 
 
-async def _measure(
-    database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace
-) -> IndexOutcome:
-    async with database.maintenance() as connection:
-        await _settle(connection, database.names.schema, space.table_name)
-    await measure_index(database, tenant_id, collection, least=_former_effort(collection))
+async def _measure(index: _Index) -> IndexOutcome:
+    async with index.at.database.maintenance() as connection:
+        await _settle(connection, index.at.database.names.schema, index.space.table_name)
+    await measure_index(index.at.database, index.at.tenant_id, index.collection)
     return IndexOutcome.MEASURED
 
 
-async def _drop(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> IndexOutcome:
-    await _clear(database, await hnsw_indexes(database, space.space_id, collection.collection_id))
-    async with database.transaction(tenant_id) as tenant:
-        await forget_measured(tenant, collection.collection_id, space.space_id)
+async def _drop(index: _Index) -> IndexOutcome:
+    await _clear(await index.existing(), index)
+    async with index.at.database.transaction(index.at.tenant_id) as tenant:
+        await store.forget_measured(tenant, index.at.collection_id, index.space.space_id)
     return IndexOutcome.DROPPED
 
 
@@ -571,10 +496,12 @@ _WORK = {
 
 
 @asynccontextmanager
-async def _builder(database: Database, rows: int, dimensions: int) -> AsyncIterator[Connection]:
+async def _builder(index: _Index) -> AsyncIterator[Connection]:
     """A connection with memory for the whole graph, up to a bound: a build that does not fit takes far longer."""
-    memory = min(max(rows * (2 * dimensions + _GRAPH_BYTES), _LEAST_MEMORY), _MOST_MEMORY)
-    async with database.maintenance({"maintenance_work_mem": f"{memory >> 10}kB"}) as connection:
+    rows = index.collection.documents // index.form.parts
+    memory = rows * (2 * index.space.space.dimensions + _GRAPH_BYTES)
+    memory = min(max(memory, _LEAST_MEMORY), _MOST_MEMORY)
+    async with index.at.database.maintenance({"maintenance_work_mem": f"{memory >> 10}kB"}) as connection:
         yield connection
 
 
@@ -584,12 +511,12 @@ async def _run_build(connection: Connection, schema: str, name: str, statement: 
     Leftovers of earlier builds are removed first: a build skips an index that exists, even an invalid one, and a
     rebuild makes one more beside it.
     """
-    await drop_failed_builds(connection, schema, name)
+    await store.drop_failed_builds(connection, schema, name)
     try:
         await connection.execute(statement.encode())
     except psycopg.errors.DiskFull:
         _log.warning("too little shared memory for a parallel build; building with one process")
-        await drop_failed_builds(connection, schema, name)
+        await store.drop_failed_builds(connection, schema, name)
         await connection.execute("SET max_parallel_maintenance_workers = 0")
         await connection.execute(statement.encode())
 
@@ -599,11 +526,11 @@ def parts_to_build(documents: int, dimensions: int) -> int:
     return min(max(math.ceil(documents * (2 * dimensions + _GRAPH_BYTES) / _MOST_MEMORY), 1), MAX_PARTS)
 
 
-async def _clear(database: Database, names: Iterable[str]) -> IndexOutcome:
-    """Drop the leftovers of interrupted builds, and indexes that another one has replaced."""
+async def _clear(names: Iterable[str], index: _Index) -> IndexOutcome:
+    database = index.at.database
     async with database.maintenance() as connection:
         for name in names:
-            await connection.execute(drop_statement(name, database.names.schema).encode())
+            await connection.execute(store.drop_statement(name, database.names.schema).encode())
     return IndexOutcome.PRESENT
 
 
@@ -622,9 +549,3 @@ _FILLED = (
     *("items", "item_terms", "term_statistics"),
     *("item_tags", "attribute_texts", "attribute_numbers", "attribute_times"),
 )
-
-
-def _former_effort(collection: StoredCollection) -> int:
-    """The effort that the index had until now; live searches may have raised it, which is kept."""
-    index = collection.ann_index
-    return index.effort_10 if index is not None and index.is_measured and index.effort_10 <= MAX_EFFORT else 0

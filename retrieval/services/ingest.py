@@ -23,9 +23,6 @@ from retrieval.domain.json_schema import AttributeSchema
 from retrieval.services.add import BATCH_ITEMS, AddReport, Writer, repeated_report
 from retrieval.services.textsearch import refresh_weights
 
-_MOST_NAMES = 1000
-"""The most names of attributes that are counted, which bounds the memory of a long run."""
-
 
 @dataclass(frozen=True, slots=True)
 class WithoutText:
@@ -33,7 +30,7 @@ class WithoutText:
 
     number: int = 0
     characters: Mapping[str, int] = field(default_factory=dict, repr=False)
-    """The total length of the text attributes of items without text, by name."""
+    """The total length of the text attributes of the first items without text, by name."""
 
     @classmethod
     def among(cls, items: Iterable[Item]) -> WithoutText:
@@ -42,21 +39,17 @@ class WithoutText:
         counted: Counter[str] = Counter()
         for attributes in without_text:
             counted.update({name: len(value) for name, value in attributes.items() if isinstance(value, str)})
-        return cls(len(without_text), dict(counted.most_common(_MOST_NAMES)))
+        return cls(len(without_text), counted)
 
     def __add__(self, other: WithoutText) -> WithoutText:
-        if not other.number:
-            return self
-        together = Counter(self.characters) + Counter(other.characters)
-        return WithoutText(self.number + other.number, dict(together.most_common(_MOST_NAMES)))
+        return WithoutText(self.number + other.number, self.characters or other.characters)
 
     @property
-    def likely_text(self) -> str:
+    def _likely_text(self) -> str:
         """The attribute with the most characters; empty where no attribute holds text."""
         return max(self.characters, key=lambda name: self.characters[name], default="")
 
-    def summary(self, items: int) -> str:
-        """The beginning of a message: how many of the items have no text."""
+    def _summary(self, items: int) -> str:
         return f"{self.number} of {items} item{'s' * (items != 1)} {'has' if self.number == 1 else 'have'} no text"
 
     def notes(self, items: int) -> tuple[str, ...]:
@@ -66,16 +59,16 @@ class WithoutText:
         """
         if not self.number:
             return ()
-        likely = self.likely_text if self.number == items else ""
+        likely = self._likely_text if self.number == items else ""
         advice = (
             f"if {likely!r:.80} holds it, call that 'text'" if likely else "an item's 'title' and 'text' are searched"
         )
-        return (f"{self.summary(items)}; {advice}",)
+        return (f"{self._summary(items)}; {advice}",)
 
     def error(self) -> InvalidItemError:
         """The error of an input without any text; it names the attribute that may hold the text."""
-        error = InvalidItemError(self.summary(self.number))
-        if likely := self.likely_text:
+        error = InvalidItemError(self._summary(self.number))
+        if likely := self._likely_text:
             return error.advising(Advice.MAP_TEXT, name=quote(likely))
         return error.advising(Advice.NAME_TEXT)
 
@@ -212,16 +205,16 @@ async def ingest(
             progress(report, offset)
     left_over = _Batch(offset)
     follower = followed(writer, progress and partial(_advance, progress, report, offset, left_over))
-    report = replace(report, items=await embed_pending(follower, report.items))
-    report = replace(report, items=report.items + seen.report())
+    items = await embed_pending(follower, report.items) + seen.report()
+    archived = 0
     if prune and report.rejected:
-        report = _with_note(report, "nothing was pruned, because lines were rejected; mend them and run again")
+        items += AddReport(notes=("nothing was pruned, because lines were rejected; mend them and run again",))
     elif prune and not report.read:
-        report = _with_note(report, "nothing was pruned, because the input held no item")
+        items += AddReport(notes=("nothing was pruned, because the input held no item",))
     elif prune:
-        report = replace(report, archived=await _prune(writer, seen))
+        archived = await _prune(writer, seen)
     await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
-    return report
+    return replace(report, items=items, archived=archived)
 
 
 def checked_first_batch(lines: Iterator[InputLine], *, skip: bool) -> Iterator[InputLine]:
@@ -312,13 +305,14 @@ async def embed_pending(writer: Writer, report: AddReport) -> AddReport:
 
 async def _prune(writer: Writer, seen: SeenIds) -> int:
     """Archive the active items that were not seen; returns their number."""
-    known = seen.distinct
-    collection = writer.collection
+    known, collection = seen.distinct, writer.collection
     after, archived = "", 0
     while True:
         async with writer.database.transaction(writer.tenant_id) as connection:
             page = await item_ids_after(connection, collection.collection_id, after, _PRUNE_PAGE)
-            gone = [item_id for item_id in page if not _contains(known, fingerprint(item_id))]
+            wanted = np.array([fingerprint(item_id) for item_id in page], dtype=np.uint64)
+            is_known = known[np.searchsorted(known, wanted).clip(max=len(known) - 1)] == wanted
+            gone = [item_id for item_id, seen_too in zip(page, is_known, strict=True) if not seen_too]
             if gone:
                 await archive_items(connection, collection.collection_id, gone)
         if not page:
@@ -327,15 +321,6 @@ async def _prune(writer: Writer, seen: SeenIds) -> int:
         archived += len(gone)
 
 
-def _contains(sorted_values: np.ndarray[tuple[int], np.dtype[np.uint64]], value: int) -> bool:
-    place = int(np.searchsorted(sorted_values, np.uint64(value)))
-    return place < len(sorted_values) and int(sorted_values[place]) == value
-
-
 def fingerprint(item_id: str) -> int:
     """Eight bytes that identify an id."""
     return int.from_bytes(hashlib.blake2b(item_id.encode(), digest_size=8).digest(), "big")
-
-
-def _with_note(report: IngestReport, note: str) -> IngestReport:
-    return replace(report, items=report.items + AddReport(notes=(note,)))

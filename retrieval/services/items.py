@@ -8,7 +8,7 @@ from typing import Any
 
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.readers.records import item_from_fields
-from retrieval.adapters.store.items.items import ARCHIVED, BULK_ITEMS, Settled, change_status, remove_items
+from retrieval.adapters.store.items.items import BULK_ITEMS, Settled, remove_items
 from retrieval.adapters.store.replicas import token_of
 from retrieval.domain.checks import check_flags, check_functions
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
@@ -158,13 +158,15 @@ async def set_status(handle: CollectionHandle, item_id: str, status: str, *, was
     [key] = checked_item_ids([item_id])
     for value in (status,) if was is None else (status, was):
         check_key("status", value, key)
-    writer = await writer_of(handle)
-    async with handle.database.transaction(handle.tenant_id) as connection:
-        changed = await change_status(connection, handle.stored.collection_id, key, status, was=was)
-    if changed is not None and ARCHIVED in (changed[0].status, status):
-        await writer.embed([changed[1]] if status != ARCHIVED else [])
-        await _settle(handle, changed[2], 1)
-    return changed is not None
+
+    def with_status(_: str, item: Item | None) -> Item | None:
+        if item is None or item.status == status or (was is not None and item.status != was):
+            return item
+        return item.changed(status=status)
+
+    report = await changing.change(await writer_of(handle), [key], with_status)
+    await keep_indexed(handle, report.written)
+    return not report.is_nothing
 
 
 @checks_existence
@@ -176,9 +178,9 @@ async def delete(handle: CollectionHandle, item_ids: str | Sequence[str], versio
     await handle.recorded()
     place = await handle.place()
     if version is not None:
-        deleted, settled = await changing.remove(*place, keys[0], version)
+        deleted, settled = await changing.remove(place, keys[0], version)
     else:
-        deleted, settled = await remove_items(*place, sorted(set(keys)))
+        deleted, settled = await remove_items(place, sorted(set(keys)))
     await _settle(handle, settled, deleted)
     return deleted
 

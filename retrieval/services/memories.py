@@ -10,27 +10,14 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from retrieval.adapters.store.database import Connection, Database, despite_deadlocks
+from retrieval.adapters.store.database import CollectionPlace, Connection, despite_deadlocks
+from retrieval.adapters.store.items import memories as store
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, known_hashes, write_items
-from retrieval.adapters.store.items.memories import (
-    hold_fingerprint,
-    hold_memories,
-    hold_rows,
-    list_memories,
-    mark_superseded,
-    memories_with,
-    rate_memory,
-    read_memories,
-    read_versions,
-    visible_memories,
-    write_memories,
-)
 from retrieval.adapters.store.items.removal import (
     expired_memories,
     forget_items,
-    memories_of_project,
-    memories_of_user,
+    memories_of,
     uncache_texts,
 )
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
@@ -52,8 +39,9 @@ from retrieval.domain.items.memory import (
     to_store,
     united,
 )
+from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.services.add import AddReport, Writer
-from retrieval.services.indexes import flush_lexical, keep_index
+from retrieval.services.items import keep_indexed
 from retrieval.services.textsearch import refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
@@ -63,9 +51,7 @@ FORGOTTEN_TOGETHER = 200
 """Items forgotten in one transaction; feedback waits for its end."""
 
 
-async def forget(
-    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str], *, expired_by: datetime | None = None
-) -> int:
+async def forget(at: CollectionPlace, ids: Sequence[str], *, expired_by: datetime | None = None) -> int:
     """Forget the items batch by batch; returns their number. An interruption loses one batch.
 
     With ``expired_by``, only memories that have expired by then.
@@ -73,96 +59,41 @@ async def forget(
     forgotten = 0
     for start in range(0, len(ids), FORGOTTEN_TOGETHER):
         part = {item_id: f"forgotten-{secrets.token_hex(16)}" for item_id in ids[start : start + FORGOTTEN_TOGETHER]}
-        forgotten += await forget_items(database, tenant_id, collection_id, part, expired_by)
-    await refresh_weights(database, tenant_id, collection_id)
+        forgotten += await forget_items(CollectionPlace(at.database, at.tenant_id, at.collection_id), part, expired_by)
+    await refresh_weights(at.database, at.tenant_id, at.collection_id)
     return forgotten
 
 
 async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
     """Whether a memory of the collection has expired."""
-    return bool(await expired_memories(*workplace.place(target), now=workplace.now(), most=1))
+    return bool(await expired_memories(workplace.place(target), now=workplace.now(), most=1))
 
 
-async def forget_expired(
-    workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress, *, now: datetime | None = None
-) -> dict[str, Any]:
+async def forget_expired(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Forget the memories that have expired, batch by batch; returns their number."""
-    moment = now or workplace.now()
+    moment = workplace.now()
     where = workplace.place(target)
     forgotten = 0
-    while ids := await expired_memories(*where, now=moment, most=FORGOTTEN_TOGETHER):
-        forgotten += await forget(*where, ids, expired_by=moment)
+    while ids := await expired_memories(where, now=moment, most=FORGOTTEN_TOGETHER):
+        forgotten += await forget(where, ids, expired_by=moment)
         advance(forgotten)
         workplace.end_of_step()
     return {"forgotten": forgotten}
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryRecords:
-    """The stored memories of a collection."""
+async def histories(at: CollectionPlace, ids: Sequence[str], now: datetime) -> dict[str, tuple[Memory, ...]]:
+    """The versions of each of those memories that exist and have not expired, newest first, by the id asked for."""
+    versions = await store.read_versions(CollectionPlace(at.database, at.tenant_id, at.collection_id), ids)
+    known = {key: memory for key, memory in versions.items() if not has_expired(memory, now)}
+    return {memory_id: history_of(memory_id, known) for memory_id in ids if memory_id in known}
 
-    database: Database
-    tenant_id: int
-    collection_id: int
 
-    async def read(self, ids: Sequence[str]) -> dict[str, Memory]:
-        """The memories of those ids that exist, by id."""
-        return await read_memories(*self._where, ids)
-
-    async def histories(self, ids: Sequence[str], now: datetime) -> dict[str, tuple[Memory, ...]]:
-        """The versions of each of those memories that exist and have not expired, newest first, by the id asked for."""
-        versions = await read_versions(*self._where, ids)
-        known = {key: memory for key, memory in versions.items() if not has_expired(memory, now)}
-        return {memory_id: history_of(memory_id, known) for memory_id in ids if memory_id in known}
-
-    async def page(
-        self,
-        project_id: str,
-        *,
-        kinds: Sequence[str] | None,
-        user_id: str | None,
-        are_archived_too: bool,
-        now: datetime,
-        before: tuple[datetime, str] | None,
-        most: int,
-    ) -> list[Memory]:
-        """The project's memories that have not expired, latest first, at most ``most``, after that time and id."""
-        return await list_memories(
-            *self._where,
-            project_id,
-            kinds=kinds,
-            user_id=user_id,
-            are_archived_too=are_archived_too,
-            now=now,
-            before=before,
-            most=most,
-        )
-
-    async def rate(self, memory_id: str, relevance: float, now: datetime) -> bool:
-        """Set a memory's relevance; returns whether there is such a memory that has not expired."""
-        return await rate_memory(*self._where, memory_id, relevance, now=now)
-
-    async def forget(self, ids: Sequence[str]) -> int:
-        """Forget the memories of those ids; returns their number."""
-        return await forget(*self._where, ids)
-
-    async def forget_user(self, user_id: str) -> int:
-        """Forget all memories of a user, also those stored meanwhile; returns their number."""
-        return await self._forget_all(partial(memories_of_user, *self._where, user_id))
-
-    async def forget_project(self, project_id: str) -> int:
-        """Forget all memories of a project, also those stored meanwhile; returns their number."""
-        return await self._forget_all(partial(memories_of_project, *self._where, project_id))
-
-    async def _forget_all(self, read: Callable[[], Awaitable[list[str]]]) -> int:
-        forgotten = 0
-        while ids := await read():
-            forgotten += await self.forget(ids)
-        return forgotten
-
-    @property
-    def _where(self) -> tuple[Database, int, int]:
-        return self.database, self.tenant_id, self.collection_id
+async def forget_all(at: CollectionPlace, attribute: str, value: str) -> int:
+    """Forget all memories with that value of the attribute, also those stored meanwhile; returns their number."""
+    forgotten = 0
+    while ids := await memories_of(CollectionPlace(at.database, at.tenant_id, at.collection_id), attribute, value):
+        forgotten += await forget(CollectionPlace(at.database, at.tenant_id, at.collection_id), ids)
+    return forgotten
 
 
 _log = logging.getLogger(__name__)
@@ -223,6 +154,7 @@ class MemoryWriter:
     """Writes memories into one collection."""
 
     writer: Writer
+    handle: CollectionHandle
 
     async def store_all(self, memories: Sequence[NewMemory]) -> AddReport:
         """Store all memories, batch by batch; of memories with the same id the last counts."""
@@ -232,7 +164,7 @@ class MemoryWriter:
             part = last[start : start + BATCH]
             written, items = await self._atomically(partial(self._write, memories=part))
             report += written + await self.writer.embed(items)
-        return await self._settle(report)
+        return await self._finish(report, [])
 
     async def store(self, memory: NewMemory, look: Look | None) -> StoredMemory:
         """Store a memory, or join it to one that states the same; without ``look``, duplicates are not searched.
@@ -240,11 +172,11 @@ class MemoryWriter:
         Callers that store the same text at once wait for each other, and it becomes one memory.
         """
 
-        async def store(connection: Connection) -> tuple[tuple[Duplicate, ...], Memory | None, AddReport, list[Item]]:
+        async def write(connection: Connection) -> tuple[tuple[Duplicate, ...], Memory | None, AddReport, list[Item]]:
             duplicates: tuple[Duplicate, ...] = ()
             target = None
             if look is not None:
-                await hold_fingerprint(connection, self._collection.collection_id, memory.fingerprint)
+                await store.hold_fingerprint(connection, self._collection.collection_id, memory.fingerprint)
                 duplicates = await self._duplicates(connection, memory, look)
                 if look.joins:
                     target = await self._target(connection, memory, duplicates, look)
@@ -254,8 +186,8 @@ class MemoryWriter:
                 await uncache_texts(connection, self.writer.tenant_id, [text])  # no memory has the searched text
             return duplicates, target, report, items
 
-        duplicates, target, report, items = await self._atomically(store)
-        report = await self._settle(report + await self.writer.embed(items))
+        duplicates, target, report, items = await self._atomically(write)
+        report = await self._finish(report, items)
         return StoredMemory(
             memory_id=memory.memory_id if target is None else target.memory_id,
             is_new=bool(report.added),
@@ -264,20 +196,19 @@ class MemoryWriter:
             notes=report.notes,
         )
 
-    async def change(self, memory_id: str, changes: dict[str, Any], now: datetime) -> AddReport:
+    async def change(self, memory_id: str, changes: dict[str, Any], now: datetime) -> None:
         """Replace some of a memory's fields. Raises ``UnknownItemError``, and what ``NewMemory`` raises."""
 
         async def change(connection: Connection) -> tuple[AddReport, list[Item]]:
-            memories_by_id = await hold_memories(connection, self._collection.collection_id, [memory_id])
+            memories_by_id = await store.hold_memories(connection, self._collection.collection_id, [memory_id])
             self._check_known(memories_by_id, [memory_id])
             known = memories_by_id[memory_id]
             check_current(known, now)
             return await self._write(connection, [changed(known, changes)])
 
-        report, items = await self._atomically(change)
-        return await self._settle(report + await self.writer.embed(items))
+        await self._finish(*await self._atomically(change))
 
-    async def supersede(self, old_id: str, new: NewMemory | str, now: datetime) -> AddReport:
+    async def supersede(self, old_id: str, new: NewMemory | str, now: datetime) -> None:
         """Let one memory take another's place, stored in the same transaction if it is new.
 
         Raises ``UnknownItemError``, also for an expired memory, and ``InvalidRequestError`` for a memory that would
@@ -288,20 +219,21 @@ class MemoryWriter:
             raise InvalidRequestError(f"memory {old_id!r:.80} cannot take its own place; change it with update_memory")
 
         async def supersede(connection: Connection) -> tuple[AddReport, list[Item]]:
-            memories_by_id = await hold_memories(connection, self._collection.collection_id, [old_id, new_id])
+            memories_by_id = await store.hold_memories(connection, self._collection.collection_id, [old_id, new_id])
             self._check_known(memories_by_id, [old_id] if isinstance(new, NewMemory) else [old_id, new_id])
-            _check_places(memories_by_id, old_id, new_id)
-            _check_successor(memories_by_id[old_id], memories_by_id[new_id] if isinstance(new, str) else new, now)
-            report, items = AddReport(), list[Item]()
-            if isinstance(new, NewMemory):
-                report, items = await self._write(connection, [new], replaced=[old_id])
-            else:
-                await self._archive(connection, [old_id])
-            await mark_superseded(connection, self._collection.collection_id, old_id, new_id)
+            known_successor = memories_by_id.get(new_id)
+            if known_successor is not None and known_successor.superseded_by is not None:
+                raise InvalidRequestError(
+                    f"memory {new_id!r:.80} was itself superseded, by {known_successor.superseded_by!r:.80}; "
+                    "name that one"
+                )
+            _check_successor(memories_by_id[old_id], memories_by_id[new] if isinstance(new, str) else new, now)
+            written = [new] if isinstance(new, NewMemory) else []
+            report, items = await self._write(connection, written, replaced=[old_id])
+            await store.mark_superseded(connection, self._collection.collection_id, old_id, new_id)
             return report, items
 
-        report, items = await self._atomically(supersede)
-        return await self._settle(report + await self.writer.embed(items))
+        await self._finish(*await self._atomically(supersede))
 
     async def remember(
         self, facts: Sequence[DecidedFact], receipt: NewMemory, now: datetime, *, again: bool = False
@@ -315,7 +247,7 @@ class MemoryWriter:
         collection_id = self._collection.collection_id
 
         async def remember(connection: Connection) -> tuple[list[SettledFact], AddReport, list[Item]] | None:
-            await hold_fingerprint(connection, collection_id, receipt.memory_id)
+            await store.hold_fingerprint(connection, collection_id, receipt.memory_id)
             is_known = bool(await known_hashes(connection, collection_id, [receipt.memory_id]))
             if is_known and not again:
                 return None
@@ -323,7 +255,7 @@ class MemoryWriter:
             written = [*plan.written.values(), *([] if is_known else [receipt])]
             report, items = await self._write(connection, written, replaced=sorted(plan.successors))
             for old_id, new_id in plan.successors.items():
-                await mark_superseded(connection, collection_id, old_id, new_id)
+                await store.mark_superseded(connection, collection_id, old_id, new_id)
             stored = {memory.item().indexed_text for memory in written}
             unstored = {fact.memory.item().indexed_text for fact in facts} - stored
             await uncache_texts(connection, self.writer.tenant_id, sorted(unstored))
@@ -333,7 +265,7 @@ class MemoryWriter:
         if done is None:
             return None
         became, report, items = done
-        return became, await self._settle(report + await self.writer.embed(items))
+        return became, await self._finish(report, items)
 
     async def vectors_of(self, items: Sequence[Item]) -> list[Vector] | None:
         """The items' vectors, shape (dimensions,); None: there is no embedder, or it does not answer.
@@ -367,9 +299,6 @@ class MemoryWriter:
             if memory_id not in memories_by_id:
                 raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._collection.name!r}")
 
-    async def _archive(self, connection: Connection, ids: Sequence[str]) -> None:
-        await archive_items(connection, self._collection.collection_id, ids)
-
     async def _write(
         self, connection: Connection, memories: Sequence[NewMemory], *, replaced: Sequence[str] = ()
     ) -> tuple[AddReport, list[Item]]:
@@ -384,20 +313,22 @@ class MemoryWriter:
         known = await known_hashes(connection, collection_id, [item.item_id for item in items])
         fresh = [item for item in items if known.get(item.item_id) != item.content_hash]
         former_texts = list[str]()
+        report = AddReport()
         if fresh:
             changed = {item.item_id: item.indexed_text for item in fresh if item.item_id in known}
-            before = await hold_memories(connection, collection_id, sorted(changed)) if changed else {}
+            before = await store.hold_memories(connection, collection_id, sorted(changed)) if changed else {}
             former_texts = [
                 text for memory in before.values() if (text := _text_of(memory)) != changed[memory.memory_id]
             ]
-            await write_items(connection, ItemWrite(collection_id, fresh, self._collection.space_id))
+            written = await write_items(connection, ItemWrite(collection_id, fresh, self._collection.space_id))
+            report += AddReport(settled=written.settled)
         if replaced:
-            await self._archive(connection, replaced)
-            await hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])
-        created = await write_memories(connection, collection_id, memories)
+            report += AddReport(settled=await archive_items(connection, collection_id, replaced))
+            await store.hold_rows(connection, collection_id, [*replaced, *(item.item_id for item in items)])
+        created = await store.write_memories(connection, collection_id, memories)
         await uncache_texts(connection, self.writer.tenant_id, former_texts)
         added = len(created - known.keys())  # one of the concurrent callers creates it
-        report = AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
+        report += AddReport(added=added, changed=len(fresh) - added, unchanged=len(items) - len(fresh))
         return report, [item for item in fresh if item.status != ARCHIVED and item.item_id not in replaced]
 
     async def _plan(self, connection: Connection, facts: Sequence[DecidedFact], now: datetime) -> _Plan:
@@ -405,10 +336,10 @@ class MemoryWriter:
         collection_id = self._collection.collection_id
         same = dict[str, list[str]]()
         for key in sorted({fact.memory.fingerprint for fact in facts}):
-            await hold_fingerprint(connection, collection_id, key)
-            same[key] = await memories_with(connection, collection_id, key, now)
+            await store.hold_fingerprint(connection, collection_id, key)
+            same[key] = await store.memories_with(connection, collection_id, key, now)
         near = {fact.near.memory_id for fact in facts if fact.near is not None}
-        memories_by_id = await hold_memories(connection, collection_id, sorted(near.union(*same.values())))
+        memories_by_id = await store.hold_memories(connection, collection_id, sorted(near.union(*same.values())))
         plan = _Plan(memories_by_id, [], {}, {})
         joined = dict[str, list[NewMemory]]()
         for fact in facts:
@@ -425,7 +356,7 @@ class MemoryWriter:
 
     async def _duplicates(self, connection: Connection, memory: NewMemory, look: Look) -> tuple[Duplicate, ...]:
         """Find the memories with the same words, and the nearly equal ones; the most alike first."""
-        same = await memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
+        same = await store.memories_with(connection, self._collection.collection_id, memory.fingerprint, look.now)
         duplicates = {near.memory_id: Duplicate(near.memory_id, near.similarity) for near in look.near}
         duplicates |= {memory_id: Duplicate(memory_id, 1.0) for memory_id in same}
         duplicates.pop(memory.memory_id, None)
@@ -442,24 +373,19 @@ class MemoryWriter:
         if not duplicates or await known_hashes(connection, self._collection.collection_id, [memory.memory_id]):
             return None
         collection_id, ids = self._collection.collection_id, [duplicate.memory_id for duplicate in duplicates]
-        known = await visible_memories(connection, collection_id, ids)
+        known = await store.visible_memories(connection, collection_id, ids)
         best = next(
             (memory_id for memory_id in ids if memory_id in known and _is_target(known[memory_id], memory, look)), None
         )
         if best is None:
             return None
-        target = (await hold_memories(connection, collection_id, [best])).get(best)
+        target = (await store.hold_memories(connection, collection_id, [best])).get(best)
         return target if target is not None and _is_target(target, memory, look) else None
 
-    async def _settle(self, report: AddReport) -> AddReport:
-        """Adapt weights and indexes to the size after the write, as for any items."""
-        database, tenant_id = self.writer.database, self.writer.tenant_id
-        if report.added + report.changed == 0:
-            return report
-        await refresh_weights(database, tenant_id, self._collection.collection_id)
-        await flush_lexical(database, report.added + report.changed)
-        grown = self._collection.documents + report.added
-        await keep_index(database, tenant_id, replace(self._collection, documents=grown))
+    async def _finish(self, report: AddReport, items: Sequence[Item]) -> AddReport:
+        """Embed the written items, and adapt weights and indexes, as for any items."""
+        report += await self.writer.embed(items)
+        await keep_indexed(self.handle, report)
         return report
 
 
@@ -496,19 +422,11 @@ def _with_repetitions(known: Memory, memories: Sequence[NewMemory]) -> NewMemory
     return merged(known, replace(memories[0], links=links, occurred_at=latest, relevance_score=0.0, metadata={}))
 
 
-def _check_places(memories: Mapping[str, Memory], old_id: str, new_id: str) -> None:
-    successor = memories[old_id].superseded_by
-    if successor is not None and successor != new_id:
-        raise InvalidRequestError(
-            f"memory {old_id!r:.80} was superseded by {successor!r:.80} already; supersede that one"
-        )
-    if new_id in memories and memories[new_id].superseded_by is not None:
-        raise InvalidRequestError(
-            f"memory {new_id!r:.80} was itself superseded, by {memories[new_id].superseded_by!r:.80}; name that one"
-        )
-
-
 def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> None:
+    if old.superseded_by not in (None, new.memory_id):
+        raise InvalidRequestError(
+            f"memory {old.memory_id!r:.80} was superseded by {old.superseded_by!r:.80} already; supersede that one"
+        )
     for memory in (old, new):
         check_current(memory, now)
     if new.project_id != old.project_id:

@@ -47,7 +47,7 @@ async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool
     space = target.collection.space
     if space is None or target.collection.ann_index is None:
         return False
-    return await has_newer_samples(*workplace.place(target), space.space_id)
+    return await has_newer_samples(workplace.place(target), space.space_id)
 
 
 async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
@@ -58,7 +58,7 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
     collection, space = target.collection, target.collection.space
     if space is None or collection.ann_index is None:
         return {"samples": 0}
-    samples = await latest_samples(*workplace.place(target), space.space_id, most=MOST_SAMPLES)
+    samples = await latest_samples(workplace.place(target), space.space_id, most=MOST_SAMPLES)
     probes: list[Probe] = []
     for sample in samples:
         request = dense_request(target.collection, space, sample)
@@ -67,7 +67,7 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
         probes.append(await probe(workplace.database, target.tenant_id, request, sample))
         advance(len(probes))
         workplace.end_of_step()
-    await store_measurements(*workplace.place(target), space.space_id, measured(probes, collection.documents))
+    await store_measurements(workplace.place(target), space.space_id, measured(probes, collection.documents))
     if not probes:
         return {"samples": 0}
     recall = fmean(sample.recall for sample in probes)

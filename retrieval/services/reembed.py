@@ -10,19 +10,23 @@ import asyncio
 import logging
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from math import inf, log2
 from statistics import fmean
 from typing import Any
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, collection_in_space
 from retrieval.adapters.store.items.items import vectors_statement
 from retrieval.adapters.store.records.recordings import find_recorded
+from retrieval.adapters.store.search import reembeddings as store
 from retrieval.adapters.store.search.recall import Sample, probe
 from retrieval.adapters.store.search.reembeddings import (
     PAUSED,
@@ -30,31 +34,14 @@ from retrieval.adapters.store.search.reembeddings import (
     ReembeddingState,
     StoredReembedding,
     Switching,
-    as_json,
-    begin_reembedding,
-    carry_clusters,
-    change_reembedding,
-    count_without_text,
-    find_reembedding,
-    forget_space,
-    hold_writers,
-    note_reembedding,
-    pending_in,
-    recorded_questions,
-    remove_next_vectors,
-    set_tokens_aside,
-    switch_back,
-    switch_over,
-    verdicts_on,
 )
-from retrieval.adapters.store.search.vectors import StoredSpace, count_pending
+from retrieval.adapters.store.search.vectors import StoredSpace, count_pending, pending_statement
 from retrieval.domain.checks import checked_number, checked_whole, choices_hint, is_finite
 from retrieval.domain.errors import (
     Advice,
     ConflictError,
     DatabaseError,
     EmbedderError,
-    EmbedderRejectedError,
     InvalidRequestError,
     InvalidVectorError,
     RetrievalError,
@@ -70,7 +57,7 @@ from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.record import request_of
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.search import Searcher
-from retrieval.services.add import EMBED_BATCH, AddReport, Writer
+from retrieval.services.add import EMBED_BATCH, AddReport, HashedVectors, Writer
 from retrieval.services.indexes import IndexOutcome, drop_indexes, index_rows, keep_index
 from retrieval.services.recall import LEAST_RECALL, dense_request
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
@@ -149,7 +136,7 @@ class SpaceComparison(Serializable):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reembedding(Serializable):
-    """The state of a collection's re-embedding."""
+    """The state of a collection's re-embedding; fields that ``StoredReembedding`` has too are those of its row."""
 
     collection: str
     former: str
@@ -169,7 +156,7 @@ class Reembedding(Serializable):
     """Tokens of the day's budget (UTC) that are spent."""
     paid_tokens: int
     paid_texts: int
-    """Texts that an embedder was asked for, answered or not; what it refused, and cached texts, do not count."""
+    """Texts that an embedder embedded; cached texts do not count."""
     comparison: Mapping[str, Any] | None
     """See ``SpaceComparison``; None: not compared yet."""
     note: str
@@ -178,6 +165,12 @@ class Reembedding(Serializable):
     switched_at: datetime | None
     removes_at: datetime | None
     """The time when the vectors of the former space are removed; None: not switched, or a worker removes them."""
+
+
+_STORED = {each.name for each in fields(Reembedding)} & {each.name for each in fields(StoredReembedding)} - {
+    "former",
+    "target",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +202,7 @@ async def cost_of(
     place, in_use = await _beginning(workplace, target, space)
     embedder = place.needed_embedder(space)
     stored = await place.collection_in(space)
-    writer = Writer(place.database, place.tenant_id, stored, embedder)
+    writer = Writer(place.where.database, place.where.tenant_id, stored, embedder)
     seen: set[int] = set()
     items = texts = tokens = 0
     after = ""
@@ -224,7 +217,7 @@ async def cost_of(
     return ReembeddingCost(
         target=space.space.name,
         items=items,
-        without_text=await count_without_text(*place.where, in_use, space),
+        without_text=await store.count_without_text(place.where, in_use, space),
         texts=texts,
         tokens=tokens,
         price=None if price is None else round(tokens * price / 1e6, 4),
@@ -246,7 +239,6 @@ def told_without_text(number: int) -> str:
 
 
 def _vector_bytes(stored: StoredCollection, dimensions: int) -> int:
-    """Bytes of an item's vector of half precision, and of its part of the index, if there will be one."""
     if stored.documents < index_rows(dimensions):
         return 2 * dimensions + _ROW_BYTES
     indexed = dimensions // 8 if stored.index_kind is IndexKind.QUANTISED else 2 * dimensions
@@ -263,7 +255,7 @@ async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pac
         "tokens_a_day": pace.tokens_a_day,
         "keep_seconds": round(pace.keep_days * 86400),
     }
-    if not await begin_reembedding(*place.where, space, options):
+    if not await store.begin_reembedding(place.where, space, options):
         await _beginning(workplace, target, space)  # another process was faster
         raise ConflictError(f"collection {target.collection.name!r} changed meanwhile: begin again")
 
@@ -275,24 +267,22 @@ async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace
         raise InvalidRequestError(f"collection {collection.name!r} has no embedding space; add items with an embedder")
     if collection.space == space:
         raise InvalidRequestError(f"collection {collection.name!r} is in the space {space.space.name} already")
-    place = _Place(workplace, target.tenant_id, collection.collection_id)
+    place = _Place(workplace, workplace.place(target))
     place.needed_embedder(space)
-    row = await find_reembedding(*place.where)
+    row = await store.find_reembedding(place.where)
     if row is not None and row.state in _ENDED_BY:
         error = InvalidRequestError(f"a re-embedding of {collection.name!r} is {row.state.value} still")
         raise error.advising(Advice.END_REEMBEDDING, name=shlex.quote(collection.name), action=_ENDED_BY[row.state])
     return place, collection.space
 
 
-async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None:
-    """The state of the collection's re-embedding, or of the last one; None: there was none."""
-    place = _Place(workplace, target.tenant_id, target.collection.collection_id)
-    row = await find_reembedding(*place.where)
-    if row is None:
-        return None
+async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
+    """The state of the collection's re-embedding, or of the last one. Raises ``InvalidRequestError`` without one."""
+    place = _Place(workplace, workplace.place(target))
+    row = await _known(place, target)
     is_kept = row.state in _KEPT_STATES
-    pending = await count_pending(*place.where, row.spare) if is_kept else 0
-    without_text = await count_without_text(*place.where, row.former, row.target) if is_kept else 0
+    pending = await count_pending(place.where, row.spare) if is_kept else 0
+    without_text = await store.count_without_text(place.where, row.former, row.target) if is_kept else 0
     removes_at = None
     if row.state is ReembeddingState.SWITCHED and row.switched_at is not None:
         removes_at = row.switched_at + timedelta(seconds=row.keep_seconds)
@@ -300,64 +290,49 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding | None
         collection=target.collection.name,
         former=row.former.space.name,
         target=row.target.space.name,
-        state=row.state,
-        is_paused=row.is_paused,
-        switching=row.switching,
         items=target.collection.documents,
         pending=pending,
         without_text=without_text,
-        batch_texts=row.batch_texts,
-        tokens_a_minute=row.tokens_a_minute,
-        tokens_a_day=row.tokens_a_day,
         spent_today=row.spent(place.today),
-        paid_tokens=row.paid_tokens,
-        paid_texts=row.paid_texts,
-        comparison=row.comparison,
-        note=row.note,
-        started_at=row.started_at,
-        switched_at=row.switched_at,
         removes_at=removes_at,
+        **{name: getattr(row, name) for name in _STORED},
     )
 
 
 async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
     """Do one of ``ACTIONS``. Raises ``InvalidRequestError`` where it is too early or too late for the action."""
-    place, name = _Place(workplace, target.tenant_id, target.collection.collection_id), target.collection.name
-    if action == "rollback":
-        is_done = await switch_back(*place.where)
-        row = await find_reembedding(*place.where)
-        if is_done and row is not None:
-            await carry_clusters(*place.where, former=row.target, target=row.former)
-    elif action in _CHANGES:
-        states, changes = _CHANGES[action]
-        row = await find_reembedding(*place.where) if action == "switch" else None
-        if row is not None and (reason := await _lost_calibration(place, row.target.space)):
-            raise InvalidRequestError(reason)
-        is_done = await change_reembedding(*place.where, states, changes)
-    else:
+    place = _Place(workplace, workplace.place(target))
+    if action not in ACTIONS:
         known = choices_hint(action, ("status", "run", *ACTIONS))
         raise InvalidRequestError(f"there is no action {action!r:.40} of a re-embedding; {known}")
+    row = await _known(place, target)
+    if action == "rollback":
+        is_done = await store.switch_back(place.where)
+        if is_done:
+            await store.carry_clusters(place.where, former=row.target, target=row.former)
+    else:
+        if action == "switch" and (reason := await _lost_calibration(place, row.target.space)):
+            raise InvalidRequestError(reason)
+        is_done = await store.change_reembedding(place.where, *_CHANGES[action])
     if not is_done:
-        row = await find_reembedding(*place.where)
-        if row is None:
-            raise no_reembedding(name)
+        row = await _known(place, target)
         others = ", ".join(possible_actions(row)) or "to begin another one"
         raise InvalidRequestError(
-            f"the re-embedding of {name!r} cannot do {action!r} now: it is {row.state.value}; possible now: {others}"
+            f"the re-embedding of {target.collection.name!r} cannot do {action!r} now: it is {row.state.value}; "
+            f"possible now: {others}"
         )
 
 
-def no_reembedding(name: str) -> InvalidRequestError:
-    """The error for a collection without a re-embedding."""
-    error = InvalidRequestError(f"collection {name!r} has no re-embedding")
-    return error.advising(Advice.BEGIN_REEMBEDDING, name=shlex.quote(name))
+async def _known(place: _Place, target: JobTarget) -> StoredReembedding:
+    row = await store.find_reembedding(place.where)
+    if row is None:
+        name = target.collection.name
+        error = InvalidRequestError(f"collection {name!r} has no re-embedding")
+        raise error.advising(Advice.BEGIN_REEMBEDDING, name=shlex.quote(name))
+    return row
 
 
-_REMOVING = {
-    "state": ReembeddingState.REMOVING.value,
-    "is_paused": False,
-    "note": REMOVING,
-}
+_REMOVING = {"state": ReembeddingState.REMOVING.value, "is_paused": False, "note": REMOVING}
 _CHANGES: Mapping[str, tuple[Sequence[ReembeddingState], Mapping[str, Any]]] = {
     "pause": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": True, "note": PAUSED}),
     "resume": ((*_KEPT_STATES, ReembeddingState.REMOVING), {"is_paused": False, "note": ""}),
@@ -386,10 +361,10 @@ def possible_actions(reembedding: Reembedding | StoredReembedding) -> list[str]:
 
 async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: float) -> None:
     """Wait at most that long until another process has switched, or has noted why it does not."""
-    place = _Place(workplace, target.tenant_id, target.collection.collection_id)
+    place = _Place(workplace, workplace.place(target))
     until = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < until:
-        row = await find_reembedding(*place.where)
+        row = await store.find_reembedding(place.where)
         if row is None or row.note or row.is_paused or row.switching is not Switching.NOW:
             return
         await asyncio.sleep(0.2)
@@ -397,8 +372,8 @@ async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: floa
 
 async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
     """Whether a re-embedding has work to do."""
-    place = _Place(workplace, target.tenant_id, target.collection.collection_id)
-    row = await find_reembedding(*place.where)
+    place = _Place(workplace, workplace.place(target))
+    row = await store.find_reembedding(place.where)
     if row is None or row.is_paused or row.state.is_over:
         return False
     if row.state in {ReembeddingState.FILLING, ReembeddingState.REMOVING} or row.switching is Switching.NOW:
@@ -407,20 +382,20 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
     waits = row.comparison is None or row.switching is Switching.BY_ITSELF
     if (row.state is ReembeddingState.READY and waits) or place.is_over(row):
         return True
-    return bool(await count_pending(*place.where, row.spare))
+    return bool(await count_pending(place.where, row.spare))
 
 
 async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Work on the collection's re-embedding until it waits for the next day, a person or an embedder."""
-    place = _Place(workplace, target.tenant_id, target.collection.collection_id, advance)
+    place = _Place(workplace, workplace.place(target), advance)
     while True:
-        row = await find_reembedding(*place.where)
+        row = await store.find_reembedding(place.where)
         if row is None or row.is_paused or row.state.is_over:
             break
         if not await _STEPS[row.state](place, row):
             break
         workplace.end_of_step()
-    row = await find_reembedding(*place.where)
+    row = await store.find_reembedding(place.where)
     if row is None:
         return {}
     return {"state": row.state.value, "embedded": place.embedded} | ({"note": row.note} if row.note else {})
@@ -431,25 +406,15 @@ class _Place:
     """The collection whose re-embedding is worked on."""
 
     workplace: Workplace
-    tenant_id: int
-    collection_id: int
+    where: CollectionPlace
     advance: Advance = ignore_progress
     embedded: int = 0
-
-    @property
-    def database(self) -> Database:
-        return self.workplace.database
-
-    @property
-    def where(self) -> tuple[Database, int, int]:
-        return self.database, self.tenant_id, self.collection_id
 
     @property
     def today(self) -> date:
         return self.workplace.now().astimezone(UTC).date()
 
     def is_over(self, row: StoredReembedding) -> bool:
-        """Whether the former space was kept long enough."""
         if row.switched_at is None or row.state is not ReembeddingState.SWITCHED:
             return False
         return self.workplace.now() >= row.switched_at + timedelta(seconds=row.keep_seconds)
@@ -461,7 +426,7 @@ class _Place:
         return stored
 
     def needed_embedder(self, space: StoredSpace) -> CachedEmbedder:
-        embedder = self.workplace.embedder_of(self.tenant_id, space)
+        embedder = self.workplace.embedder_of(self.where.tenant_id, space)
         if embedder is None:
             raise InvalidRequestError(
                 f"this process has no embedder for the space {space.space.name}: set RETRIEVAL_EMBEDDER, and keys, "
@@ -471,7 +436,7 @@ class _Place:
 
     async def wait(self, why: str, states: Sequence[ReembeddingState] = _KEPT_STATES) -> None:
         """Store the reason why the re-embedding does not proceed, if it is in one of the states, and not paused."""
-        await note_reembedding(*self.where, why, states)
+        await store.note_reembedding(self.where, why, states)
 
 
 async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
@@ -479,12 +444,12 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
     if not await _fill(place, row.target):
         return False
     shadow = await place.collection_in(row.target)
-    outcome = await keep_index(place.database, place.tenant_id, shadow)
+    outcome = await keep_index(place.where.database, place.where.tenant_id, shadow)
     if outcome is IndexOutcome.BEING_BUILT:
         await place.wait("another process builds an index on the same table; the index is built after that")
         return False
     place.workplace.end_of_step()
-    await carry_clusters(*place.where, former=row.former, target=row.target)
+    await store.carry_clusters(place.where, former=row.former, target=row.target)
     if row.switching is Switching.NOW:
         return await _switch(place, row)
     is_compared = row.comparison is not None and row.state is ReembeddingState.READY
@@ -493,10 +458,10 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
         return False
     by_itself = row.switching is Switching.BY_ITSELF
     against = await _against_switching(place, row, compared, outcome) if by_itself else ""
-    changes = {"state": ReembeddingState.READY.value, "comparison": as_json(compared.as_dict()), "note": against}
+    changes = {"state": ReembeddingState.READY.value, "comparison": Jsonb(compared.as_dict()), "note": against}
     if by_itself and not against:
         changes["switching"] = Switching.NOW.value  # an interrupted switch is tried again
-    if not await change_reembedding(*place.where, _BEFORE_SWITCH, changes):
+    if not await store.change_reembedding(place.where, _BEFORE_SWITCH, changes):
         return True
     _log.info("collection %s is filled in %s: %s", shadow.name, row.target.space.name, outcome.value)
     return by_itself and not against and await _switch(place, row)
@@ -505,7 +470,6 @@ async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
 async def _against_switching(
     place: _Place, row: StoredReembedding, compared: SpaceComparison, outcome: IndexOutcome
 ) -> str:
-    """The reason against an automatic switch; empty: there is none."""
     if outcome is IndexOutcome.NOT_ALLOWED:
         return f"the target space has no index: {outcome.value}; or switch without it"
     if not compared.compares_well:
@@ -517,33 +481,32 @@ async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
     """Keep both spaces filled after the switch, until the former one was kept long enough."""
     if place.is_over(row):
         changes = {"state": ReembeddingState.REMOVING.value}
-        await change_reembedding(*place.where, [ReembeddingState.SWITCHED], changes)
+        await store.change_reembedding(place.where, [ReembeddingState.SWITCHED], changes)
         return True
     # Items of a process that did not know of the switch yet are pending in the new space.
     await _fill(place, row.target)
     if await _fill(place, row.former):
-        await carry_clusters(*place.where, former=row.target, target=row.former)
+        await store.carry_clusters(place.where, former=row.target, target=row.former)
     return False
 
 
 async def _remove_step(place: _Place, row: StoredReembedding) -> bool:
-    """Remove the space that is not in use."""
     space = row.spare
-    if not await drop_indexes(*place.where, space):
+    if not await drop_indexes(place.where, space):
         await place.wait(
             f"the indexes of the space {space.space.name} cannot be dropped: one is being built, or the login does not "
             "own the table; run retrieval worker as the owner",
             [ReembeddingState.REMOVING],
         )
         return False
-    while await remove_next_vectors(*place.where, space, _REMOVED_AT_ONCE):
+    while await store.remove_next_vectors(place.where, space, _REMOVED_AT_ONCE):
         place.workplace.end_of_step()
-        latest = await find_reembedding(*place.where)
+        latest = await store.find_reembedding(place.where)
         if latest is None or latest.is_paused:
             return False
-    await forget_space(*place.where, space)
+    await store.forget_space(place.where, space)
     changes = {"state": ReembeddingState.DONE.value, "note": ""}
-    await change_reembedding(*place.where, [ReembeddingState.REMOVING], changes)
+    await store.change_reembedding(place.where, [ReembeddingState.REMOVING], changes)
     return False
 
 
@@ -560,18 +523,17 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
 
     A batch is stored when it is done, and its vectors are cached before that, so that no text is paid for twice.
     """
-    embedder = place.workplace.embedder_of(place.tenant_id, space)
+    embedder = place.workplace.embedder_of(place.where.tenant_id, space)
     if embedder is None:
         await place.wait(no_embedder(space.space))
         return False
-    writer = Writer(place.database, place.tenant_id, await place.collection_in(space), embedder)
-    after, size, report = "", 0, AddReport()
+    writer = Writer(place.where.database, place.where.tenant_id, await place.collection_in(space), embedder)
+    after, report = "", AddReport()
     while True:
-        row = await find_reembedding(*place.where)
+        row = await store.find_reembedding(place.where)
         if row is None or row.is_paused or row.state not in _KEPT_STATES:
             return False
-        size = _page_size(row, size)
-        page = await writer.next_pending(after, limit=size)
+        page = await writer.next_pending(after, limit=row.batch_texts)
         if not page:
             break
         began = asyncio.get_running_loop().time()
@@ -582,7 +544,7 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
         report += done
         place.embedded += done.embedded
         place.advance(place.embedded)
-        if done.refused:
+        if done.pending:
             await _give_back(place, embedder, [item.indexed_text for item in some], TextRole.DOCUMENT)
         if done.stopped:
             why = "; ".join(done.notes)[:500]
@@ -600,18 +562,7 @@ async def _fill(place: _Place, space: StoredSpace) -> bool:
     return True
 
 
-def _page_size(row: StoredReembedding, former: int) -> int:
-    """The number of texts to embed next, after ``former`` ones in this run.
-
-    After a run that had to wait, one text shows whether the embedder answers before a whole batch is booked.
-    """
-    if former:
-        return min(2 * former, row.batch_texts)
-    return 1 if row.note else row.batch_texts
-
-
 async def _pass_time(place: _Place, until: float) -> None:
-    """Wait for that moment of the loop's clock, or for the end of the process."""
     while (left := until - asyncio.get_running_loop().time()) > 0:
         place.workplace.end_of_step()
         await asyncio.sleep(min(left, 0.5))
@@ -633,11 +584,7 @@ async def _affordable(
         affordable.append(item)
         tokens += more
         texts |= {item.indexed_text} & counts.keys()
-    if (
-        affordable
-        and tokens
-        and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(texts), today=place.today)
-    ):
+    if tokens and not await store.set_tokens_aside(place.where, tokens=tokens, texts=len(texts), today=place.today):
         affordable = []
     if not affordable:
         first = counts.get(page[0].indexed_text, 0)
@@ -652,10 +599,9 @@ async def _affordable(
 
 
 async def _give_back(place: _Place, embedder: CachedEmbedder, texts: Sequence[str], role: TextRole) -> None:
-    """Release the tokens that were reserved for those of the texts that the embedder refused."""
-    refused = await embedder.uncached(texts, role)
-    tokens = await _tokens(embedder, refused)
-    await set_tokens_aside(*place.where, tokens=-tokens, texts=-len(refused), today=place.today)
+    missing = await embedder.uncached(texts, role)
+    tokens = await _tokens(embedder, missing)
+    await store.set_tokens_aside(place.where, tokens=-tokens, texts=-len(missing), today=place.today)
 
 
 async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[int]:
@@ -674,45 +620,48 @@ async def _switch(place: _Place, row: StoredReembedding) -> bool:
     for _ in range(_TRIES):
         if not await _fill(place, row.target):
             return False
-        async with place.database.transaction(place.tenant_id) as connection:
-            await hold_writers(connection, place.collection_id)
-            last = await pending_in(connection, place.collection_id, row.target, row.batch_texts + 1)
+        async with place.where.database.transaction(place.where.tenant_id) as connection:
+            await store.hold_writers(connection, place.where.collection_id)
+            pending = pending_statement(place.where.collection_id, row.target, after="", limit=row.batch_texts + 1)
+            rows = await (await connection.execute(pending.text.encode(), pending.parameters)).fetchall()
+            last = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body in rows]
             if len(last) <= row.batch_texts and await _embed_last(place, row, connection, last):
-                is_done = await switch_over(connection, place.collection_id, row.target, place.workplace.now())
-                if not is_done:
+                if not await store.switch_over(
+                    connection, place.where.collection_id, row.target, place.workplace.now()
+                ):
                     return True  # paused or aborted: the next read of the state shows which
                 break
         place.workplace.end_of_step()
     else:
         await place.wait(f"more items are written than {row.batch_texts} at a time keep up with; it tries again")
         return False
-    _log.info("collection %s is searched in %s", place.collection_id, row.target.space.name)
+    _log.info("collection %s is searched in %s", place.where.collection_id, row.target.space.name)
     # By then every process has read the change; items written before are embedded next.
     await asyncio.sleep(2 * FRESH_SECONDS)
     return True
 
 
-async def _embed_last(
-    place: _Place, row: StoredReembedding, connection: Any, last: Sequence[tuple[str, str, str]]
-) -> bool:
-    items = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body, *_ in last]
+async def _embed_last(place: _Place, row: StoredReembedding, connection: Connection, items: Sequence[Item]) -> bool:
     if not items:
         return True
     embedder = place.needed_embedder(row.target)
+    writer = Writer(place.where.database, place.where.tenant_id, await place.collection_in(row.target), embedder)
     some, _ = await _affordable(place, row, embedder, items)
     if len(some) < len(items):
         return False
-    try:
+
+    async def keep(vectors: HashedVectors) -> None:
+        statement = vectors_statement(place.where.collection_id, row.target.space_id, vectors)
+        await connection.execute(statement.text.encode(), statement.parameters)
+
+    report = AddReport(pending=len(items), notes=(f"no answer within {_LAST_ITEMS_SECONDS:.0f} s",))
+    with suppress(TimeoutError):
         async with asyncio.timeout(_LAST_ITEMS_SECONDS):
-            vectors = await embedder.embed_documents([i.indexed_text for i in items], [repr(i.item_id) for i in items])
-    except (EmbedderError, InvalidVectorError, TimeoutError) as error:
-        if isinstance(error, (EmbedderRejectedError, InvalidVectorError)):
-            await _give_back(place, embedder, [item.indexed_text for item in items], TextRole.DOCUMENT)
-        _log.info("the switch waits for the vectors of %d items: %s", len(items), error)
+            report = await writer.embed(items, keep)
+    if report.pending:
+        await _give_back(place, embedder, [item.indexed_text for item in items], TextRole.DOCUMENT)
+        _log.info("the switch waits for the vectors of %d items: %s", report.pending, "; ".join(report.notes))
         return False
-    hashed_vectors = {i.item_id: (text_hash(i.indexed_text), vector) for i, vector in zip(items, vectors, strict=True)}
-    statement = vectors_statement(place.collection_id, row.target.space_id, hashed_vectors)
-    await connection.execute(statement.text.encode(), statement.parameters)
     place.embedded += len(items)
     return True
 
@@ -739,11 +688,11 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     if old is None:
         return None
     embedder = place.needed_embedder(row.target)
-    ids = await recorded_questions(*place.where, COMPARED)
-    verdicts = await verdicts_on(*place.where, ids)
+    ids = await store.recorded_questions(place.where, COMPARED)
+    verdicts = await store.verdicts_on(place.where, ids)
     requests: dict[UUID, SearchRequest] = {}
     for retrieval_id in ids:
-        record = await find_recorded(place.database, place.tenant_id, retrieval_id)
+        record = await find_recorded(place.where.database, place.where.tenant_id, retrieval_id)
         request = None if record is None else request_of(record)
         if request is not None and request.about is None and request.group_by is None and request.query:
             requests[retrieval_id] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
@@ -770,7 +719,7 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
         candidate_request = dense_request(new, row.target, sample)
         if candidate_request.path is Path.APPROXIMATE:
             is_exact = False
-            recalls.append((await probe(place.database, place.tenant_id, candidate_request, sample)).recall)
+            recalls.append((await probe(place.where.database, place.where.tenant_id, candidate_request, sample)).recall)
         else:
             recalls.append(1.0)
         place.workplace.end_of_step()
@@ -789,7 +738,7 @@ async def _are_embedded(place: _Place, embedder: CachedEmbedder, questions: Sequ
     """Embed the questions, which caches their vectors; False: the job has to wait, and the note says for what."""
     words = await embedder.uncached(questions, TextRole.QUERY)
     tokens = await _tokens(embedder, words)
-    if tokens and not await set_tokens_aside(*place.where, tokens=tokens, texts=len(words), today=place.today):
+    if tokens and not await store.set_tokens_aside(place.where, tokens=tokens, texts=len(words), today=place.today):
         await place.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
         return False
     try:
@@ -821,10 +770,10 @@ def condensed_ndcg(ranking: Sequence[str], rewards: Mapping[str, float]) -> floa
 
 async def _hits(place: _Place, stored: StoredCollection, request: SearchRequest) -> list[str]:
     searcher = Searcher(
-        database=place.database,
-        tenant_id=place.tenant_id,
+        database=place.where.database,
+        tenant_id=place.where.tenant_id,
         collection=stored,
-        embedder=None if stored.space is None else place.workplace.embedder_of(place.tenant_id, stored.space),
+        embedder=None if stored.space is None else place.workplace.embedder_of(place.where.tenant_id, stored.space),
     )
     [result] = await searcher.search_each([request])
     return [hit.item_id for hit in result]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from uuid import UUID
 
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, stored_profile
 from retrieval.adapters.store.items.items import read_item_states
 from retrieval.adapters.store.learning.arms import arms_from, past_arms_statement
@@ -132,7 +132,7 @@ async def _today(
     if now is None:
         return ("its filter could not be recorded, so it cannot be asked again",), ()
     shown = dict.fromkeys(impression.item_id for impression in [*then.impressions, *now.impressions])
-    items = await read_item_states(workplace.database, tenant_id, stored.collection_id, list(shown))
+    items = await read_item_states(CollectionPlace(workplace.database, tenant_id, stored.collection_id), list(shown))
     return differences(then, now, items)
 
 

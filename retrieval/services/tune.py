@@ -352,7 +352,7 @@ class HandledCollection:
 
     async def get(self, item_ids: Sequence[str]) -> Mapping[str, Item]:
         """See ``Collection.get``."""
-        return await read_items(*await self.handle.place(), item_ids)
+        return await read_items(await self.handle.place(), item_ids)
 
     async def leg_rankings(
         self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.settings import Settings
@@ -35,9 +35,9 @@ class Workplace:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     """The time of day."""
 
-    def place(self, target: JobTarget) -> tuple[Database, int, int]:
-        """The database, and the numbers of the target's tenant and collection, as functions of the store take them."""
-        return self.database, target.tenant_id, target.collection.collection_id
+    def place(self, target: JobTarget) -> CollectionPlace:
+        """The target, as functions of the store take it."""
+        return CollectionPlace(self.database, target.tenant_id, target.collection.collection_id)
 
     def end_of_step(self) -> None:
         """Raise ``StoppedError`` if the process was asked to end; the work done so far is kept."""

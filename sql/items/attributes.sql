@@ -63,8 +63,6 @@ $$;
 -- none of the items existed before.
 CREATE OR REPLACE FUNCTION index_attributes(collection bigint, ids text[], are_new boolean DEFAULT false) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
-DECLARE
-    kinds text[];
 BEGIN
     IF NOT are_new THEN
         DELETE FROM item_tags AS known
@@ -80,64 +78,39 @@ BEGIN
     WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
     ON CONFLICT DO NOTHING;
 
-    kinds := ARRAY(
-        SELECT DISTINCT known.filterable FROM collection_attributes AS known
-        WHERE known.collection_id = collection AND known.filterable IS NOT NULL
-    );
-
-    IF kinds && ARRAY['text', 'boolean'] THEN
-        IF NOT are_new THEN
-            WITH fresh AS MATERIALIZED (
-                SELECT * FROM declared_values(collection, ids) AS held WHERE held.type IN ('text', 'boolean')
-            )
-            DELETE FROM attribute_texts AS known
-            WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
-                SELECT FROM fresh
-                WHERE fresh.name = known.name AND fresh.as_text = known.value AND fresh.item_id = known.item_id
-                    AND fresh.listed = known.listed
-            );
-        END IF;
+    PERFORM FROM collection_attributes AS known WHERE known.collection_id = collection AND known.filterable IS NOT NULL;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    WITH fresh AS MATERIALIZED (
+        SELECT * FROM declared_values(collection, ids)
+    ), former_texts AS (
+        DELETE FROM attribute_texts AS known
+        WHERE NOT are_new AND known.collection_id = collection AND known.item_id = ANY (ids)
+            AND (known.item_id, known.name, known.listed, known.value)
+                NOT IN (SELECT item_id, name, listed, as_text FROM fresh WHERE as_text IS NOT NULL)
+    ), former_numbers AS (
+        DELETE FROM attribute_numbers AS known
+        WHERE NOT are_new AND known.collection_id = collection AND known.item_id = ANY (ids)
+            AND (known.item_id, known.name, known.listed, known.value)
+                NOT IN (SELECT item_id, name, listed, as_number FROM fresh WHERE as_number IS NOT NULL)
+    ), former_times AS (
+        DELETE FROM attribute_times AS known
+        WHERE NOT are_new AND known.collection_id = collection AND known.item_id = ANY (ids)
+            AND (known.item_id, known.name, known.listed, known.value)
+                NOT IN (SELECT item_id, name, listed, as_time FROM fresh WHERE as_time IS NOT NULL)
+    ), texts AS (
         INSERT INTO attribute_texts (collection_id, name, value, item_id, listed)
-        SELECT collection, held.name, held.as_text, held.item_id, held.listed
-        FROM declared_values(collection, ids) AS held WHERE held.type IN ('text', 'boolean')
-        ON CONFLICT DO NOTHING;
-    END IF;
-
-    IF 'number' = ANY (kinds) THEN
-        IF NOT are_new THEN
-            WITH fresh AS MATERIALIZED (
-                SELECT * FROM declared_values(collection, ids) AS held WHERE held.type = 'number'
-            )
-            DELETE FROM attribute_numbers AS known
-            WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
-                SELECT FROM fresh
-                WHERE fresh.name = known.name AND fresh.as_number = known.value AND fresh.item_id = known.item_id
-                    AND fresh.listed = known.listed
-            );
-        END IF;
+        SELECT collection, name, as_text, item_id, listed FROM fresh WHERE as_text IS NOT NULL
+        ON CONFLICT DO NOTHING
+    ), numbers AS (
         INSERT INTO attribute_numbers (collection_id, name, value, item_id, listed)
-        SELECT collection, held.name, held.as_number, held.item_id, held.listed
-        FROM declared_values(collection, ids) AS held WHERE held.type = 'number'
-        ON CONFLICT DO NOTHING;
-    END IF;
-
-    IF 'time' = ANY (kinds) THEN
-        IF NOT are_new THEN
-            WITH fresh AS MATERIALIZED (
-                SELECT * FROM declared_values(collection, ids) AS held WHERE held.type = 'time'
-            )
-            DELETE FROM attribute_times AS known
-            WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
-                SELECT FROM fresh
-                WHERE fresh.name = known.name AND fresh.as_time = known.value AND fresh.item_id = known.item_id
-                    AND fresh.listed = known.listed
-            );
-        END IF;
-        INSERT INTO attribute_times (collection_id, name, value, item_id, listed)
-        SELECT collection, held.name, held.as_time, held.item_id, held.listed
-        FROM declared_values(collection, ids) AS held WHERE held.type = 'time' AND held.as_time IS NOT NULL
-        ON CONFLICT DO NOTHING;
-    END IF;
+        SELECT collection, name, as_number, item_id, listed FROM fresh WHERE as_number IS NOT NULL
+        ON CONFLICT DO NOTHING
+    )
+    INSERT INTO attribute_times (collection_id, name, value, item_id, listed)
+    SELECT collection, name, as_time, item_id, listed FROM fresh WHERE as_time IS NOT NULL
+    ON CONFLICT DO NOTHING;
 END
 $$;
 

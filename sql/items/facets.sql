@@ -20,8 +20,7 @@ RETURN encode(
     'hex'
 )::uuid;
 
--- An item's facets: for each field with its value, and with each element of a list of up to 64; for a longer list only
--- a facet of the field with an empty list.
+-- An item's facets: for each field with its value, or with each element of a list.
 -- In PL/pgSQL, because each statement that writes an item would parse and plan an SQL function again.
 CREATE FUNCTION facets_of(collection bigint, attributes jsonb, tags text[], kind text, status text)
 RETURNS uuid[]
@@ -37,23 +36,19 @@ BEGIN
                 AS own (field, value)
         ) AS has
         CROSS JOIN LATERAL jsonb_array_elements(
-            CASE WHEN jsonb_typeof(has.value) <> 'array' THEN jsonb_build_array(has.value)
-                WHEN jsonb_array_length(has.value) > 64 THEN '[[]]'
-                ELSE has.value
-            END
+            CASE jsonb_typeof(has.value) WHEN 'array' THEN has.value ELSE jsonb_build_array(has.value) END
         ) AS element
-        WHERE jsonb_typeof(element.value) IN ('string', 'number', 'boolean') OR element.value = '[]'
+        WHERE jsonb_typeof(element.value) IN ('string', 'number', 'boolean')
     );
 END
 $$;
 
--- The facets of which an item must have one, to have one of the values (a JSON array) in the field; the last one means
--- that the item's list is too long for facets.
+-- The facets of which an item must have one, to have one of the values (a JSON array) in the field.
 CREATE FUNCTION facets_wanted(collection bigint, field text, wanted jsonb) RETURNS uuid[]
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN (
     SELECT array_agg(facet(collection, field, one.value) ORDER BY one.place)
-    FROM jsonb_array_elements(wanted || '[[]]') WITH ORDINALITY AS one (value, place)
+    FROM jsonb_array_elements(wanted) WITH ORDINALITY AS one (value, place)
 );
 
 GRANT EXECUTE ON FUNCTION facet, facets_of, facets_wanted TO @app@, @definer@;

@@ -188,18 +188,7 @@ LANGUAGE plpgsql SET search_path FROM CURRENT SET enable_seqscan = off SET plan_
 DECLARE
     news bigint;
 BEGIN
-    -- Known attributes need no lock, for which all writers of a collection would wait.
-    PERFORM FROM items AS item CROSS JOIN LATERAL jsonb_each(item.attributes) AS entry
-    WHERE item.collection_id = collection AND item.item_id = ANY (ids)
-        AND NOT EXISTS (
-            SELECT FROM collection_attributes AS seen
-            WHERE seen.collection_id = collection AND seen.name = entry.key COLLATE "C"
-                AND jsonb_typeof(entry.value) = ANY (seen.types)
-        )
-    LIMIT 1;
-    IF NOT FOUND THEN
-        RETURN 0;
-    END IF;
+    -- Known attributes are not written: all writers of a collection would wait for their locks.
     INSERT INTO collection_attributes AS known (collection_id, name, types)
     SELECT collection, entry.key, array_agg(DISTINCT jsonb_typeof(entry.value) ORDER BY jsonb_typeof(entry.value))
     FROM items AS item CROSS JOIN LATERAL jsonb_each(item.attributes) AS entry

@@ -114,8 +114,7 @@ BEGIN
                  RETURN;
              END IF;
              plain := plain_facets(collection, fields, wanted);
-             PERFORM FROM items AS item WHERE item.facets && plain.too_long AND item.collection_id + 0 = collection LIMIT 1;
-             IF FOUND OR NOT plain.is_plain THEN
+             IF NOT plain.is_plain THEN
                  RETURN QUERY SELECT * FROM nearest_with_facets(collection, %3$s, query, fields, wanted, few, depth);
                  RETURN;
              END IF;

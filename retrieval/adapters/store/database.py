@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import psycopg
 from opentelemetry.trace import SpanKind
@@ -598,6 +598,25 @@ class Database:
             return {}, {**own, **dict(pairs)}
         stay = {name: value for name, value in pairs if name.startswith(_OF_SESSION)}
         return {**own, **stay}, {name: value for name, value in pairs if name not in stay}
+
+
+class CollectionPlace(NamedTuple):
+    """A collection of a tenant, for statements about it."""
+
+    database: Database
+    tenant_id: int
+    collection_id: int
+
+    async def read(
+        self, statement: Compiled, settings: Mapping[str, str] = _NO_SETTINGS, /, **values: Any
+    ) -> list[Row]:
+        """Run a statement with these values and a parameter ``collection_id``, as ``Database.read`` does."""
+        bound = statement.bind(collection_id=self.collection_id, **values)
+        return await self.database.read(self.tenant_id, bound, settings)
+
+    async def write(self, statement: Compiled, /, **values: Any) -> list[Row]:
+        """Run a statement with these values and a parameter ``collection_id``, as ``Database.write`` does."""
+        return await self.database.write(self.tenant_id, statement.bind(collection_id=self.collection_id, **values))
 
 
 async def _is_direct(connection: Connection) -> bool:

@@ -10,6 +10,8 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from retrieval.adapters.embedders.batching import all_of
+from retrieval.adapters.store.database import CollectionPlace
+from retrieval.adapters.store.items.memories import read_memories
 from retrieval.apps.memories.messages import (
     DECISION_SCHEMA,
     DECISION_SYSTEM,
@@ -46,7 +48,7 @@ from retrieval.domain.search.diversity import jaccard, similarity
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.words import terms
-from retrieval.services.memories import DecidedFact, MemoryRecords, MemoryWriter, Near
+from retrieval.services.memories import DecidedFact, MemoryWriter, Near
 
 MOST = 20
 """The memories, expired ones included, that a new memory is compared with, from each search."""
@@ -160,12 +162,12 @@ class Remembering:
         )
 
     async def remember(
-        self, llm: LLM, collection: Collection, writer: MemoryWriter, records: MemoryRecords, *, again: bool
+        self, llm: LLM, collection: Collection, writer: MemoryWriter, place: CollectionPlace, *, again: bool
     ) -> RememberReport:
         """Find the facts, compare them, store them: see ``MemoryStore.remember``, with the same errors."""
-        if not again and (before := await self._remembered(records)):
+        if not again and (before := await self._remembered(place)):
             return before
-        model = _Model(llm, collection, writer, records)
+        model = _Model(llm, collection, writer, place)
         try:
             accepted, refused = await model.found_facts(self.conversation)
             memories = [self._memory(fact) for fact in accepted]
@@ -175,7 +177,7 @@ class Remembering:
         facts = list(zip(memories, decisions, strict=True))
         stored = await writer.remember([_decided(*fact) for fact in facts], self.receipt, self.now, again=again)
         if stored is None:  # another call remembered the same messages meanwhile
-            return await self._remembered(records) or self._report((), remembered_at=self.now)
+            return await self._remembered(place) or self._report((), remembered_at=self.now)
         settled, report = stored
         outcomes = [
             RememberedFact(
@@ -190,9 +192,9 @@ class Remembering:
         ]
         return self._report((*outcomes, *refused), notes=report.notes)
 
-    async def _remembered(self, records: MemoryRecords) -> RememberReport | None:
+    async def _remembered(self, place: CollectionPlace) -> RememberReport | None:
         """The report on messages that were remembered before; None: they were not."""
-        receipt = (await records.read([self.receipt.memory_id])).get(self.receipt.memory_id)
+        receipt = (await read_memories(place, [self.receipt.memory_id])).get(self.receipt.memory_id)
         return None if receipt is None else self._report((), remembered_at=receipt.created_at)
 
     def _memory(self, fact: FoundFact) -> NewMemory:
@@ -211,7 +213,7 @@ class _Model:
     llm: LLM
     collection: Collection
     writer: MemoryWriter
-    records: MemoryRecords
+    place: CollectionPlace
 
     async def found_facts(self, conversation: Conversation) -> tuple[list[FoundFact], list[RememberedFact]]:
         """The facts of the messages that can be stored, and those that are refused."""
@@ -244,7 +246,9 @@ class _Model:
                 return await near_memories(self.collection, facts[place], vector, NEAR_FROM, joins=True, alike=topical)
 
         lists = await all_of(map(near, range(len(facts))))
-        stored = await self.records.read(sorted({memory.memory_id for memories in lists for memory in memories}))
+        stored = await read_memories(
+            self.place, sorted({memory.memory_id for memories in lists for memory in memories})
+        )
         current = {key for key, memory in stored.items() if not has_expired(memory, now)}
         return [[memory for memory in memories if memory.memory_id in current] for memories in lists]
 

@@ -8,14 +8,18 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any, overload
 
+from retrieval.adapters.store.database import CollectionPlace
+from retrieval.adapters.store.items.memories import list_memories, rate_memory, read_memories
 from retrieval.apps.memories.messages import FACT, RememberReport, checked_conversation
 from retrieval.apps.memories.remembering import FactsOf, Remembering, near_memories, needed_llm
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_project, checked_types
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags, checked_list, checked_number, time_fault
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.memory import (
     FILTERABLE,
+    PROJECT,
+    USER,
     Duplicates,
     Links,
     Memory,
@@ -33,8 +37,9 @@ from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform, checked_platform
-from retrieval.services.add import AddReport, Writer
-from retrieval.services.memories import Look, MemoryRecords, MemoryWriter
+from retrieval.services.add import AddReport
+from retrieval.services.items import writer_of
+from retrieval.services.memories import Look, MemoryWriter, forget, forget_all, histories
 
 COLLECTION = "memories"
 """The default collection of a store or an engine."""
@@ -229,7 +234,8 @@ class MemoryStore:
         check_limit(limit, MOST_LISTED)
         check_flags(include_superseded=include_superseded)
         # One more is read, to know whether another page follows.
-        memories = await (await self._records()).page(
+        memories = await list_memories(
+            await self._place(),
             checked_project(project_id),
             kinds=checked_types(interaction_types) or None,
             user_id=None if user_id is None else checked_name("user_id", user_id),
@@ -284,7 +290,7 @@ class MemoryStore:
         """
         relevance = checked_number("relevance_score", score)
         _check_id(memory_id)
-        if not await (await self._records()).rate(memory_id, relevance, self._platform.now):
+        if not await rate_memory(await self._place(), memory_id, relevance, now=self._platform.now):
             await self.get_memory(memory_id)  # raises the error if it expired
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
 
@@ -340,7 +346,7 @@ class MemoryStore:
         remembering.receipt.item()  # invalid messages are refused before a model is called
         llm = needed_llm(self._platform.llm)
         return await remembering.remember(
-            llm, await self._collection(), await self._writer(), await self._records(), again=again
+            llm, await self._collection(), await self._writer(), await self._place(), again=again
         )
 
     async def history(self, memory_id: str) -> tuple[Memory, ...]:
@@ -351,14 +357,14 @@ class MemoryStore:
         ``updated_at`` of a superseded version is the time when it was superseded, unless it was changed later. Raises
         ``UnknownItemError`` if there is no such memory, or it expired.
         """
-        versions = await (await self._records()).histories(checked_item_ids([memory_id]), self._platform.now)
+        versions = await self.histories([memory_id])
         if memory_id not in versions:
             await self.get_memory(memory_id)  # raises the error
         return versions[memory_id]
 
     async def histories(self, memory_ids: Sequence[str]) -> dict[str, tuple[Memory, ...]]:
         """The versions of each of those memories that exist and have not expired: see ``history``."""
-        return await (await self._records()).histories(checked_item_ids(memory_ids), self._platform.now)
+        return await histories(await self._place(), checked_item_ids(memory_ids), self._platform.now)
 
     async def forget(self, memory_id: str) -> None:
         """Forget a memory: delete it with everything derived from it, and replace it by a pseudonym in records.
@@ -367,7 +373,7 @@ class MemoryStore:
         """
         _check_id(memory_id)
         await self._platform.recorded()
-        if not await (await self._records()).forget([memory_id]):
+        if not await forget(await self._place(), [memory_id]):
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
 
     async def forget_user(self, user_id: str) -> int:
@@ -378,13 +384,13 @@ class MemoryStore:
         """
         checked_name("user_id", user_id)
         await self._platform.recorded()
-        return await (await self._records()).forget_user(user_id)
+        return await forget_all(await self._place(), USER, user_id)
 
     async def forget_project(self, project_id: str) -> int:
         """Forget all memories of a project, superseded ones too; returns their number. See ``forget``."""
         checked_name("project_id", project_id)
         await self._platform.recorded()
-        return await (await self._records()).forget_project(project_id)
+        return await forget_all(await self._place(), PROJECT, project_id)
 
     async def _store(self, memory: NewMemory, policy: Duplicates) -> StoredMemory:
         memory.item()  # refuses invalid values before any query
@@ -401,22 +407,20 @@ class MemoryStore:
         return await writer.store(memory, look)
 
     async def _read(self, memory_ids: Sequence[str]) -> dict[str, Memory]:
-        return await (await self._records()).read(checked_item_ids(memory_ids))
+        return await read_memories(await self._place(), checked_item_ids(memory_ids))
 
     async def _collection(self) -> Collection:
         if self._cached_collection is None:
             self._cached_collection = await memories_collection(self._platform, self._name)
         return self._cached_collection
 
-    async def _records(self) -> MemoryRecords:
+    async def _place(self) -> CollectionPlace:
         stored = await (await self._collection()).refresh(older_than_seconds=FRESH_SECONDS)
-        return MemoryRecords(self._platform.database, self._platform.tenant_id, stored.collection_id)
+        return CollectionPlace(self._platform.database, self._platform.tenant_id, stored.collection_id)
 
     async def _writer(self) -> MemoryWriter:
-        stored = await (await self._collection()).refresh()
-        workplace, tenant_id = self._platform.workplace, self._platform.tenant_id
-        embedder = workplace.embedder_of(tenant_id, stored.space) if stored.space else None
-        return MemoryWriter(Writer(workplace.database, tenant_id, stored, embedder))
+        handle = handle_of(await self._collection())
+        return MemoryWriter(await writer_of(handle), handle)
 
     def _from_record(self, record: Mapping[str, Any]) -> NewMemory:
         """The memory that ``store_memory`` would store for these arguments."""

@@ -27,7 +27,7 @@ class IndexKind(StrEnum):
     """The part of each vector that a collection's HNSW index keeps."""
 
     AUTO = "auto"
-    """Full; an existing quantised index stays while its bits find the nearest items."""
+    """As the platform chooses: full."""
     FULL = "full"
     """The vector, in half precision."""
     QUANTISED = "quantised"

@@ -16,6 +16,7 @@ from psycopg import sql
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.cluster import distribute, rebalance
 from retrieval.adapters.store.installation.examination.installation import connected
@@ -179,7 +180,7 @@ async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: 
     stored = await collection.refresh()
     assert stored.space is not None
     there = await hnsw_indexes(platform.database, stored.space.space_id, stored.collection_id)
-    listed = await collection_indexes(platform.database, platform.tenant_id, stored.collection_id)
+    listed = await collection_indexes(CollectionPlace(platform.database, platform.tenant_id, stored.collection_id))
     facts = await read_facts(platform.database, platform.tenant_id, [stored], drift=1)
     async with connected(platform.database.url) as connection:
         indexes = {index.name: index.bytes for index in await read_indexes(connection, names, is_distributed=True)}

@@ -18,6 +18,7 @@ from psycopg import sql
 
 from retrieval import Item, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.queue import begin_run
 from retrieval.adapters.store.items.items import ItemWrite, store_items
 from retrieval.adapters.store.search.indexes import AnnIndex, keep_measured
@@ -182,9 +183,11 @@ async def _collection_ids(connection: psycopg.AsyncConnection[Any], tenant_id: i
 async def _leave_traces_of_jobs(platform: Platform, collection_id: int, space_id: int) -> None:
     where = (platform.database, platform.tenant_id, collection_id)
     await begin_run(*where, "embed")
-    await keep_sample(*where, space_id, vector=np.ones(3, dtype=np.float32), condition_json=None, limit=10)
+    await keep_sample(
+        CollectionPlace(*where), space_id, vector=np.ones(3, dtype=np.float32), condition_json=None, limit=10
+    )
     measured = Measurement(bucket="no filter", samples=1, recall=1.0, short_pages=0, effort=100)
-    await store_measurements(*where, space_id, [measured])
+    await store_measurements(CollectionPlace(*where), space_id, [measured])
 
 
 async def test_every_table_shows_the_tenants_rows_only(
@@ -316,7 +319,6 @@ CHANGES = (
     "SELECT WHERE reindex_windows(%(theirs)s, 10) IS NOT NULL",
     "SELECT FROM words_of(%(theirs)s, '{1}')",
     "SELECT FROM hold_items(%(theirs)s, '{1}')",
-    "SELECT WHERE has_values(%(theirs)s, '1', '{.n}', ARRAY['[1]'::jsonb])",
     "SELECT FROM fold_statistics(%(theirs)s) AS folded WHERE folded > 0",
     "DELETE FROM item_tags WHERE collection_id = %(theirs)s",
     "DELETE FROM attribute_texts WHERE collection_id = %(theirs)s",

@@ -12,6 +12,7 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Item, Platform, Profile
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.items import hold_items
 from retrieval.adapters.store.items.removal import remove_itself, remove_next_items
 from retrieval.adapters.store.search.indexes import hnsw_indexes
@@ -98,7 +99,7 @@ async def test_a_partly_removed_collection_can_be_searched_and_removed(platform:
     """Its statistics are those of the remaining items."""
     docs = await _fill(platform, "docs")
     stored = await docs.refresh()
-    await remove_next_items(platform.database, platform.tenant_id, stored.collection_id, 5)
+    await remove_next_items(CollectionPlace(platform.database, platform.tenant_id, stored.collection_id), 5)
 
     assert (await docs.info()).items == 7
     assert len(await docs.search("common", limit=20)) == 7

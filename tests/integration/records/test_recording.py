@@ -15,6 +15,7 @@ import pytest
 
 from retrieval import Collection, Context, EmbeddingSpace, Platform, Profile, SearchResult, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.records import recording_statement, recordings
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.search import recall
@@ -347,7 +348,9 @@ async def _samples(url: str, settings: Settings) -> list[Sample]:
         stored = await (await platform.collection("docs")).refresh()
         assert stored.space is not None
         return await latest_samples(
-            platform.database, platform.tenant_id, stored.collection_id, stored.space.space_id, most=100
+            CollectionPlace(platform.database, platform.tenant_id, stored.collection_id),
+            stored.space.space_id,
+            most=100,
         )
 
 

@@ -14,7 +14,7 @@ import pytest
 from retrieval import EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.items import ItemWrite, WrittenItems, settle, store_items, write_items
 from retrieval.collection import handle_of
 from retrieval.domain.errors import (
@@ -142,7 +142,7 @@ async def test_parts_of_a_larger_write_add_up_when_it_has_doubled_the_collection
     assert await documents() == 21
     await write("fourth", 5)
     assert await documents() == 21
-    await settle(database, tenant, number, 5)
+    await settle(CollectionPlace(database, tenant, number), 5)
     assert await documents() == 26
 
 
@@ -160,7 +160,7 @@ async def test_a_failed_part_is_reported_and_the_call_can_be_repeated(
         return await store_items(database, tenant_id, write)
 
     with monkeypatch.context() as broken:
-        broken.setattr(add, "store_items", failing)
+        broken.setattr("retrieval.adapters.store.items.items.store_items", failing)
         with pytest.raises(DatabaseError, match="disk is full"):
             await collection.add(new_items, embeddings=vectors)
     assert 4 <= (await collection.info()).items < 20

@@ -441,13 +441,13 @@ async def test_a_collection_without_vectors_has_documents_too(platform: Platform
 
 async def test_a_long_document_shows_how_far_it_is(docs: Collection, tmp_path: Path) -> None:
     """By the vectors of its chunks, before it is done."""
-    (tmp_path / "a.txt").write_text("word " * 2000)
+    (tmp_path / "a.txt").write_text("word " * 8000)
     progress: list[tuple[float, int]] = []
     report = await docs.ingest_documents(
         tmp_path / "a.txt", progress=lambda so_far, done, total: progress.append((done / total, so_far.chunks.embedded))
     )
     chunks = report.chunks.embedded
-    assert progress == [(0, 0), (16 / chunks, 16), (1, chunks), (1, chunks)]
+    assert progress == [(0, 0), (128 / chunks, 128), (1, chunks), (1, chunks)]
 
 
 def test_the_sync_door_does_the_same(database_url: str, settings: Settings, handbook: Path) -> None:

@@ -205,21 +205,7 @@ async def test_any_run_embeds_what_an_earlier_one_left(
         progress=lambda so_far, _: progress.append((so_far.read, so_far.items.embedded)),
     )
     assert report.items.embedded == 301
-    assert progress == [
-        (0, 0),
-        (1, 1),
-        (1, 1),
-        (1, 17),
-        (1, 49),
-        (1, 113),
-        (1, 129),
-        (1, 145),
-        (1, 177),
-        (1, 241),
-        (1, 257),
-        (1, 273),
-        (1, 301),
-    ]
+    assert progress == [(0, 0), (1, 1), (1, 1), (1, 129), (1, 257), (1, 301)]
     assert (await collection.info()).pending == 0
 
 

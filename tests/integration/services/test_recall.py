@@ -10,6 +10,7 @@ import pytest
 from psycopg import sql
 
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.search.indexes import AnnIndex, hnsw_name, keep_measured
 from retrieval.adapters.store.search.recall import MOST_EFFORT, keep_sample, latest_samples
 from retrieval.domain.items.embedding import Vectors
@@ -76,9 +77,7 @@ async def sampled(platform: Platform, target: JobTarget, vectors: Vectors, where
     rng = np.random.default_rng(1)
     for place in range(12):
         await keep_sample(
-            platform.database,
-            platform.tenant_id,
-            target.collection.collection_id,
+            CollectionPlace(platform.database, platform.tenant_id, target.collection.collection_id),
             target.collection.space.space_id,
             vector=vectors[place] + rng.normal(size=32).astype(np.float32),
             condition_json=as_mapping(condition) if condition else None,
@@ -142,7 +141,9 @@ async def test_a_sample_comes_back_as_it_was_kept(platform: Platform, collection
     assert target.collection.space is not None
     await sampled(platform, target, vectors, {"colour": "red"})
     (sample,) = await latest_samples(
-        platform.database, platform.tenant_id, target.collection.collection_id, target.collection.space.space_id, most=1
+        CollectionPlace(platform.database, platform.tenant_id, target.collection.collection_id),
+        target.collection.space.space_id,
+        most=1,
     )
     assert (sample.vector.shape, sample.limit) == ((32,), 10)
     assert sample.condition == parse_where({"colour": "red"})

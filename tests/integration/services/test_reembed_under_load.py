@@ -20,6 +20,7 @@ import pytest
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder, hashed_vector
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.embedded.cluster import Cluster
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
@@ -261,9 +262,9 @@ async def _check(platform: Platform, collection: Collection, load: Load) -> None
     where = (platform.database, platform.tenant_id, number)
     for seed in (1, 0):
         space: StoredSpace = await register_space(platform.database, HashingEmbedder(seed=seed).space)
-        while await count_pending(*where, space):  # noqa: ASYNC110 - the worker is at it
+        while await count_pending(CollectionPlace(*where), space):  # noqa: ASYNC110 - the worker is at it
             await asyncio.sleep(0.2)
-        vectors = dict(await sample_vectors(*where, space, 10_000))
+        vectors = dict(await sample_vectors(CollectionPlace(*where), space, 10_000))
         assert set(vectors) == set(expected)
         for item_id, text in expected.items():
             assert float(np.dot(vectors[item_id], hashed_vector(text, 256, seed))) > 0.999, (item_id, seed)

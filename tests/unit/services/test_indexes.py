@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from retrieval.adapters.store.search.indexes import AnnIndex, IndexForm, stem_of
-from retrieval.adapters.store.search.vectors import StoredSpace
-from retrieval.domain.items.collection import IndexKind
-from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.services.indexes import (
     LARGE_ROWS,
-    MOST_COMPARED,
     IndexOutcome,
     ef_construction,
     index_rows,
     parts_to_build,
-    recall_of,
     wanted_outcome,
-    wants_bits,
 )
-from tests.support.facts import collection
 
 MEASURED = AnnIndex(rows=1000, index_bytes=1_000_000)
 
@@ -58,7 +50,7 @@ def test_the_index_follows_the_size_with_hysteresis(
     documents: int, index: AnnIndex | None, index_bytes: int, outcome: IndexOutcome
 ) -> None:
     """A collection that goes up and down around the threshold neither builds nor drops each time."""
-    assert wanted_outcome(documents, 1000, index, index_bytes, is_there=index is not None) is outcome
+    assert wanted_outcome(documents, 1000, index, index_bytes, is_there=index is not None, form=IndexForm()) is outcome
 
 
 @pytest.mark.parametrize(
@@ -67,7 +59,7 @@ def test_the_index_follows_the_size_with_hysteresis(
 )
 def test_an_invalid_index_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
     """An invalid index costs writes without use."""
-    assert wanted_outcome(documents, 1000, None, 0, is_there=True) is outcome
+    assert wanted_outcome(documents, 1000, None, 0, is_there=True, form=IndexForm()) is outcome
 
 
 @pytest.mark.parametrize(
@@ -108,50 +100,10 @@ def test_an_index_of_another_form_is_replaced_unless_it_goes_anyway(*, is_quanti
     assert wanted_outcome(1, 1000, MEASURED, 1, is_there=True, form=IndexForm(parts=4)) is IndexOutcome.DROPPED
 
 
-@pytest.mark.parametrize(
-    ("kind", "dimensions", "index", "wants"),
-    [
-        (IndexKind.FULL, 3072, None, False),
-        (IndexKind.QUANTISED, 64, None, True),
-        (IndexKind.AUTO, 3072, None, False),
-        # The existing kind stays, except for bits that tell too little.
-        (IndexKind.AUTO, 3072, MEASURED, False),
-        (IndexKind.AUTO, 64, replace(MEASURED, is_quantised=True), True),
-        (IndexKind.AUTO, 3072, AnnIndex(is_quantised=True, effort_10=1001), True),
-        (IndexKind.AUTO, 3072, replace(MEASURED, is_quantised=True, effort_10=MOST_COMPARED), True),
-        (IndexKind.AUTO, 3072, replace(MEASURED, is_quantised=True, effort_10=MOST_COMPARED + 1), False),
-        (IndexKind.QUANTISED, 3072, replace(MEASURED, is_quantised=True, effort_10=1001), True),
-    ],
-)
-def test_the_kind_follows_the_wish_and_what_was_measured(
-    kind: IndexKind, dimensions: int, index: AnnIndex | None, *, wants: bool
-) -> None:
-    """The requested kind is kept, whatever the measurement."""
-    space = StoredSpace(1, EmbeddingSpace(provider="test", model="kinds", dimensions=dimensions))
-    assert wants_bits(collection(stored={"space": space, "ann_index": index, "index_kind": kind}).stored) is wants
-
-
 @pytest.mark.parametrize(("dimensions", "rows"), [(384, 3_582), (3072, 652), (1, 9_954), (4000, 508)])
 def test_the_longer_the_vectors_the_fewer_make_an_index_worth_while(dimensions: int, rows: int) -> None:
     """1.5 ms of comparing, at 0.15 µs and 0.0007 µs a dimension."""
     assert index_rows(dimensions) == rows
-
-
-@pytest.mark.parametrize(
-    ("scores", "true", "recall"),
-    [
-        ([0.9, 0.8, 0.7], [0.9, 0.8, 0.7], 1.0),
-        ([0.9, 0.8, 0.6], [0.9, 0.8, 0.7], 2 / 3),
-        ([0.9, 0.7, 0.7], [0.9, 0.7, 0.7], 1.0),
-        ([0.6, 0.5], [0.9, 0.8], 0.0),
-        ([0.9], [0.9, 0.8], 0.5),
-        ([], [0.9], 0.0),
-        ([], [], 1.0),
-    ],
-)
-def test_recall_is_counted_by_scores(scores: list[float], true: list[float], recall: float) -> None:
-    """Equally near items are interchangeable; missing items were not found; without true items recall is 1."""
-    assert recall_of(scores, true) == pytest.approx(recall)
 
 
 @pytest.mark.parametrize(

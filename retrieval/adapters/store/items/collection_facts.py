@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import sqlalchemy as sa
 
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installation.queue import JobRun
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import any_matching
@@ -126,12 +126,11 @@ def _value(field: Field) -> sa.ColumnElement[str]:
     return column
 
 
-async def count_vectors(database: Database, tenant_id: int, collection_id: int, space: StoredSpace | None) -> int:
+async def count_vectors(at: CollectionPlace, space: StoredSpace | None) -> int:
     """The number of items with a vector in the space."""
     if space is None:
         return 0
-    statement = for_table(_COUNT_VECTORS, space.table_name).bind(collection_id=collection_id)
-    return int((await database.read(tenant_id, statement))[0][0])
+    return int((await at.read(for_table(_COUNT_VECTORS, space.table_name)))[0][0])
 
 
 _T = TypeVar("_T")

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.checks import choices_hint
@@ -69,17 +69,15 @@ class StoredCollection:
         return None if self.space is None else self.space.space_id
 
 
-_FACTS_IN = """
+_FACTS = """
     SELECT c.collection_id, c.name, facts.*
-    FROM collections AS c CROSS JOIN LATERAL collection_facts(c.collection_id{in_space}) AS facts
+    FROM collections AS c CROSS JOIN LATERAL collection_facts(c.collection_id, %(space_id)s::bigint) AS facts
     WHERE c.tenant_id = %(tenant_id)s
 """
-_FACTS = _FACTS_IN.format(in_space="")
-_BY_NAME = Compiled(f"{_FACTS} AND c.name = %(name)s")
-_BY_ID = Compiled(f"{_FACTS} AND c.collection_id = %(collection_id)s")
-_IN_SPACE = Compiled(f"{_FACTS_IN.format(in_space=', %(space_id)s::bigint')} AND c.collection_id = %(collection_id)s")
-_ALL = Compiled(f"{_FACTS} ORDER BY c.name")
-_PAGE = Compiled(f"{_FACTS} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit)s")
+_BY_NAME = Compiled(f"{_FACTS} AND c.name = %(name)s", {"space_id": None})
+_BY_ID = Compiled(f"{_FACTS} AND c.collection_id = %(collection_id)s", {"space_id": None})
+_ALL = Compiled(f"{_FACTS} ORDER BY c.name", {"space_id": None})
+_PAGE = Compiled(f"{_FACTS} AND c.name > %(after)s ORDER BY c.name LIMIT %(limit)s", {"space_id": None})
 
 
 async def find_collection(
@@ -109,8 +107,8 @@ async def collection_in_space(
     database: Database, tenant_id: int, collection_id: int, space_id: int
 ) -> StoredCollection | None:
     """The collection in that space, even if its searches use another."""
-    values = {"tenant_id": tenant_id, "collection_id": collection_id, "space_id": space_id}
-    rows = await database.read(tenant_id, _IN_SPACE.bind(**values))
+    statement = _BY_ID.bind(tenant_id=tenant_id, collection_id=collection_id, space_id=space_id)
+    rows = await database.read(tenant_id, statement)
     return replace(_from_row(rows[0]), is_in_use=False) if rows else None
 
 
@@ -237,45 +235,28 @@ def _ann_index(facts: Mapping[str, Any] | None) -> AnnIndex | None:
     return AnnIndex(**{name: facts[name] for name in AnnIndex.__slots__ if name in facts})
 
 
+_SPACE = EmbeddingSpace.__slots__
+_COLUMNS = (
+    *("collection_id", "name", "text_search_config", "profile", "profile_version", "documents", "space_id", *_SPACE),
+    *("ann_index", "attributes", "filterable", "model_version", "clustered_at", "neighbours", "has_expiring"),
+    *("profile_note", "schema", "index_kind", "parts"),
+)
+
+
 def _from_row(row: tuple[Any, ...]) -> StoredCollection:
-    collection_id, name, config, definition, version, documents, space_id, *remaining = row
-    (
-        *space,
-        index,
-        attributes,
-        filterable,
-        model_version,
-        clustered_at,
-        neighbours,
-        has_expiring,
-        profile_note,
-        schema,
-        index_kind,
-        parts,
-    ) = remaining
-    names = ("provider", "model", "revision", "dimensions", "distance", "document_prefix", "query_prefix")
-    stored_space = StoredSpace(space_id, EmbeddingSpace(**dict(zip(names, space, strict=True)))) if space_id else None
-    return StoredCollection(
-        collection_id=collection_id,
-        name=name,
-        text_search_config=config,
-        profile=Profile.from_dict(definition),
-        profile_version=version,
-        space=stored_space,
-        documents=documents,
-        ann_index=_ann_index(index),
-        attributes={key: tuple(types) for key, types in attributes.items()},
-        filterable=tuple(sorted((key, AttributeType(kind)) for key, kind in filterable.items())),
-        model_version=model_version,
-        clustered_at=clustered_at,
-        neighbours=Neighbours.from_dict(neighbours) if neighbours else None,
-        has_expiring=has_expiring,
-        profile_note=profile_note,
-        schema=None if schema is None else AttributeSchema.stored(schema),
-        row=row,
-        index_kind=IndexKind(index_kind),
-        parts=parts,
-    )
+    facts = dict(zip(_COLUMNS, row, strict=True))
+    space_id, space = facts.pop("space_id"), {name: facts.pop(name) for name in _SPACE}
+    parsed = {
+        "profile": Profile.from_dict(facts["profile"]),
+        "space": StoredSpace(space_id, EmbeddingSpace(**space)) if space_id else None,
+        "ann_index": _ann_index(facts["ann_index"]),
+        "attributes": {key: tuple(types) for key, types in facts["attributes"].items()},
+        "filterable": tuple(sorted((key, AttributeType(kind)) for key, kind in facts["filterable"].items())),
+        "neighbours": Neighbours.from_dict(facts["neighbours"]) if facts["neighbours"] else None,
+        "schema": None if facts["schema"] is None else AttributeSchema.stored(facts["schema"]),
+        "index_kind": IndexKind(facts["index_kind"]),
+    }
+    return StoredCollection(**facts | parsed, row=row)
 
 
 _PROFILE_COLUMNS = "p.version, p.definition, p.note, p.created_at, p.version = c.profile_version"
@@ -287,14 +268,16 @@ _ALL_PROFILES = Compiled(f"SELECT {_PROFILE_COLUMNS} {_FROM_PROFILES} ORDER BY p
 _ONE = Compiled(
     f"SELECT {_PROFILE_COLUMNS} {_FROM_PROFILES} AND p.version = coalesce(%(version)s::integer, c.profile_version)"
 )
-_HAS = "SELECT FROM profiles WHERE collection_id = %(collection_id)s AND version = %(version)s"
-_USE = "UPDATE collections SET profile_version = %(version)s WHERE collection_id = %(collection_id)s"
+_USE = """
+    UPDATE collections AS c SET profile_version = p.version FROM profiles AS p
+    WHERE c.collection_id = %s AND p.collection_id = c.collection_id AND p.version = %s
+"""
 
 
-async def latest_profiles(database: Database, tenant_id: int, collection_id: int, most: int) -> list[StoredProfile]:
+async def latest_profiles(at: CollectionPlace, most: int) -> list[StoredProfile]:
     """The versions, the newest first, at most ``most``."""
-    statement = _ALL_PROFILES.bind(tenant_id=tenant_id, collection_id=collection_id, most=most)
-    return [_profile(row) for row in await database.read(tenant_id, statement)]
+    statement = _ALL_PROFILES.bind(tenant_id=at.tenant_id, collection_id=at.collection_id, most=most)
+    return [_profile(row) for row in await at.database.read(at.tenant_id, statement)]
 
 
 async def stored_profile(
@@ -308,10 +291,7 @@ async def stored_profile(
 
 async def use_profile(connection: Connection, collection_id: int, version: int) -> bool:
     """Make that version the active one; returns whether it exists."""
-    values = {"collection_id": collection_id, "version": version}
-    if await (await connection.execute(_HAS, values)).fetchone() is None:
-        return False
-    return (await connection.execute(_USE, values)).rowcount > 0
+    return (await connection.execute(_USE, (collection_id, version))).rowcount > 0
 
 
 def _profile(row: tuple[Any, ...]) -> StoredProfile:
@@ -341,11 +321,10 @@ _FORGET_UNSEEN = """
 """
 # Taken before the attributes' rows are locked, as writers do.
 _LOCK_OUT_WRITERS = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
-_CLEAR = (
-    "DELETE FROM attribute_texts WHERE collection_id = %(id)s AND name = ANY (%(names)s)",
-    "DELETE FROM attribute_numbers WHERE collection_id = %(id)s AND name = ANY (%(names)s)",
-    "DELETE FROM attribute_times WHERE collection_id = %(id)s AND name = ANY (%(names)s)",
-)
+_CLEAR = [
+    f"DELETE FROM attribute_{values} WHERE collection_id = %(id)s AND name = ANY (%(names)s)"  # noqa: S608 - of these
+    for values in ("texts", "numbers", "times")
+]
 
 
 async def declare_attributes(connection: Connection, collection_id: int, name: str, declarations: Filterable) -> None:
@@ -391,7 +370,7 @@ async def clear_undeclared(connection: Connection, collection_id: int, names: Se
 
 async def _clear(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
     for statement in _CLEAR:
-        await connection.execute(statement, {"id": collection_id, "names": list(names)})
+        await connection.execute(statement.encode(), {"id": collection_id, "names": list(names)})
 
 
 async def _hold(connection: Connection, collection_id: int, names: Sequence[str]) -> dict[str, AttributeType | None]:
@@ -417,6 +396,6 @@ async def reindex_windows(connection: Connection, collection_id: int, step: int)
     return await connection.value("SELECT reindex_windows(%s, %s)", (collection_id, step)) or 0
 
 
-async def are_windows_behind(database: Database, tenant_id: int, collection_id: int) -> bool:
+async def are_windows_behind(at: CollectionPlace) -> bool:
     """Whether some items are not yet indexed by the present setting."""
-    return bool((await database.read(tenant_id, _IS_WALKING.bind(id=collection_id)))[0][0])
+    return bool((await at.database.read(at.tenant_id, _IS_WALKING.bind(id=at.collection_id)))[0][0])

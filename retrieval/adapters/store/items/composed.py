@@ -275,11 +275,6 @@ class Clause:
         values_of = self.values_of
         return sa.cast(late(self.source, lambda leaf: Jsonb(list(values_of(leaf)))), JSONB)
 
-    @property
-    def can_be_list(self) -> bool:
-        """Whether an item may have several values in the field."""
-        return isinstance(self.source, AllTags) or self.source.field.is_attribute or self.source.field.name == _TAGS
-
     def share(self, collection_id: int, common: Mapping[str, float]) -> Share:
         """The share of the items that have one of the values, by the facets that are known to be common."""
         field = _field_text(self.source)
@@ -287,8 +282,6 @@ class Clause:
         # Nearly all items are active, so without any common facet they were not counted yet.
         most_of_rare = LEAST_COMMON if common else 1.0
         least, most = (sum(common.get(name, other) for name in facets) for other in (0.0, most_of_rare))
-        # Items whose lists are too long for facets may have any of the values.
-        most += common.get(_facet(collection_id, field, "[]"), 0.0)
         return Share(min(least, 1.0), min(most, 1.0))
 
 
@@ -339,11 +332,7 @@ def facet_share(
 
 def facet(collection_id: int, field: str, value: Scalar) -> str:
     """The facet of a value, as the function ``facet`` of the database makes it."""
-    return _facet(collection_id, field, _json(value))
-
-
-def _facet(collection_id: int, field: str, json_value: str) -> str:
-    text = f"{collection_id} {json_value} {field}"
+    text = f"{collection_id} {_json(value)} {field}"
     return str(UUID(bytes=sha256(text.encode()).digest()[:16]))
 
 
@@ -414,32 +403,13 @@ def _field_text(filter_: OneOf | AllTags) -> str:
     return f".{filter_.field.name}" if filter_.field.is_attribute else filter_.field.name
 
 
-@dataclass(frozen=True, slots=True)
-class Composed:
-    """A statement whose filter's values are not bound yet."""
+class _Template(NamedTuple):
+    """A statement for all filters of one shape."""
 
     statement: Compiled
     late: Mapping[str, tuple[int, Callable[[Any], Any]]]
     """By parameter: the place of its leaf in the filter, and the function that makes its value."""
-
-    def of(self, filter_: Filter | None) -> Compiled:
-        """The statement for a filter of the shape that it was composed for."""
-        if filter_ is None or not self.late:
-            return self.statement
-        parts = list(leaves(filter_))
-        return self.statement.bind(**{name: adapt(parts[place]) for name, (place, adapt) in self.late.items()})
-
-
-def composed(statement: sa.ClauseElement, filter_: Filter | None) -> Composed:
-    """The statement of a filter, for all filters of its shape. The filter's leaves are distinct objects."""
-    template = rendered(statement)
-    places = {} if filter_ is None else {id(leaf): place for place, leaf in enumerate(leaves(filter_))}
-    late = {name: parameter for name, parameter in template.parameters.items() if isinstance(parameter, LateValue)}
-    fixed = {name: value for name, value in template.parameters.items() if name not in late}
-    return Composed(
-        Compiled(template.text, fixed),
-        {name: (places[id(parameter.source)], parameter.adapt) for name, parameter in late.items()},
-    )
+    conditions: int
 
 
 @dataclass(slots=True, eq=False)
@@ -448,7 +418,7 @@ class StatementCache:
 
     most: int = 4096
     """The most conditions in all filters; a statement without a filter counts as one."""
-    _entries: dict[Hashable, tuple[Composed, int]] = field(default_factory=dict)
+    _entries: dict[Hashable, _Template] = field(default_factory=dict)
     _conditions: int = 0
     _lock: Lock = field(default_factory=Lock)
     """Statements are composed in more than one thread."""
@@ -466,24 +436,36 @@ class StatementCache:
         """
         key = shape, shape_of(filter_, filterable)
         with self._lock:
-            entry = self._entries.pop(key, None)
-            if entry is not None:
-                self._entries[key] = entry  # moved to the end: the most recently used
-        return (entry[0] if entry is not None else self._compose(key, filter_, compose)).of(filter_)
+            template = self._entries.pop(key, None)
+            if template is not None:
+                self._entries[key] = template  # moved to the end: the most recently used
+        template = template or self._compose(key, filter_, compose)
+        if filter_ is None or not template.late:
+            return template.statement
+        parts = list(leaves(filter_))
+        return template.statement.bind(**{name: adapt(parts[place]) for name, (place, adapt) in template.late.items()})
 
     def _compose(
         self, key: Hashable, filter_: Filter | None, compose: Callable[[Filter | None], sa.ClauseElement]
-    ) -> Composed:
+    ) -> _Template:
         # One filter object may occur twice in a filter: a copy makes the leaves distinct. The cache keeps no values.
         own = None if filter_ is None else with_own_leaves(filter_)
-        statement, conditions = composed(compose(own), own), 1 if filter_ is None else extent(filter_).conditions
+        statement = rendered(compose(own))
+        places = {} if own is None else {id(leaf): place for place, leaf in enumerate(leaves(own))}
+        late = {name: value for name, value in statement.parameters.items() if isinstance(value, LateValue)}
+        fixed = {name: value for name, value in statement.parameters.items() if name not in late}
+        template = _Template(
+            Compiled(statement.text, fixed),
+            {name: (places[id(parameter.source)], parameter.adapt) for name, parameter in late.items()},
+            1 if filter_ is None else extent(filter_).conditions,
+        )
         with self._lock:
             former = self._entries.pop(key, None)
-            self._entries[key] = statement, conditions
-            self._conditions += conditions - (0 if former is None else former[1])
+            self._entries[key] = template
+            self._conditions += template.conditions - (0 if former is None else former.conditions)
             while self._conditions > self.most and len(self._entries) > 1:
-                self._conditions -= self._entries.pop(next(iter(self._entries)))[1]
-        return statement
+                self._conditions -= self._entries.pop(next(iter(self._entries))).conditions
+        return template
 
 
 def with_own_leaves(filter_: Filter) -> Filter:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
@@ -115,23 +116,12 @@ def condition(filter_: Filter, collection_id: int, filterable: Filterable = ()) 
             return sa.not_(sa.func.coalesce(of(inner), sa.false()))
         case AllTags():
             return _TAGS.op("@>", is_comparison=True)(late(filter_, lambda leaf: list(leaf.tags)))
-        case Contains() | Exists(Field("links", False)) | OneOf(Field("links", False), [_, *_]):
-            return items.c.item_id.in_(_keys_in_other_tables(filter_, collection_id))
+        case Contains():
+            return items.c.item_id.in_(containing(filter_, collection_id))
         case Exists() | Is() | HasType():
-            return _of_json(filter_)
+            return _of_json(filter_, collection_id)
         case OneOf() | Compare():
             return _of_values(filter_, collection_id, filterable)
-
-
-def _keys_in_other_tables(filter_: Contains | Exists | OneOf, collection_id: int) -> sa.Select[Any]:
-    """The keys of the items that match a filter on data in other tables."""
-    match filter_:
-        case Contains():
-            return containing(filter_, collection_id)
-        case Exists():
-            return linked_keys(collection_id).statement
-        case OneOf():
-            return link_keys(filter_, collection_id).statement
 
 
 def containing(filter_: Contains, collection_id: int) -> sa.Select[Any]:
@@ -149,25 +139,27 @@ def containing(filter_: Contains, collection_id: int) -> sa.Select[Any]:
 def _of_values(filter_: OneOf | Compare, collection_id: int, filterable: Filterable) -> Condition:
     if is_of_verdicts(filter_.field):
         return rated_condition(filter_, collection_id, items.c.item_id)
-    kind = declared_type(filter_.field, filterable)
-    return _of_declared(filter_, kind, collection_id) if kind else _comparison(filter_)
-
-
-def _of_declared(filter_: OneOf | Compare, kind: AttributeType, collection_id: int) -> Condition:
-    values = filter_.values if isinstance(filter_, OneOf) else (filter_.value,)
-    if all(typed_value(kind, value) is None for value in values):
-        return sa.false()
-    if kind is AttributeType.TIME:  # only the index has the instants that the texts denote
-        return items.c.item_id.in_(keys_of(filter_, kind, collection_id).statement)
-    return _comparison(filter_, lambda leaf: fitting(leaf, kind))
-
-
-def _comparison(filter_: OneOf | Compare, values_of: ValuesOf = lambda leaf: list(leaf.values)) -> Condition:
+    if filter_.field == LINKS and isinstance(filter_, OneOf) and filter_.values:
+        return items.c.item_id.in_(link_keys(filter_, collection_id).statement)
+    values_of: ValuesOf = _values
+    if kind := declared_type(filter_.field, filterable):
+        values = filter_.values if isinstance(filter_, OneOf) else (filter_.value,)
+        if all(typed_value(kind, value) is None for value in values):
+            return sa.false()
+        if kind is AttributeType.TIME:  # only the index has the instants that the texts denote
+            return items.c.item_id.in_(keys_of(filter_, kind, collection_id).statement)
+        values_of = partial(fitting, kind=kind)
     return _one_of(filter_, values_of) if isinstance(filter_, OneOf) else _compare(filter_)
 
 
-def _of_json(filter_: Exists | Is | HasType) -> Condition:
+def _values(leaf: OneOf) -> list[Any]:
+    return list(leaf.values)
+
+
+def _of_json(filter_: Exists | Is | HasType, collection_id: int) -> Condition:
     match filter_:
+        case Exists(field) if field == LINKS:
+            return items.c.item_id.in_(linked_keys(collection_id).statement)
         case Exists(field):
             return _exists(field)
         case Is(field):

@@ -18,7 +18,7 @@ from psycopg.types.json import Jsonb
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.arrays import blobs, half_vectors, texts
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.round_trip import Row, rows_of, run_together
@@ -48,15 +48,18 @@ _WRITE = Compiled(
 _WRITE_VECTORS = Compiled(
     "SELECT write_vectors(%(collection)s::bigint, %(space)s::bigint, %(ids)s, %(vectors)s, %(text_hashes)s)", keep=0
 )
-_SETTLE = Compiled("SELECT settle_statistics(%(collection)s::bigint, %(written)s::integer)")
+_SETTLE = Compiled("SELECT settle_statistics(%(collection_id)s::bigint, %(written)s::integer)")
 _REMOVE = Compiled("SELECT * FROM remove_items(%(collection)s::bigint, %(ids)s)", keep=0)
 _ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(ids)s)", keep=0)
 
 
-_HASHES = Compiled(
-    "SELECT item_id, content_hash, text_hash FROM items "
-    "WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
-)
+def _select(*columns: str) -> Compiled:
+    """The statement that reads columns of the items ``item_ids`` of a collection."""
+    where = "collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
+    return Compiled(f"SELECT {', '.join(columns)} FROM items WHERE {where}")  # noqa: S608 - of the code's own names
+
+
+_HASHES = _select("item_id", "content_hash", "text_hash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +70,11 @@ class StoredHashes:
     text_hash: bytes
 
 
-async def stored_hashes(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, StoredHashes]:
+async def stored_hashes(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, StoredHashes]:
     """The hashes of those items that are stored, by item id."""
-    statement = _HASHES.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: StoredHashes(bytes(row[1]), bytes(row[2])) for row in await database.read(tenant_id, statement)}
+    return {
+        row[0]: StoredHashes(bytes(row[1]), bytes(row[2])) for row in await at.read(_HASHES, item_ids=list(item_ids))
+    }
 
 
 async def known_hashes(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, bytes]:
@@ -211,9 +213,9 @@ async def write_items(connection: Connection, write: ItemWrite) -> WrittenItems:
         return write.outcome(await rows_of(await run_together(connection, calls)))
 
 
-async def settle(database: Database, tenant_id: int, collection_id: int, written: int) -> float:
+async def settle(at: CollectionPlace, written: int) -> float:
     """End a write of several parts (``ItemWrite.goes_on``) with ``written`` items; returns the drift (``Settled``)."""
-    return float((await database.write(tenant_id, _SETTLE.bind(collection=collection_id, written=written)))[0][0])
+    return float((await at.write(_SETTLE, written=written))[0][0])
 
 
 class ItemIsThereError(Exception):
@@ -301,12 +303,10 @@ async def delete_items(connection: Connection, collection_id: int, ids: Sequence
     return int(removed), Settled(drift)
 
 
-async def remove_items(
-    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
-) -> tuple[int, Settled]:
+async def remove_items(at: CollectionPlace, ids: Sequence[str]) -> tuple[int, Settled]:
     """Remove the items in a transaction of its own, in one round trip."""
-    statement = _REMOVE.bind(collection=collection_id, ids=texts(ids))
-    removed, drift = (await database.write(tenant_id, statement))[0]
+    statement = _REMOVE.bind(collection=at.collection_id, ids=texts(ids))
+    removed, drift = (await at.database.write(at.tenant_id, statement))[0]
     return int(removed), Settled(drift)
 
 
@@ -314,21 +314,12 @@ async def _only_row(connection: Connection, statement: Compiled) -> tuple[Any, .
     return (await run_together(connection, [statement]))[0].rows()[0]
 
 
-ITEM_COLUMNS = ITEM_FIELDS
-"""The columns of an item, in the order of reading."""
-
-_READ = Compiled(
-    f"SELECT {', '.join(ITEM_COLUMNS)} FROM items "  # noqa: S608 - of the names above
-    "WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
-)
+_READ = _select(*ITEM_FIELDS)
 
 
-async def read_items(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, Item]:
+async def read_items(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, Item]:
     """The items of those ids that exist, by item id."""
-    statement = _READ.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: item_from_row(row) for row in await database.read(tenant_id, statement)}
+    return {row[0]: item_from_row(row) for row in await at.read(_READ, item_ids=list(item_ids))}
 
 
 def hit_columns(
@@ -390,14 +381,11 @@ async def read_hit_rows(
 
 
 def item_from_row(row: tuple[Any, ...]) -> Item:
-    """The item whose ``ITEM_COLUMNS`` were read."""
-    return Item.as_stored(**dict(zip(ITEM_COLUMNS, row, strict=True)))
+    """The item whose ``ITEM_FIELDS`` were read."""
+    return Item.as_stored(**dict(zip(ITEM_FIELDS, row, strict=True)))
 
 
-_READ_STATES = Compiled("""
-    SELECT i.item_id, i.created_at, i.updated_at, i.status <> 'archived' FROM items i
-    WHERE i.collection_id = %(collection_id)s AND i.item_id = ANY(%(item_ids)s)
-""")
+_READ_STATES = _select("item_id", "created_at", "updated_at", f"status <> '{ARCHIVED}'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,50 +398,41 @@ class ItemState:
     """Whether searches find it."""
 
 
-async def read_item_states(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, ItemState]:
+async def read_item_states(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, ItemState]:
     """The states of those items that exist, by item id."""
-    statement = _READ_STATES.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: ItemState(*row[1:]) for row in await database.read(tenant_id, statement)}
+    return {row[0]: ItemState(*row[1:]) for row in await at.read(_READ_STATES, item_ids=list(item_ids))}
 
 
-STORED_COLUMNS = (*ITEM_COLUMNS, "created_at", "updated_at", "content_hash")
+STORED_COLUMNS = (*ITEM_FIELDS, "created_at", "updated_at", "content_hash")
 """The columns of an item with its version, in the order of reading."""
 
-_READ_VERSIONS = Compiled(
-    f"SELECT {', '.join(STORED_COLUMNS)} FROM items "  # noqa: S608 - of the names above
-    "WHERE collection_id = %(collection_id)s AND item_id = ANY(%(item_ids)s)"
-)
+_READ_VERSIONS = _select(*STORED_COLUMNS)
 _HOLD_ONE = f"SELECT {', '.join(STORED_COLUMNS)} FROM hold_items(%s, ARRAY[%s])"  # noqa: S608 - of the names above
 
 
-async def read_stored(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, StoredItem]:
+async def read_stored(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, StoredItem]:
     """The items of those ids that exist, by item id."""
-    statement = _READ_VERSIONS.bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0]: stored_from_row(row) for row in await database.read(tenant_id, statement)}
+    return {row[0]: stored_from_row(row) for row in await at.read(_READ_VERSIONS, item_ids=list(item_ids))}
 
 
-async def hold_item(connection: Connection, collection_id: int, item_id: str) -> tuple[StoredItem, bytes] | None:
-    """The item and its content hash, locked until the transaction ends; None: there is no such item."""
+async def hold_item(connection: Connection, collection_id: int, item_id: str) -> StoredItem | None:
+    """The item, locked until the transaction ends; None: there is no such item."""
     row = await (await connection.execute(_HOLD_ONE, (collection_id, item_id))).fetchone()
-    return None if row is None else (stored_from_row(row), bytes(row[-1]))
+    return None if row is None else stored_from_row(row)
 
 
 def stored_from_row(row: tuple[Any, ...]) -> StoredItem:
     """The item whose ``STORED_COLUMNS`` were read."""
-    created_at, updated_at, content_hash = row[len(ITEM_COLUMNS) :]
+    created_at, updated_at, content_hash = row[len(ITEM_FIELDS) :]
     return StoredItem(
-        item=item_from_row(row[: len(ITEM_COLUMNS)]),
+        item=item_from_row(row[: len(ITEM_FIELDS)]),
         version=version_of(bytes(content_hash), updated_at),
         created_at=created_at,
         updated_at=updated_at,
     )
 
 
-_HOLD = f"SELECT {', '.join(ITEM_COLUMNS)} FROM hold_items(%s, %s)"  # noqa: S608 - of the names above
+_HOLD = f"SELECT {', '.join(ITEM_FIELDS)} FROM hold_items(%s, %s)"  # noqa: S608 - of the names above
 _SET_ATTRIBUTES = """
     UPDATE items SET attributes = fresh.attributes, content_hash = fresh.content_hash
     FROM unnest(%(ids)s::text[], %(attributes)s::jsonb[], %(hashes)s::bytea[])
@@ -491,29 +470,3 @@ async def touch_items(connection: Connection, collection_id: int, item_ids: Sequ
     """Set the time of change of locked items to now, although their contents stay the same."""
     if item_ids:
         await connection.execute(_TOUCH, (collection_id, list(item_ids)))
-
-
-_SPACE = "SELECT space_id FROM collections WHERE collection_id = %s"
-
-
-async def change_status(
-    connection: Connection,
-    collection_id: int,
-    item_id: str,
-    status: str,
-    *,
-    was: str | None = None,
-) -> tuple[Item, Item, Settled | None] | None:
-    """Change the item's status from ``was`` (None: any other) to ``status``; returns the item before and after.
-
-    None: the item is missing or has another status. Only one of several simultaneous callers changes it. Archiving
-    removes its embedding.
-    """
-    before = (await hold_items(connection, collection_id, [item_id])).get(item_id)
-    if before is None or before.status == status or (was is not None and before.status != was):
-        return None
-    after = before.changed(status=status)
-    # Read here, because the space may be new, and the item is not embedded after this point.
-    space = await (await connection.execute(_SPACE, (collection_id,))).fetchone()
-    written = await write_items(connection, ItemWrite(collection_id, [after], space[0] if space else None))
-    return before, after, written.settled

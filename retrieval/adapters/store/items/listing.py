@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import StatementCache, facet_part
 from retrieval.adapters.store.items.conditions import any_matching, condition, field_value, matching
-from retrieval.adapters.store.items.items import ARCHIVED, ITEM_COLUMNS, STORED_COLUMNS, item_from_row, stored_from_row
+from retrieval.adapters.store.items.items import ARCHIVED, STORED_COLUMNS, stored_from_row
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.tables import items, literal
-from retrieval.domain.items.item import Item, StoredItem
+from retrieval.domain.items.item import StoredItem
 from retrieval.domain.search.filters import And, Compare, Field, Filter, Not, OneOf, Or
 
 _STATUS = Field("status", is_attribute=False)
@@ -26,35 +26,7 @@ _FEW_LISTED = 1_000
 """The most items with a filter's facets that are read by their keys; if more have them, a page is read in order."""
 
 
-async def items_after(
-    database: Database, tenant_id: int, collection: StoredCollection, filter_: Filter | None, *, after: str, limit: int
-) -> list[Item]:
-    """The next items that match the filter, by item id, at most ``limit``.
-
-    Archived items are left out, unless the filter names that status.
-    """
-    rows = await _rows_after(database, tenant_id, collection, filter_, ITEM_COLUMNS, after=after, limit=limit)
-    return [item_from_row(row) for row in rows]
-
-
-async def stored_items_after(
-    database: Database, tenant_id: int, collection: StoredCollection, filter_: Filter | None, *, after: str, limit: int
-) -> list[StoredItem]:
-    """The same items, each with its version and times."""
-    rows = await _rows_after(database, tenant_id, collection, filter_, STORED_COLUMNS, after=after, limit=limit)
-    return [stored_from_row(row) for row in rows]
-
-
-async def attributes_after(
-    database: Database, tenant_id: int, collection: StoredCollection, filter_: Filter | None, *, after: str, limit: int
-) -> list[tuple[str, Mapping[str, Any]]]:
-    """The ids of the same items, each with its attributes."""
-    columns = ("item_id", "attributes")
-    rows = await _rows_after(database, tenant_id, collection, filter_, columns, after=after, limit=limit)
-    return [(item_id, attributes) for item_id, attributes in rows]
-
-
-async def _rows_after(
+async def rows_after(
     database: Database,
     tenant_id: int,
     collection: StoredCollection,
@@ -64,6 +36,11 @@ async def _rows_after(
     after: str,
     limit: int,
 ) -> list[Row]:
+    """These columns of the next items that match the filter, by item id, at most ``limit``.
+
+    Archived items are left out, unless the filter names that status.
+    """
+
     def compose(own: Filter | None) -> sa.Select[Any] | sa.CompoundSelect[Any]:
         page = _in_order(collection, own, columns)
         if names_archived(own):
@@ -75,6 +52,24 @@ async def _rows_after(
     shape = "page", tuple(columns), collection.collection_id, collection.filterable, names_archived(filter_)
     statement = _STATEMENTS.of(shape, filter_, collection.filterable, compose)
     return await database.read(tenant_id, statement.bind(after=after, limit=limit))
+
+
+async def all_rows(
+    database: Database,
+    tenant_id: int,
+    collection: StoredCollection,
+    filter_: Filter | None,
+    columns: Sequence[str],
+    *,
+    at_a_time: int,
+) -> AsyncIterator[Row]:
+    """These columns of all items that match the filter, the item id first, as ``rows_after`` reads them."""
+    page: list[Row] | None = None
+    while page is None or len(page) == at_a_time:
+        after = page[-1][0] if page else ""
+        page = await rows_after(database, tenant_id, collection, filter_, columns, after=after, limit=at_a_time)
+        for row in page:
+            yield row
 
 
 def _in_order(collection: StoredCollection, filter_: Filter | None, columns: Sequence[str]) -> sa.Select[Any]:
@@ -104,21 +99,19 @@ def _few_or_in_order(page: sa.Select[Any], collection: StoredCollection, by_face
     return sa.union_all(of_few.subquery().select(), in_order.subquery().select()).order_by("item_id")
 
 
-_EXISTING_ATTRIBUTES = """
+_EXISTING_ATTRIBUTES = Compiled("""
     SELECT c.name FROM unnest(%(names)s::text[]) AS c (name)
     WHERE EXISTS (
         SELECT FROM items AS item
         WHERE item.collection_id = %(collection_id)s AND item.status <> %(archived)s AND item.attributes ? c.name
     )
-"""
+""")
 
 
-async def existing_attributes(
-    database: Database, tenant_id: int, collection_id: int, names: Sequence[str]
-) -> frozenset[str]:
+async def existing_attributes(at: CollectionPlace, names: Sequence[str]) -> frozenset[str]:
     """The attributes among these that an active item has; reads all items if none has them."""
-    parameters = {"collection_id": collection_id, "names": list(names), "archived": ARCHIVED}
-    return frozenset(name for (name,) in await database.read(tenant_id, Compiled(_EXISTING_ATTRIBUTES, parameters)))
+    rows = await at.read(_EXISTING_ATTRIBUTES, names=list(names), archived=ARCHIVED)
+    return frozenset(name for (name,) in rows)
 
 
 def names_archived(filter_: Filter | None) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from psycopg.errors import InvalidParameterValue
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.round_trip import Row, run_together
 from retrieval.domain.errors import DatabaseError
 from retrieval.domain.items.item import Item
@@ -61,23 +61,12 @@ _PAGE = f"""
 """
 # The index by time is read until the page is full. For a small project that could mean the whole collection, so the
 # memories of a small project are looked up by their keys and sorted.
-_LOOK_UP = f"""
-    AND item.item_id IN (
-        SELECT known.item_id FROM attribute_texts AS known
-        WHERE known.collection_id = %(collection_id)s AND known.name = '{PROJECT}'
-            AND known.value = left(%(project_id)s, 300)
-    )
+_MEMBERS = f"""
+    SELECT known.item_id FROM attribute_texts AS known
+    WHERE known.collection_id = %(collection_id)s AND known.name = '{PROJECT}'
+        AND known.value = left(%(project_id)s, 300)
 """  # noqa: S608 - of the names above
-_IS_ACTIVE = " AND item.status <> 'archived'"
-_COUNT = Compiled(f"""
-    SELECT count(*) FROM (
-        SELECT FROM attribute_texts AS known
-        WHERE known.collection_id = %(collection_id)s AND known.name = '{PROJECT}'
-            AND known.value = left(%(project_id)s, 300)
-        LIMIT {FEW_LISTED + 1}
-    ) AS member
-""")  # noqa: S608 - of the names above
-_ORDER = " ORDER BY item.occurred_at DESC, item.item_id DESC LIMIT %(most)s"
+_COUNT = Compiled(f"SELECT count(*) FROM ({_MEMBERS} LIMIT {FEW_LISTED + 1}) AS member")  # noqa: S608 - of these
 
 _WRITE = """
     INSERT INTO memories AS known (collection_id, item_id, happened_at, base_relevance, expires_at)
@@ -148,19 +137,15 @@ _SAME = """
 """
 
 
-async def read_memories(
-    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
-) -> dict[str, Memory]:
+async def read_memories(at: CollectionPlace, ids: Sequence[str]) -> dict[str, Memory]:
     """The memories of those ids that exist, by id."""
-    rows = await database.read(tenant_id, _READ.bind(collection_id=collection_id, item_ids=list(ids)))
+    rows = await at.read(_READ, item_ids=list(ids))
     return {row[0]: _memory(row) for row in rows}
 
 
-async def read_versions(
-    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
-) -> dict[str, Memory]:
+async def read_versions(at: CollectionPlace, ids: Sequence[str]) -> dict[str, Memory]:
     """The memories by id, with those that superseded them and those that they superseded."""
-    rows = await database.read(tenant_id, _HISTORY.bind(collection_id=collection_id, item_ids=list(ids)))
+    rows = await at.read(_HISTORY, item_ids=list(ids))
     return {row[0]: _memory(row) for row in rows}
 
 
@@ -184,9 +169,7 @@ async def hold_rows(connection: Connection, collection_id: int, ids: Sequence[st
 
 
 async def list_memories(
-    database: Database,
-    tenant_id: int,
-    collection_id: int,
+    at: CollectionPlace,
     project_id: str,
     *,
     kinds: Sequence[str] | None,
@@ -200,13 +183,13 @@ async def list_memories(
 
     ``before``: the time and the id of the last memory on the page before; None: the first page.
     """
-    values = {"collection_id": collection_id, "project_id": project_id}
-    is_small = False
-    if not are_archived_too:  # archived memories are not in the index of keys
-        is_small = (await database.read(tenant_id, _COUNT.bind(**values)))[0][0] <= FEW_LISTED
-    conditions = (_LOOK_UP if is_small else "") + ("" if are_archived_too else _IS_ACTIVE)
-    statement = Compiled(_PAGE + conditions + _ORDER).bind(
-        **values,
+    # Archived memories are not in the index of keys.
+    is_small = not are_archived_too and (await at.read(_COUNT, project_id=project_id))[0][0] <= FEW_LISTED
+    members = f"AND item.item_id IN ({_MEMBERS})" if is_small else ""
+    is_active = "" if are_archived_too else "AND item.status <> 'archived'"
+    rows = await at.read(
+        Compiled(f"{_PAGE} {members} {is_active} ORDER BY item.occurred_at DESC, item.item_id DESC LIMIT %(most)s"),
+        project_id=project_id,
         now=now,
         kinds=None if kinds is None else list(kinds),
         user_id=user_id,
@@ -214,7 +197,7 @@ async def list_memories(
         before_id=before[1] if before else None,
         most=most,
     )
-    return [_memory(row) for row in await database.read(tenant_id, statement)]
+    return [_memory(row) for row in rows]
 
 
 async def write_memories(connection: Connection, collection_id: int, memories: Sequence[NewMemory]) -> set[str]:
@@ -251,20 +234,14 @@ async def mark_superseded(connection: Connection, collection_id: int, old_id: st
     await connection.execute(_SUPERSEDE, {"collection_id": collection_id, "old_id": old_id, "new_id": new_id})
 
 
-async def rate_memory(
-    database: Database, tenant_id: int, collection_id: int, memory_id: str, relevance: float, *, now: datetime
-) -> bool:
+async def rate_memory(at: CollectionPlace, memory_id: str, relevance: float, *, now: datetime) -> bool:
     """Set a memory's relevance; returns whether there is such a memory that has not expired."""
-    statement = _RATE.bind(collection_id=collection_id, item_id=memory_id, relevance=relevance, now=now)
-    return bool(await database.write(tenant_id, statement))
+    return bool(await at.write(_RATE, item_id=memory_id, relevance=relevance, now=now))
 
 
-async def read_expiries(
-    database: Database, tenant_id: int, collection_id: int, ids: Sequence[str]
-) -> dict[str, datetime]:
+async def read_expiries(at: CollectionPlace, ids: Sequence[str]) -> dict[str, datetime]:
     """The times at which memories expire, by id, for those that expire."""
-    rows = await database.read(tenant_id, _EXPIRIES.bind(collection_id=collection_id, item_ids=list(ids)))
-    return dict(rows)
+    return dict(await at.read(_EXPIRIES, item_ids=list(ids)))
 
 
 async def hold_fingerprint(connection: Connection, collection_id: int, fingerprint: str) -> None:

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.items.items import delete_items
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
 from retrieval.domain.items.item import Item
-from retrieval.domain.items.memory import PROJECT, USER
 
 # Exclusive, as for every change of events' weights; and first, because feedback takes this lock before any other.
 _LOCK_FEEDBACK = "SELECT pg_advisory_xact_lock(feedback_lock())"
@@ -37,9 +36,7 @@ _FORGET_FACETS = """
     )
 """
 _FORGET = "SELECT forget_items(%s, %s, %s)"
-_SPACES = """
-    SELECT space_id, provider, model, revision, dimensions, document_prefix, query_prefix FROM embedding_spaces
-"""
+_SPACES = "SELECT space_id, to_jsonb(s) - 'space_id' - 'created_at' FROM embedding_spaces AS s"
 _UNCACHE = """
     DELETE FROM embedding_cache AS known
     USING unnest(%s::bigint[], %s::bytea[]) AS gone (space_id, text_hash)
@@ -51,20 +48,14 @@ _EXPIRED = Compiled("""
     ORDER BY memory.expires_at, memory.item_id
     LIMIT %(most)s
 """)
-_OF_USER = Compiled(f"""
+_WITH_VALUE = Compiled("""
     SELECT item.item_id FROM items AS item
-    WHERE item.collection_id = %(collection_id)s AND item.attributes ->> '{USER}' = %(name)s
-""")  # noqa: S608 - a constant of the code
-_OF_PROJECT = Compiled(f"""
-    SELECT item.item_id FROM items AS item
-    WHERE item.collection_id = %(collection_id)s AND item.attributes ->> '{PROJECT}' = %(name)s
-""")  # noqa: S608 - a constant of the code
+    WHERE item.collection_id = %(collection_id)s AND item.attributes ->> %(attribute)s::text = %(value)s
+""")
 
 
 async def forget_items(
-    database: Database,
-    tenant_id: int,
-    collection_id: int,
+    at: CollectionPlace,
     pseudonyms: dict[str, str],
     expired_by: datetime | None = None,
 ) -> int:
@@ -74,23 +65,25 @@ async def forget_items(
     that have not expired by then, because their expiry may have been extended since they were listed.
     """
     ids = sorted(pseudonyms)
-    async with database.transaction(tenant_id) as connection:
+    async with at.database.transaction(at.tenant_id) as connection:
         await connection.execute(_LOCK_FEEDBACK)
-        rows = await (await connection.execute(HOLD_ITEMS, (collection_id, ids))).fetchall()
+        rows = await (await connection.execute(HOLD_ITEMS, (at.collection_id, ids))).fetchall()
         items = [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
         if expired_by is not None:  # every change of a memory locks its item, so this stays true
-            cursor = await connection.execute(_EXPIRED_OF, (collection_id, ids, expired_by))
+            cursor = await connection.execute(_EXPIRED_OF, (at.collection_id, ids, expired_by))
             expired = {item_id for (item_id,) in await cursor.fetchall()}
             items = [item for item in items if item.item_id in expired]
         locked_ids = [item.item_id for item in items]
         if not locked_ids:
             return 0
-        await connection.execute(_HOLD_TOTALS, (collection_id,))
-        await connection.execute(_HOLD_MEMORIES, (collection_id, locked_ids, locked_ids))
-        await connection.execute(_FORGET_FACETS, {"id": collection_id, "ids": locked_ids})
-        await delete_items(connection, collection_id, locked_ids)
-        await connection.execute(_FORGET, (collection_id, locked_ids, [pseudonyms[item_id] for item_id in locked_ids]))
-        await uncache_texts(connection, tenant_id, [item.indexed_text for item in items])
+        await connection.execute(_HOLD_TOTALS, (at.collection_id,))
+        await connection.execute(_HOLD_MEMORIES, (at.collection_id, locked_ids, locked_ids))
+        await connection.execute(_FORGET_FACETS, {"id": at.collection_id, "ids": locked_ids})
+        await delete_items(connection, at.collection_id, locked_ids)
+        await connection.execute(
+            _FORGET, (at.collection_id, locked_ids, [pseudonyms[item_id] for item_id in locked_ids])
+        )
+        await uncache_texts(connection, at.tenant_id, [item.indexed_text for item in items])
     return len(locked_ids)
 
 
@@ -99,38 +92,22 @@ async def uncache_texts(connection: Connection, tenant_id: int, texts: Sequence[
     if not texts:
         return
     spaces, hashes = [], []
-    for space_id, space in await _spaces(connection):
+    for space_id, facts in await (await connection.execute(_SPACES)).fetchall():
+        space = EmbeddingSpace(**facts)
         for role in TextRole:
             hashes += [cache_key(space, role, text) for text in texts]
             spaces += [space_id] * len(texts)
-    if hashes:
-        await connection.execute(_UNCACHE, (spaces, hashes, tenant_id))
+    await connection.execute(_UNCACHE, (spaces, hashes, tenant_id))
 
 
-async def _spaces(connection: Connection) -> list[tuple[int, EmbeddingSpace]]:
-    names = ("provider", "model", "revision", "dimensions", "document_prefix", "query_prefix")
-    rows = await (await connection.execute(_SPACES)).fetchall()
-    return [(row[0], EmbeddingSpace(**dict(zip(names, row[1:], strict=True)))) for row in rows]
-
-
-async def expired_memories(
-    database: Database, tenant_id: int, collection_id: int, *, now: datetime, most: int
-) -> list[str]:
+async def expired_memories(at: CollectionPlace, *, now: datetime, most: int) -> list[str]:
     """The memories that have expired, in order of expiry, at most ``most``."""
-    statement = _EXPIRED.bind(collection_id=collection_id, now=now, most=most)
-    return [row[0] for row in await database.read(tenant_id, statement)]
+    return [row[0] for row in await at.read(_EXPIRED, now=now, most=most)]
 
 
-async def memories_of_user(database: Database, tenant_id: int, collection_id: int, user_id: str) -> list[str]:
-    """All memories of a user, superseded and expired ones too. Reads the whole collection."""
-    rows = await database.read(tenant_id, _OF_USER.bind(collection_id=collection_id, name=user_id))
-    return [row[0] for row in rows]
-
-
-async def memories_of_project(database: Database, tenant_id: int, collection_id: int, project_id: str) -> list[str]:
-    """All memories of a project, superseded and expired ones too. Reads the whole collection."""
-    rows = await database.read(tenant_id, _OF_PROJECT.bind(collection_id=collection_id, name=project_id))
-    return [row[0] for row in rows]
+async def memories_of(at: CollectionPlace, attribute: str, value: str) -> list[str]:
+    """All memories with that value of the attribute, superseded and expired too. Reads the whole collection."""
+    return [row[0] for row in await at.read(_WITH_VALUE, attribute=attribute, value=value)]
 
 
 _NEXT_ITEMS = "SELECT item_id FROM items WHERE collection_id = %s ORDER BY item_id LIMIT %s"
@@ -145,41 +122,35 @@ _BY_ADDRESS = """
     DELETE FROM {table} WHERE collection_id = %(id)s
         AND ctid = ANY (ARRAY(SELECT r.ctid FROM {table} AS r WHERE r.collection_id = %(id)s LIMIT %(most)s))
 """
-_PARTS = (
-    _BY_TIME,
-    *(
-        _BY_ADDRESS.format(table=table)
-        for table in ("feedback", "arms", "arm_baselines", "rewarded_queries", "query_samples", "job_runs")
-    ),
-    _BY_ADDRESS.format(table="term_statistics"),
-)
+_TABLES = ("feedback", "arms", "arm_baselines", "rewarded_queries", "query_samples", "job_runs", "term_statistics")
+_RECORDS = (_BY_TIME, *(_BY_ADDRESS.format(table=table) for table in _TABLES))
 """The tables that may be large, apart from items; rows of small tables are removed with the collection."""
 
 _LOCK_OUT_WRITERS = "SELECT pg_advisory_xact_lock(writers_lock(%s))"
 _ITSELF = "DELETE FROM collections WHERE tenant_id = %s AND collection_id = %s"
 
 
-async def remove_next_items(database: Database, tenant_id: int, collection_id: int, most: int) -> int:
+async def remove_next_items(at: CollectionPlace, most: int) -> int:
     """Remove at most ``most`` items with all that depends on them, in one transaction; returns their number.
 
     The statistics stay exact, so that the remaining items can be searched.
     """
-    async with database.transaction(tenant_id) as connection:
-        rows = await (await connection.execute(_NEXT_ITEMS, (collection_id, most))).fetchall()
-        return (await delete_items(connection, collection_id, [row[0] for row in rows]))[0] if rows else 0
+    async with at.database.transaction(at.tenant_id) as connection:
+        rows = await (await connection.execute(_NEXT_ITEMS, (at.collection_id, most))).fetchall()
+        return (await delete_items(connection, at.collection_id, [row[0] for row in rows]))[0] if rows else 0
 
 
-async def remove_records(database: Database, tenant_id: int, collection_id: int, most: int) -> None:
+async def remove_records(at: CollectionPlace, most: int) -> None:
     """Remove everything recorded and learned about the collection, about ``most`` rows in a transaction.
 
     Feedback waits during each transaction.
     """
-    for statement in _PARTS:
+    for statement in _RECORDS:
         row_count = 1
         while row_count:
-            async with database.transaction(tenant_id) as connection:
+            async with at.database.transaction(at.tenant_id) as connection:
                 await connection.execute(_LOCK_FEEDBACK)
-                cursor = await connection.execute(statement.encode(), {"id": collection_id, "most": most})
+                cursor = await connection.execute(statement.encode(), {"id": at.collection_id, "most": most})
                 row_count = cursor.rowcount
 
 

@@ -143,16 +143,14 @@ async def lines_of(
     Each line comes with a flag: whether it is an item with a vector.
     """
     kind = KINDS[name]
-    constants: dict[str, sql.Composable] = {"collection": sql.Literal(collection_id)}
-    if name == ITEM and space_id is None:
-        query = sql.SQL(_ITEMS).format(vector=sql.SQL("NULL"), joins=sql.SQL(""), **constants)
-    elif name == ITEM:
-        joins = sql.SQL(_VECTORS).format(
-            space=sql.Literal(space_id), table=sql.Identifier(table_of(space_id or 0)), **constants
-        )
-        query = sql.SQL(_ITEMS).format(
-            vector=sql.SQL("coalesce(own.vector, known.vector)::text::jsonb"), joins=joins, **constants
-        )
+    constants = {"collection": sql.Literal(collection_id), "space": sql.Literal(space_id)}
+    vector: sql.Composable
+    if name == ITEM:
+        vector, joins = sql.SQL("NULL"), sql.SQL("").format()
+        if space_id is not None:
+            vector = sql.SQL("coalesce(own.vector, known.vector)::text::jsonb")
+            joins = sql.SQL(_VECTORS).format(table=sql.Identifier(table_of(space_id)), **constants)
+        query = sql.SQL(_ITEMS).format(vector=vector, joins=joins, **constants)
     else:
         vector = sql.SQL("'{{}}'::jsonb").format()
         if kind.vector:

@@ -149,20 +149,13 @@ def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Par
 
 
 def _has_facets(request: CandidateRequest, clauses: Sequence[Clause], row: sa.Subquery) -> sa.ColumnElement[bool]:
-    """Whether a row has a facet of each clause; if the row's list of facets is incomplete, the item is checked."""
+    """Whether a row has a facet of each clause."""
     collection, facets = literal(request.collection_id), row.c.facets
     has_each: list[sa.ColumnElement[bool]] = []
-    are_complete: list[sa.ColumnElement[bool]] = []
     for number, clause in enumerate(clauses, 1):
         any_of = sa.func.facets_wanted(collection, clause.field, clause.wanted, type_=sa.types.NullType())
         computed = materialized(sa.select(any_of.label("any_of")), f"clause_{number}")
         has_each.append(facets.op("&&", is_comparison=True)(sa.select(computed.c.any_of).scalar_subquery()))
-        if clause.can_be_list:
-            last: sa.Select[Any] = sa.select(sa.literal_column("any_of[cardinality(any_of)]")).select_from(computed)
-            are_complete.append(last.scalar_subquery() != sa.func.all(facets))
-    if are_complete:
-        has_values = sa.func.has_values(collection, row.c.item_id, *fields_and_values(clauses), type_=sa.Boolean())
-        has_each.append(sa.or_(sa.and_(*are_complete), has_values))
     return sa.and_(*has_each)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.installation.nodes import counted_rows, stored_bytes
 from retrieval.adapters.store.installed_sql import qualified, quote_identifier
 from retrieval.adapters.store.items.composed import LEAST_COMMON
@@ -99,10 +99,6 @@ class IndexForm(NamedTuple):
         return [name] if self.parts == 1 else [f"{name}_{part}_of_{self.parts}" for part in range(1, self.parts + 1)]
 
 
-USUAL_FORM = IndexForm()
-"""One index that keeps the vectors whole."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnnIndex:
     """A valid HNSW index of one collection in one space, as it was measured on the collection's own vectors."""
@@ -178,24 +174,13 @@ def hnsw_definition(
     return f"USING hnsw {key} {options} WHERE collection_id = {int(collection_id)}{of_part}"
 
 
-_THERE = """
-    SELECT c.relname::text, {bytes}, i.indisvalid
-    FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = %(schema)s AND c.relname ~ ('^' || %(name)s::text || '(_bits)?(_[0-9]+_of_[0-9]+)?$')
-    ORDER BY c.relname
-"""
-_KEEP = """
-    INSERT INTO ann_indexes AS known
-        (collection_id, space_id, rows, index_bytes, effort_10, effort_100, effort_200, recall, exact_row_us,
-         walk_row_us, is_quantised, parts)
-    VALUES (%(collection_id)s, %(space_id)s, %(rows)s, %(index_bytes)s, %(effort_10)s, %(effort_100)s,
-            %(effort_200)s, %(recall)s, %(exact_row_us)s, %(walk_row_us)s, %(is_quantised)s, %(parts)s)
+_MEASURED = tuple(each.name for each in fields(AnnIndex) if each.name != "common_facets")
+_KEEP = f"""
+    INSERT INTO ann_indexes AS known (collection_id, space_id, {", ".join(_MEASURED)})
+    VALUES (%(collection_id)s, %(space_id)s, {", ".join(f"%({name})s" for name in _MEASURED)})
     ON CONFLICT (collection_id, space_id) DO UPDATE SET
-        rows = excluded.rows, index_bytes = excluded.index_bytes, effort_10 = excluded.effort_10,
-        effort_100 = excluded.effort_100, effort_200 = excluded.effort_200, recall = excluded.recall,
-        exact_row_us = excluded.exact_row_us, walk_row_us = excluded.walk_row_us, is_quantised = excluded.is_quantised,
-        parts = excluded.parts, measured_at = excluded.measured_at
-"""
+        {", ".join(f"{name} = excluded.{name}" for name in (*_MEASURED, "measured_at"))}
+"""  # noqa: S608 - of the names above
 _KEEP_FACETS = """
     WITH sampled AS MATERIALIZED (
         SELECT item_id FROM {table} WHERE collection_id = %(collection_id)s
@@ -220,30 +205,16 @@ _KEEP_FACETS = """
 _FORGET = "DELETE FROM ann_indexes WHERE collection_id = %s AND space_id = %s"
 
 
-class IndexIs(NamedTuple):
-    """An index as the server has it."""
-
-    bytes: int
-    is_valid: bool
-
-
-async def hnsw_indexes(database: Database, space_id: int, collection_id: int) -> dict[str, IndexIs]:
-    """A collection's HNSW indexes in a space, of every form, by name, as they are now."""
-    known = {"schema": database.names.schema, "name": hnsw_name(space_id, collection_id)}
-    text = _THERE.format(bytes=stored_bytes("c.oid", is_distributed=database.facts.is_distributed))
-    return {row[0]: IndexIs(*row[1:]) for row in await database.read(None, Compiled(text, known))}
-
-
 async def keep_measured(connection: Connection, collection_id: int, space_id: int, index: AnnIndex) -> None:
     """Store the measured numbers."""
-    values = {name: getattr(index, name) for name in AnnIndex.__slots__}
-    await connection.execute(_KEEP, {**values, "collection_id": collection_id, "space_id": space_id})
+    values = {name: getattr(index, name) for name in _MEASURED}
+    await connection.execute(_KEEP.encode(), {**values, "collection_id": collection_id, "space_id": space_id})
 
 
-async def keep_common_facets(database: Database, tenant_id: int, collection_id: int, space_id: int) -> None:
+async def keep_common_facets(at: CollectionPlace, space_id: int) -> None:
     """Count facets in a sample of the items, and store the common ones. Does nothing where no index was measured."""
     statement = for_table(_KEEP_FACETS, table_of(space_id))
-    await database.write(tenant_id, statement.bind(collection_id=collection_id, space_id=space_id, least=LEAST_COMMON))
+    await at.write(statement, space_id=space_id, least=LEAST_COMMON)
 
 
 async def forget_measured(connection: Connection, collection_id: int, space_id: int) -> None:
@@ -285,10 +256,17 @@ def indexes_statement(collection_ids: Sequence[int], *, is_distributed: bool) ->
     return Compiled(text, {"ids": list(collection_ids)})
 
 
-async def collection_indexes(database: Database, tenant_id: int, collection_id: int) -> list[IndexStatus]:
+async def collection_indexes(at: CollectionPlace) -> list[IndexStatus]:
     """The HNSW indexes of a collection, in whichever space, by name."""
-    statement = indexes_statement([collection_id], is_distributed=database.facts.is_distributed)
-    return [index_status(row[1:]) for row in await database.read(tenant_id, statement)]
+    statement = indexes_statement([at.collection_id], is_distributed=at.database.facts.is_distributed)
+    return [index_status(row[1:]) for row in await at.database.read(at.tenant_id, statement)]
+
+
+async def hnsw_indexes(database: Database, space_id: int, collection_id: int) -> dict[str, IndexStatus]:
+    """A collection's HNSW indexes in a space, of every form, by name; without the remains of rebuilds."""
+    rows = await database.read(None, indexes_statement([collection_id], is_distributed=database.facts.is_distributed))
+    form = re.compile(hnsw_name(space_id, collection_id) + r"(_bits)?(_\d+_of_\d+)?")
+    return {status.name: status for row in rows if form.fullmatch((status := index_status(row[1:])).name)}
 
 
 def index_status(row: Row) -> IndexStatus:

@@ -17,7 +17,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.arrays import half_vector
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.items.conditions import matching
 from retrieval.adapters.store.round_trip import run_together
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
@@ -60,40 +60,25 @@ class Sample:
 
 
 async def keep_sample(
-    database: Database,
-    tenant_id: int,
-    collection_id: int,
-    space_id: int,
-    *,
-    vector: Vector,
-    condition_json: Mapping[str, Any] | None,
-    limit: int,
+    at: CollectionPlace, space_id: int, *, vector: Vector, condition_json: Mapping[str, Any] | None, limit: int
 ) -> None:
     """Store a search that an HNSW index answered; ``condition_json``: its filter by ``as_mapping``.
 
     Searches that compared every vector have recall 1, so samples of them are useless. ``vector``: shape (dimensions,).
     """
-    values = {
-        "collection_id": collection_id,
-        "space_id": space_id,
-        "vector": half_vector(vector),
-        "condition": None if condition_json is None else Jsonb(dict(condition_json)),
-        "limit": limit,
-    }
-    await database.write(tenant_id, _STORE_SAMPLE.bind(**values))
+    condition = None if condition_json is None else Jsonb(dict(condition_json))
+    await at.write(_STORE_SAMPLE, space_id=space_id, vector=half_vector(vector), condition=condition, limit=limit)
 
 
-async def latest_samples(
-    database: Database, tenant_id: int, collection_id: int, space_id: int, *, most: int
-) -> list[Sample]:
+async def latest_samples(at: CollectionPlace, space_id: int, *, most: int) -> list[Sample]:
     """The latest samples, at most ``most``."""
-    rows = await database.read(tenant_id, _LATEST.bind(collection_id=collection_id, space_id=space_id, most=most))
+    rows = await at.read(_LATEST, space_id=space_id, most=most)
     return [Sample(np.asarray(row[0].to_numpy(), dtype=np.float32), parse_where(row[1]), row[2]) for row in rows]
 
 
-async def has_newer_samples(database: Database, tenant_id: int, collection_id: int, space_id: int) -> bool:
+async def has_newer_samples(at: CollectionPlace, space_id: int) -> bool:
     """Whether a query was sampled since recall was last measured."""
-    rows = await database.read(tenant_id, _NEWER.bind(collection_id=collection_id, space_id=space_id))
+    rows = await at.read(_NEWER, space_id=space_id)
     return bool(rows[0][0])
 
 
@@ -133,7 +118,7 @@ async def probe(database: Database, tenant_id: int, request: CandidateRequest, s
     )
 
 
-def recall_of(scores: list[float], exact: list[float]) -> float:
+def recall_of(scores: Sequence[float], exact: Sequence[float]) -> float:
     """The share of the exact scores that is among ``scores``, both best first; 1 if there are none."""
     if not exact:
         return 1.0
@@ -209,13 +194,11 @@ async def lowest_recalls(database: Database, tenant_id: int, limit: int) -> list
     return [CollectionRecall(**dict(zip(names, row, strict=True))) for row in rows]
 
 
-async def store_measurements(
-    database: Database, tenant_id: int, collection_id: int, space_id: int, measurements: Sequence[Measurement]
-) -> None:
+async def store_measurements(at: CollectionPlace, space_id: int, measurements: Sequence[Measurement]) -> None:
     """Store the measurements of one run, with the same time."""
-    of_index = _STORE.bind(collection_id=collection_id, space_id=space_id)
+    of_index = _STORE.bind(collection_id=at.collection_id, space_id=space_id)
     rows = [{name: getattr(measurement, name) for name in Measurement.__slots__} for measurement in measurements]
-    await database.write_each(tenant_id, [of_index.bind(**row) for row in rows])
+    await at.database.write_each(at.tenant_id, [of_index.bind(**row) for row in rows])
 
 
 MOST_EFFORT = 800

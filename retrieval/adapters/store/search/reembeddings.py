@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import date, datetime
 from enum import StrEnum
 from typing import Any, LiteralString
 from uuid import UUID
 
 from psycopg import sql
-from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.adapters.store.search.vectors import StoredSpace, for_table
 from retrieval.domain.items.embedding import EmbeddingSpace
 
@@ -88,41 +87,36 @@ class StoredReembedding:
         return self.spent_tokens if self.spent_on == today else 0
 
 
-_FIND = Compiled("""
-    SELECT
-        CASE WHEN m.state = 'done' AND m.switched_at IS NULL THEN 'aborted' ELSE m.state END,
-        m.is_paused, m.switching, m.batch_texts, m.tokens_a_minute, m.tokens_a_day,
-        m.keep_seconds, m.spent_on, m.spent_tokens, m.paid_tokens, m.paid_texts, m.comparison, m.note, m.started_at,
-        m.switched_at, m.former_id, to_jsonb(f) - 'space_id' - 'created_at', m.target_id,
-        to_jsonb(t) - 'space_id' - 'created_at'
+_COLUMNS = tuple(each.name for each in fields(StoredReembedding) if each.name not in {"former", "target"})
+_FIND = Compiled(f"""
+    SELECT m.former_id, to_jsonb(f) - 'space_id' - 'created_at', m.target_id, to_jsonb(t) - 'space_id' - 'created_at',
+        {", ".join(f"m.{name}" for name in _COLUMNS)}
     FROM reembeddings AS m
     JOIN embedding_spaces AS f ON f.space_id = m.former_id
     JOIN embedding_spaces AS t ON t.space_id = m.target_id
-    WHERE m.collection_id = %(id)s
-""")
-_FIELDS = (
-    "state", "is_paused", "switching", "batch_texts", "tokens_a_minute", "tokens_a_day",
-    "keep_seconds", "spent_on", "spent_tokens", "paid_tokens", "paid_texts", "comparison", "note", "started_at",
-    "switched_at",
-)  # fmt: skip
+    WHERE m.collection_id = %(collection_id)s
+""")  # noqa: S608 - of the names above
 
 
-async def find_reembedding(database: Database, tenant_id: int, collection_id: int) -> StoredReembedding | None:
+async def find_reembedding(at: CollectionPlace) -> StoredReembedding | None:
     """The collection's last re-embedding; None: there was none."""
-    rows = await database.read(tenant_id, _FIND.bind(id=collection_id))
+    rows = await at.read(_FIND)
     if not rows:
         return None
-    *values, former_id, former, target_id, target = rows[0]
-    fields: dict[str, Any] = dict(zip(_FIELDS, values, strict=True))
+    former_id, former, target_id, target, *values = rows[0]
+    columns: dict[str, Any] = dict(zip(_COLUMNS, values, strict=True))
+    is_aborted = columns["state"] == ReembeddingState.DONE and columns["switched_at"] is None
+    columns["state"] = ReembeddingState.ABORTED if is_aborted else ReembeddingState(columns["state"])
+    columns["switching"] = Switching(columns["switching"])
     return StoredReembedding(
-        **{**fields, "state": ReembeddingState(fields["state"]), "switching": Switching(fields["switching"])},
         former=StoredSpace(former_id, EmbeddingSpace(**former)),
         target=StoredSpace(target_id, EmbeddingSpace(**target)),
+        **columns,
     )
 
 
 # Writers depend on the existing spaces, so the change waits for them, but not for searches.
-_ALONE = Compiled("SELECT pg_advisory_xact_lock(writers_lock(%(id)s))")
+_ALONE = Compiled("SELECT pg_advisory_xact_lock(writers_lock(%(collection_id)s))")
 _BEGIN = Compiled("""
     INSERT INTO reembeddings AS known (
         collection_id, former_id, target_id, state, switching, batch_texts, tokens_a_minute, tokens_a_day, keep_seconds
@@ -130,7 +124,7 @@ _BEGIN = Compiled("""
     SELECT
         c.collection_id, c.space_id, %(target)s, 'filling', %(switching)s, %(batch_texts)s, %(tokens_a_minute)s,
         %(tokens_a_day)s, %(keep_seconds)s
-    FROM collections AS c WHERE c.collection_id = %(id)s AND c.space_id <> %(target)s
+    FROM collections AS c WHERE c.collection_id = %(collection_id)s AND c.space_id <> %(target)s
     ON CONFLICT (collection_id) DO UPDATE SET
         former_id = excluded.former_id, target_id = excluded.target_id, state = excluded.state, is_paused = false,
         switching = excluded.switching, batch_texts = excluded.batch_texts, tokens_a_minute = excluded.tokens_a_minute,
@@ -142,22 +136,18 @@ _BEGIN = Compiled("""
 """)
 
 
-async def begin_reembedding(
-    database: Database, tenant_id: int, collection_id: int, target: StoredSpace, options: Mapping[str, Any]
-) -> bool:
+async def begin_reembedding(at: CollectionPlace, target: StoredSpace, options: Mapping[str, Any]) -> bool:
     """Begin a re-embedding; False: another one is under way, or the collection is in that space already.
 
     Tokens spent of the day's budget stay spent. ``options``: the columns of its options.
     """
-    begin = _BEGIN.bind(id=collection_id, target=target.space_id, **options)
-    _, begun = await database.write_each(tenant_id, [_ALONE.bind(id=collection_id), begin])
+    begin = _BEGIN.bind(collection_id=at.collection_id, target=target.space_id, **options)
+    _, begun = await at.database.write_each(at.tenant_id, [_ALONE.bind(collection_id=at.collection_id), begin])
     return bool(begun)
 
 
 async def change_reembedding(
-    database: Database,
-    tenant_id: int,
-    collection_id: int,
+    at: CollectionPlace,
     states: Sequence[ReembeddingState],
     changes: Mapping[str, Any],
 ) -> bool:
@@ -166,23 +156,21 @@ async def change_reembedding(
     statement = sql.SQL(
         "UPDATE reembeddings SET {} WHERE collection_id = %(of)s AND state = ANY(%(states)s) RETURNING 1"
     ).format(sql.SQL(", ").join(settings))
-    change = Compiled(statement.as_string(), {**changes, "of": collection_id, "states": list(states)})
-    first = [_ALONE.bind(id=collection_id)] if "state" in changes else []
-    *_, changed = await database.write_each(tenant_id, [*first, change])
+    change = Compiled(statement.as_string(), {**changes, "of": at.collection_id, "states": list(states)})
+    first = [_ALONE.bind(collection_id=at.collection_id)] if "state" in changes else []
+    *_, changed = await at.database.write_each(at.tenant_id, [*first, change])
     return bool(changed)
 
 
 _NOTE = Compiled("""
     UPDATE reembeddings SET note = %(note)s
-    WHERE collection_id = %(id)s AND NOT is_paused AND state = ANY(%(states)s)
+    WHERE collection_id = %(collection_id)s AND NOT is_paused AND state = ANY(%(states)s)
 """)
 
 
-async def note_reembedding(
-    database: Database, tenant_id: int, collection_id: int, note: str, states: Sequence[ReembeddingState]
-) -> None:
+async def note_reembedding(at: CollectionPlace, note: str, states: Sequence[ReembeddingState]) -> None:
     """Store why it does not progress in one of the states, unless it is paused, which has a note of its own."""
-    await database.write(tenant_id, _NOTE.bind(id=collection_id, note=note, states=list(states)))
+    await at.write(_NOTE, note=note, states=list(states))
 
 
 _RESERVE = Compiled("""
@@ -190,7 +178,7 @@ _RESERVE = Compiled("""
         spent_tokens = greatest(CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s, 0),
         spent_on = %(today)s,
         paid_tokens = greatest(paid_tokens + %(tokens)s, 0), paid_texts = greatest(paid_texts + %(texts)s, 0)
-    WHERE collection_id = %(id)s AND (%(texts)s < 0 OR (
+    WHERE collection_id = %(collection_id)s AND (%(texts)s < 0 OR (
         NOT is_paused AND kept_id IS NOT NULL
         AND CASE WHEN spent_on = %(today)s THEN spent_tokens ELSE 0 END + %(tokens)s
             <= coalesce(tokens_a_day, 9223372036854775807)
@@ -199,85 +187,68 @@ _RESERVE = Compiled("""
 """)
 
 
-async def set_tokens_aside(
-    database: Database, tenant_id: int, collection_id: int, *, tokens: int, texts: int, today: date
-) -> bool:
+async def set_tokens_aside(at: CollectionPlace, *, tokens: int, texts: int, today: date) -> bool:
     """Count the tokens as spent before calling the embedder; negative numbers release tokens that it did not use.
 
     False: they exceed the day's budget, or the re-embedding is paused or was aborted; tokens are released all the same.
     """
-    statement = _RESERVE.bind(id=collection_id, tokens=tokens, texts=texts, today=today)
-    return bool(await database.write(tenant_id, statement))
+    return bool(await at.write(_RESERVE, tokens=tokens, texts=texts, today=today))
 
 
 _SWITCH_OVER = """
     UPDATE reembeddings SET state = 'switched', switched_at = %(now)s, switching = 'when asked', note = ''
-    WHERE collection_id = %(id)s AND state IN ('filling', 'ready') AND target_id = %(target)s AND NOT is_paused
+    WHERE collection_id = %(collection_id)s AND state IN ('filling', 'ready')
+        AND target_id = %(target)s AND NOT is_paused
     RETURNING target_id
 """
 _SWITCH_BACK = """
     UPDATE reembeddings SET state = 'ready', switched_at = NULL, switching = 'when asked', note = ''
-    WHERE collection_id = %(id)s AND state = 'switched'
+    WHERE collection_id = %(collection_id)s AND state = 'switched'
     RETURNING former_id
 """
-_SWITCH = "UPDATE collections SET space_id = %(space)s WHERE collection_id = %(id)s"
+_SWITCH = "UPDATE collections SET space_id = %(space)s WHERE collection_id = %(collection_id)s"
 
 
 async def hold_writers(connection: Connection, collection_id: int) -> None:
     """Block other writers of the collection's items until this transaction ends."""
-    await connection.execute(_ALONE.text.encode(), {"id": collection_id})
+    await connection.execute(_ALONE.text.encode(), {"collection_id": collection_id})
 
 
 async def switch_over(connection: Connection, collection_id: int, target: StoredSpace, now: datetime) -> bool:
     """Let searches use the target space once this transaction is committed; call ``hold_writers`` first."""
-    return await _switch(connection, _SWITCH_OVER, {"id": collection_id, "target": target.space_id, "now": now})
+    return await _switch(
+        connection, _SWITCH_OVER, {"collection_id": collection_id, "target": target.space_id, "now": now}
+    )
 
 
-async def switch_back(database: Database, tenant_id: int, collection_id: int) -> bool:
+async def switch_back(at: CollectionPlace) -> bool:
     """Let searches use the former space again, at once; False: it is not kept any more, or still in use."""
-    async with database.transaction(tenant_id) as connection:
-        await hold_writers(connection, collection_id)
-        return await _switch(connection, _SWITCH_BACK, {"id": collection_id})
+    async with at.database.transaction(at.tenant_id) as connection:
+        await hold_writers(connection, at.collection_id)
+        return await _switch(connection, _SWITCH_BACK, {"collection_id": at.collection_id})
 
 
 async def _switch(connection: Connection, update: LiteralString, values: Mapping[str, Any]) -> bool:
     row = await (await connection.execute(update, values)).fetchone()
     if row is not None:
-        await connection.execute(_SWITCH, {"id": values["id"], "space": row[0]})
+        await connection.execute(_SWITCH, {"collection_id": values["collection_id"], "space": row[0]})
     return row is not None
-
-
-_PENDING = """
-    SELECT item.item_id, item.title, item.body {waiting}
-        AND item.collection_id = %(id)s
-    LIMIT %(most)s
-"""
-
-
-async def pending_in(
-    connection: Connection, collection_id: int, space: StoredSpace, most: int
-) -> list[tuple[str, str, str]]:
-    """Id, title and body of items that wait for their vector in the space, at most ``most``."""
-    statement = for_table(_PENDING, space.table_name).text.encode()
-    return await (await connection.execute(statement, {"id": collection_id, "most": most})).fetchall()
 
 
 _COUNT_WITHOUT_TEXT = """
     SELECT count(*) FROM items AS item
     JOIN {former} AS given ON given.collection_id = item.collection_id AND given.item_id = item.item_id
-    WHERE item.collection_id = %(id)s AND NOT has_text(item.text_hash) AND NOT EXISTS (
+    WHERE item.collection_id = %(collection_id)s AND NOT has_text(item.text_hash) AND NOT EXISTS (
         SELECT FROM {target} AS made WHERE made.collection_id = item.collection_id AND made.item_id = item.item_id
     )
 """
 
 
-async def count_without_text(
-    database: Database, tenant_id: int, collection_id: int, former: StoredSpace, target: StoredSpace
-) -> int:
+async def count_without_text(at: CollectionPlace, former: StoredSpace, target: StoredSpace) -> int:
     """Count the items without title and text that have a vector in the former space and none in the target."""
     tables = {"former": sql.Identifier(former.table_name), "target": sql.Identifier(target.table_name)}
-    statement = Compiled(sql.SQL(_COUNT_WITHOUT_TEXT).format(**tables).as_string(), {"id": collection_id})
-    return int((await database.read(tenant_id, statement))[0][0])
+    statement = Compiled(sql.SQL(_COUNT_WITHOUT_TEXT).format(**tables).as_string(), {"collection_id": at.collection_id})
+    return int((await at.database.read(at.tenant_id, statement))[0][0])
 
 
 # A cluster keeps its number, its items and so its learned data; its centroid in the other space is that of its items.
@@ -286,69 +257,59 @@ _CARRY_CLUSTERS = """
     WITH means AS (
         SELECT member.cluster, avg(e.vector) AS vector
         FROM item_clusters AS member
-        JOIN {table} AS e ON e.collection_id = %(id)s AND e.item_id = member.item_id
-        WHERE member.collection_id = %(id)s
+        JOIN {table} AS e ON e.collection_id = %(collection_id)s AND e.item_id = member.item_id
+        WHERE member.collection_id = %(collection_id)s
         GROUP BY member.cluster
-    ), carried AS (
-        INSERT INTO cluster_centroids AS known (collection_id, space_id, cluster, centroid, items)
-        SELECT %(id)s, %(target)s, k.cluster,
-            coalesce(l2_normalize(means.vector), array_fill(0, ARRAY[%(dimensions)s::integer])::real[]::halfvec),
-            k.items
-        FROM cluster_centroids AS k LEFT JOIN means ON means.cluster = k.cluster
-        WHERE k.collection_id = %(id)s AND k.space_id = %(former)s AND NOT EXISTS (
-            SELECT FROM cluster_centroids AS other
-            WHERE other.collection_id = %(id)s AND other.space_id = %(target)s AND other.computed_at >= (
-                SELECT max(latest.computed_at) FROM cluster_centroids AS latest
-                WHERE latest.collection_id = %(id)s AND latest.space_id = %(former)s
-            )
-        )
-        ORDER BY k.cluster
-        ON CONFLICT (collection_id, space_id, cluster)
-        DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = excluded.computed_at
-        RETURNING 1
     )
-    SELECT count(*) FROM carried
+    INSERT INTO cluster_centroids AS known (collection_id, space_id, cluster, centroid, items)
+    SELECT %(collection_id)s, %(target)s, k.cluster,
+        coalesce(l2_normalize(means.vector), array_fill(0, ARRAY[%(dimensions)s::integer])::real[]::halfvec), k.items
+    FROM cluster_centroids AS k LEFT JOIN means ON means.cluster = k.cluster
+    WHERE k.collection_id = %(collection_id)s AND k.space_id = %(former)s AND NOT EXISTS (
+        SELECT FROM cluster_centroids AS other
+        WHERE other.collection_id = %(collection_id)s AND other.space_id = %(target)s AND other.computed_at >= (
+            SELECT max(latest.computed_at) FROM cluster_centroids AS latest
+            WHERE latest.collection_id = %(collection_id)s AND latest.space_id = %(former)s
+        )
+    )
+    ORDER BY k.cluster
+    ON CONFLICT (collection_id, space_id, cluster)
+    DO UPDATE SET centroid = excluded.centroid, items = excluded.items, computed_at = excluded.computed_at
 """
 
 
-async def carry_clusters(
-    database: Database, tenant_id: int, collection_id: int, *, former: StoredSpace, target: StoredSpace
-) -> int:
-    """Copy clusters from one space to another that has older clusters or none; returns their number."""
-    statement = for_table(_CARRY_CLUSTERS, target.table_name).bind(
-        id=collection_id, former=former.space_id, target=target.space_id, dimensions=target.space.dimensions
-    )
-    return int((await database.write(tenant_id, statement))[0][0])
+async def carry_clusters(at: CollectionPlace, *, former: StoredSpace, target: StoredSpace) -> None:
+    """Copy clusters from one space to another that has older clusters or none."""
+    spaces = {"former": former.space_id, "target": target.space_id, "dimensions": target.space.dimensions}
+    await at.write(for_table(_CARRY_CLUSTERS, target.table_name), **spaces)
 
 
 _REMOVE = """
     WITH gone AS (
         DELETE FROM {table} AS e
-        WHERE e.collection_id = %(id)s AND e.item_id = ANY (ARRAY(
-            SELECT v.item_id FROM {table} AS v WHERE v.collection_id = %(id)s ORDER BY v.item_id LIMIT %(most)s
+        WHERE e.collection_id = %(collection_id)s AND e.item_id = ANY (ARRAY(
+            SELECT v.item_id FROM {table} AS v WHERE v.collection_id = %(collection_id)s
+            ORDER BY v.item_id LIMIT %(most)s
         ))
         RETURNING 1
     )
     SELECT count(*) FROM gone
 """
 _FORGET = [
-    Compiled(f"DELETE FROM {table} WHERE collection_id = %(id)s AND space_id = %(space)s")  # noqa: S608 - of these names
+    Compiled(f"DELETE FROM {table} WHERE collection_id = %(collection_id)s AND space_id = %(space)s")  # noqa: S608 - of these names
     for table in ("own_vectors", "cluster_centroids", "ann_indexes", "query_samples", "recall_measurements")
 ]
 
 
-async def remove_next_vectors(
-    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, most: int
-) -> int:
+async def remove_next_vectors(at: CollectionPlace, space: StoredSpace, most: int) -> int:
     """Remove up to ``most`` of the collection's vectors in its former space; returns their number."""
-    statement = for_table(_REMOVE, space.table_name).bind(id=collection_id, most=most)
-    return int((await database.write(tenant_id, statement))[0][0])
+    return int((await at.write(for_table(_REMOVE, space.table_name), most=most))[0][0])
 
 
-async def forget_space(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> None:
+async def forget_space(at: CollectionPlace, space: StoredSpace) -> None:
     """Delete the measurements and learned data of the collection in that space."""
-    known = {"id": collection_id, "space": space.space_id}
-    await database.write_each(tenant_id, [statement.bind(**known) for statement in _FORGET])
+    known = {"collection_id": at.collection_id, "space": space.space_id}
+    await at.database.write_each(at.tenant_id, [statement.bind(**known) for statement in _FORGET])
 
 
 # The latest search of each question, those with a verdict first; without searches by the caller's own vector.
@@ -356,12 +317,12 @@ _RECORDED = Compiled("""
     SELECT search.retrieval_id FROM (
         SELECT DISTINCT ON (r.query) r.retrieval_id, r.retrieved_at, EXISTS (
             SELECT FROM feedback AS f
-            WHERE f.collection_id = %(id)s AND f.retrieval_id = r.retrieval_id AND f.superseded_at IS NULL
+            WHERE f.collection_id = %(collection_id)s AND f.retrieval_id = r.retrieval_id AND f.superseded_at IS NULL
                 AND f.weight > 0
         ) AS is_judged
         FROM (
             SELECT * FROM retrievals AS latest
-            WHERE latest.collection_id = %(id)s AND latest.query <> '' AND latest.vector IS NULL
+            WHERE latest.collection_id = %(collection_id)s AND latest.query <> '' AND latest.vector IS NULL
             ORDER BY latest.retrieved_at DESC LIMIT 5000
         ) AS r
         ORDER BY r.query, is_judged DESC, r.retrieved_at DESC
@@ -370,26 +331,20 @@ _RECORDED = Compiled("""
 """)
 _VERDICTS = Compiled("""
     SELECT f.retrieval_id, f.item_id, sum(f.weight * f.reward) / sum(f.weight) FROM feedback AS f
-    WHERE f.collection_id = %(id)s AND f.retrieval_id = ANY(%(ids)s) AND f.superseded_at IS NULL AND f.weight > 0
+    WHERE f.collection_id = %(collection_id)s AND f.retrieval_id = ANY(%(ids)s) AND f.superseded_at IS NULL
+        AND f.weight > 0
     GROUP BY f.retrieval_id, f.item_id
 """)
 
 
-async def recorded_questions(database: Database, tenant_id: int, collection_id: int, most: int) -> list[UUID]:
+async def recorded_questions(at: CollectionPlace, most: int) -> list[UUID]:
     """The ids of the latest recorded searches, one per question, at most ``most``."""
-    return [row[0] for row in await database.read(tenant_id, _RECORDED.bind(id=collection_id, most=most))]
+    return [row[0] for row in await at.read(_RECORDED, most=most)]
 
 
-async def verdicts_on(
-    database: Database, tenant_id: int, collection_id: int, ids: Sequence[UUID]
-) -> dict[UUID, dict[str, float]]:
+async def verdicts_on(at: CollectionPlace, ids: Sequence[UUID]) -> dict[UUID, dict[str, float]]:
     """The mean reward of the items with a verdict, by search and item id."""
     rewards: dict[UUID, dict[str, float]] = {}
-    for search, item_id, reward in await database.read(tenant_id, _VERDICTS.bind(id=collection_id, ids=list(ids))):
+    for search, item_id, reward in await at.read(_VERDICTS, ids=list(ids)):
         rewards.setdefault(search, {})[item_id] = float(reward)
     return rewards
-
-
-def as_json(value: Mapping[str, Any]) -> Jsonb:
-    """A value of the column ``comparison``."""
-    return Jsonb(dict(value))

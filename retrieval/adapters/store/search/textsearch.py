@@ -145,24 +145,21 @@ async def fill_table(database: Database, tenant_id: int, collection_id: int) -> 
 async def build_index(database: Database, collection_id: int) -> None:
     """Build the index concurrently, after removing the remains of a failed build."""
     schema, name = database.names.schema, index_name(collection_id)
-    async with database.maintenance() as connection:
-        await drop_failed_builds(connection, schema, name)
-        await connection.execute(drop_statement(name, schema).encode())
-        await connection.execute(build_statement(name, schema, table_name(collection_id), DEFINITION).encode())
+    build = build_statement(name, schema, table_name(collection_id), DEFINITION)
+    await clear_index(database, collection_id, drop_statement(name, schema), build)
 
 
-async def clear_index(database: Database, collection_id: int) -> None:
-    """Remove the remains of interrupted builds."""
+async def clear_index(database: Database, collection_id: int, *statements: str) -> None:
+    """Remove the remains of interrupted builds, then run the statements."""
     async with database.maintenance() as connection:
         await drop_failed_builds(connection, database.names.schema, index_name(collection_id))
+        for statement in statements:
+            await connection.execute(statement.encode())
 
 
 async def rebuild_index(database: Database, collection_id: int) -> None:
     """Rebuild the index while it is in use, which removes deleted items from its statistics."""
-    schema, name = database.names.schema, index_name(collection_id)
-    async with database.maintenance() as connection:
-        await drop_failed_builds(connection, schema, name)
-        await connection.execute(rebuild_statement(name, schema).encode())
+    await clear_index(database, collection_id, rebuild_statement(index_name(collection_id), database.names.schema))
 
 
 async def drop_table(database: Database, collection_id: int) -> bool:

@@ -12,7 +12,7 @@ from psycopg import sql
 
 from retrieval.adapters.store.arrays import half_vector, half_vectors
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector
 from retrieval.domain.items.item import Item
 
@@ -105,45 +105,39 @@ _CACHE = """
 """
 
 
-async def pending_items(
-    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, *, after: str, limit: int
-) -> list[Item]:
+def pending_statement(collection_id: int, space: StoredSpace, *, after: str, limit: int) -> Compiled:
+    """The statement that reads id, title and body of the next pending items, in order of item id."""
+    return for_table(_PENDING, space.table_name).bind(collection_id=collection_id, after=after, limit=limit)
+
+
+async def pending_items(at: CollectionPlace, space: StoredSpace, *, after: str, limit: int) -> list[Item]:
     """The next items, in order of item id, whose text has no vector in the space: a page of a walk."""
-    statement = for_table(_PENDING, space.table_name).bind(collection_id=collection_id, after=after, limit=limit)
-    rows = await database.read(tenant_id, statement)
+    rows = await at.database.read(at.tenant_id, pending_statement(at.collection_id, space, after=after, limit=limit))
     return [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
 
 
-async def pending_among(
-    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
-) -> set[str]:
+async def pending_among(at: CollectionPlace, space: StoredSpace, item_ids: Sequence[str]) -> set[str]:
     """Read the ids of these items that wait for their vector."""
-    statement = for_table(_PENDING_AMONG, space.table_name).bind(collection_id=collection_id, item_ids=list(item_ids))
-    return {row[0] for row in await database.read(tenant_id, statement)}
+    return {row[0] for row in await at.read(for_table(_PENDING_AMONG, space.table_name), item_ids=list(item_ids))}
 
 
-async def count_pending(database: Database, tenant_id: int, collection_id: int, space: StoredSpace) -> int:
+async def count_pending(at: CollectionPlace, space: StoredSpace) -> int:
     """Count the items that wait for their vector."""
-    statement = for_table(_COUNT_PENDING, space.table_name).bind(collection_id=collection_id)
-    return int((await database.read(tenant_id, statement, JOINS_ALL))[0][0])
+    return int((await at.read(for_table(_COUNT_PENDING, space.table_name), JOINS_ALL))[0][0])
 
 
-async def sample_vectors(
-    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, number: int
-) -> list[tuple[str, Vector]]:
+async def sample_vectors(at: CollectionPlace, space: StoredSpace, number: int) -> list[tuple[str, Vector]]:
     """Up to ``number`` of the collection's vectors with their item ids: always the same ones, chosen by a hash."""
-    statement = for_table(_SAMPLE, space.table_name).bind(collection_id=collection_id, number=number)
-    rows = await database.read(tenant_id, statement)
+    rows = await at.read(for_table(_SAMPLE, space.table_name), number=number)
     return [(row[0], np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows]
 
 
-async def read_embeddings(
-    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, item_ids: Sequence[str]
-) -> dict[str, Vector]:
+async def read_embeddings(at: CollectionPlace, space: StoredSpace, item_ids: Sequence[str]) -> dict[str, Vector]:
     """The items' vectors by item id, if they have one: shape (dimensions,), unit length."""
-    statement = for_table(_READ, space.table_name).bind(collection_id=collection_id, item_ids=list(item_ids))
-    rows = await database.read(tenant_id, statement)
-    return {row[0]: _unit(np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows}
+    rows = await at.read(for_table(_READ, space.table_name), item_ids=list(item_ids))
+    vectors = {row[0]: np.asarray(row[1].to_numpy(), dtype=np.float32) for row in rows}
+    # Half precision has rounded their length a little.
+    return {item_id: vector / np.linalg.norm(vector) for item_id, vector in vectors.items()}
 
 
 def compare_by_key(collection_id: int, space: StoredSpace, vector: Vector, item_ids: Sequence[str]) -> Compiled:
@@ -172,12 +166,6 @@ async def cache_vectors(
         "vectors": half_vectors(vectors.values()),
     }
     await database.write(tenant_id, Compiled(_CACHE, parameters))
-
-
-def _unit(vector: Vector) -> Vector:
-    """The vector at unit length, which half precision has rounded a little."""
-    unit: Vector = vector / np.linalg.norm(vector)
-    return unit
 
 
 @lru_cache(maxsize=256)

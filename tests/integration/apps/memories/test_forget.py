@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from retrieval import Platform, Settings, connect
-from retrieval.adapters.store.items.removal import expired_memories, memories_of_user
+from retrieval.adapters.store.items.removal import expired_memories, memories_of
 from retrieval.adapters.store.learning.arms import recount_arms
 from retrieval.apps.memories import MemoryStore
 from retrieval.collection import handle_of
@@ -215,12 +215,12 @@ async def test_memories_stored_while_a_user_is_forgotten_are_forgotten_too(
     """The call looks for the user's memories again until none is left."""
 
     async def overtaken(*where: Any) -> list[str]:
-        memories = await memories_of_user(*where)
+        memories = await memories_of(*where)
         if forgotten_id in memories:
             await store.store_memory("p1", "note", "stored a moment later", user_id="ann", memory_id="late")
         return memories
 
-    monkeypatch.setattr("retrieval.services.memories.memories_of_user", overtaken)
+    monkeypatch.setattr("retrieval.services.memories.memories_of", overtaken)
     assert await store.forget_user("ann") == 2
     assert await store.get_memories([forgotten_id, "late"]) == {}
 

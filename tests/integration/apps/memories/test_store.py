@@ -154,7 +154,7 @@ async def test_memories_that_the_server_kept_out_are_stored_again(
             raise psycopg.errors.DeadlockDetected
         return await write_memories(connection, collection_id, memories)
 
-    monkeypatch.setattr("retrieval.services.memories.write_memories", written)
+    monkeypatch.setattr("retrieval.adapters.store.items.memories.write_memories", written)
     fact: dict[str, Any] = {"project_id": "p", "interaction_type": "note"}
     report = await store.store_memories([{**fact, "content": "one"}, {**fact, "content": "two"}])
     await store.store_memory(**fact, content="three", memory_id="three")
@@ -181,7 +181,7 @@ async def test_both_memories_are_held_before_one_takes_the_others_place(
             free.extend(row[0] for row in await (await connection.execute(free_ones, (number,))).fetchall())
         return await write_memories(*where)
 
-    monkeypatch.setattr("retrieval.services.memories.write_memories", watched)
+    monkeypatch.setattr("retrieval.adapters.store.items.memories.write_memories", watched)
     new = {"project_id": "p", "interaction_type": "note", "content": "b anew", "memory_id": "b"}
     assert await store.supersede("a", new) == "b"
     assert free == []

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from httpx2 import ASGITransport, AsyncClient
 from prometheus_client.parser import text_string_to_metric_families
 
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.search.recall import Measurement, store_measurements
 from retrieval.domain.items.item import Item
 from retrieval.platform import Platform
@@ -164,7 +165,10 @@ async def test_recall_and_jobs_are_read_from_the_database_seldom(running: Runnin
     """The lowest recall of a collection, as last measured; a second scrape within the minute reads nothing."""
     stored = await (await running.platform.collection("docs")).refresh()
     assert stored.space is not None
-    where = (running.platform.database, running.platform.tenant_id, stored.collection_id, stored.space.space_id)
+    where = (
+        CollectionPlace(running.platform.database, running.platform.tenant_id, stored.collection_id),
+        stored.space.space_id,
+    )
     measured = [
         Measurement(bucket=bucket, samples=10, recall=recall, short_pages=0, effort=40)
         for bucket, recall in (("no filter", 0.998), ("under 1 %", 0.97))

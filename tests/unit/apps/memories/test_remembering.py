@@ -40,7 +40,7 @@ async def test_a_failed_comparison_ends_the_others(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(remembering, "near_memories", near)
     facts = [FactsOf("p", None, "fact", NOW).memory(str(number), "Ann has a cat") for number in range(10)]
-    model: Any = _Model(llm=None, collection=None, writer=Writer(), records=None)  # type: ignore[arg-type]
+    model: Any = _Model(llm=None, collection=None, writer=Writer(), place=None)  # type: ignore[arg-type]
     with pytest.raises(DatabaseUnreachableError):
         await model.decisions(facts, NOW)
     assert searching == set()
