@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, product
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from retrieval.adapters.store.items.items import read_items
 from retrieval.domain.checks import checked_whole
 from retrieval.domain.errors import EmbedderError, InvalidProfileError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
-from retrieval.domain.items.item import Item
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
 from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile
@@ -35,15 +34,7 @@ from retrieval.engine.collection_search import leg_rankings
 from retrieval.engine.profiles import set_profile
 from retrieval.engine.reading import embeddings
 from retrieval.services.evaluate import Ndcg, Progress
-from retrieval.services.judgements import (
-    DropSelf,
-    JudgedQuery,
-    Qrels,
-    WhereFrom,
-    judged,
-    missing_items,
-    where_of,
-)
+from retrieval.services.judgements import JudgedQuery, Qrels, judged, missing_items
 from retrieval.services.significance import SIGNIFICANT, Comparison, compare
 
 LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
@@ -57,6 +48,9 @@ PAIR_RATIOS = ((1, 1), (2, 3), (3, 2), (1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (
 
 REFINED = Refining(share=0.25)
 """The refining of weighted sums where it is tried."""
+
+FOLDS = 5
+"""Parts of the queries; each is ranked by the setting that the others chose."""
 
 _MOST_LEGS_TOGETHER = 3
 
@@ -178,7 +172,6 @@ def tune(
     cutoff: int = 10,
     depth: int = DEPTH,
     vectors: PoolVectors = NO_VECTORS,
-    folds: int = 5,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TuningReport:
@@ -193,14 +186,14 @@ def tune(
     Raises ``InvalidRequestError`` for fewer than 2 folds, or fewer queries than folds.
     """
     query_ids = sorted(key for key in rankings if any(score > 0 for score in qrels.get(key, {}).values()))
-    _check_folds(len(query_ids), folds)
+    _check_folds(len(query_ids))
     legs = sorted({leg for query_id in query_ids for leg in rankings[query_id]} | set(current.legs))
     k = current.fusion.k
     tried = _settings_to_try(current, legs, settings or grid(legs, k, with_refining=bool(vectors.places)))
     ndcg = Ndcg({key: qrels[key] for key in query_ids}, cutoff)
     scores = _scores(tried, rankings, query_ids, ndcg, depth=depth, vectors=vectors, progress=progress)
     rng = np.random.default_rng(seed)
-    held_out, chosen = _cross_validate(scores, folds, rng)
+    held_out, chosen = _cross_validate(scores, rng)
     comparisons = tuple(
         compare(held_out, scores[row], names=("tuned", setting.describe() if row else "current"), rng=rng)
         for row, setting in enumerate(tried)
@@ -250,11 +243,11 @@ def _scores(
     return scores
 
 
-def _cross_validate(scores: _Scores, folds: int, rng: np.random.Generator) -> tuple[_Scores, list[int]]:
+def _cross_validate(scores: _Scores, rng: np.random.Generator) -> tuple[_Scores, list[int]]:
     """Each query's score under the setting that the other folds chose, shape (queries,), and each fold's choice."""
     queries = scores.shape[1]
     held_out, chosen = np.zeros(queries), []
-    for fold in np.array_split(rng.permutation(queries), folds):
+    for fold in np.array_split(rng.permutation(queries), FOLDS):
         best = _best(np.delete(scores, fold, axis=1))
         held_out[fold] = scores[best, fold]
         chosen.append(best)
@@ -295,28 +288,6 @@ StageProgress = Callable[[str, int, int], None]
 """Called with the stage (``ASKING`` or ``TRYING``), the number of its steps done, and of all its steps."""
 
 
-class TunableCollection(Protocol):
-    """The part of a collection that tuning needs."""
-
-    @property
-    def profile(self) -> Profile:
-        """The profile to improve on."""
-
-    async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
-        """The items of those ids that exist, by item id."""
-
-    async def leg_rankings(
-        self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
-    ) -> dict[str, list[Candidate]]:
-        """Each leg's candidates before fusion, best first; a leg that cannot run is missing."""
-
-    async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
-        """The items' vectors, of those that have one."""
-
-    async def set_profile(self, profile: Profile, *, note: str) -> int:
-        """Store the profile as a new version, which is used from now on."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionTuning:
     """The result of tuning a collection."""
@@ -325,48 +296,9 @@ class CollectionTuning:
     profile: Profile
     """The proposed profile; the current one where no change is proposed."""
 
-    @property
-    def note(self) -> str:
-        """A note on the tuning that found the profile."""
-        against = self.report.comparisons[0]
-        return (
-            f"tuned on {self.report.queries} queries, seed {self.report.seed}: {self.report.metric} "
-            f"{against.mean_b:.4f} -> {against.mean_a:.4f} on held-out queries, p = {against.p_value:.4f}"
-        )
-
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return {**self.report.as_dict(), "profile": self.profile.as_dict()}
-
-
-@dataclass(frozen=True, slots=True)
-class HandledCollection:
-    """The collection of a handle, for tuning."""
-
-    handle: CollectionHandle
-
-    @property
-    def profile(self) -> Profile:
-        """The profile to improve on."""
-        return self.handle.stored.profile
-
-    async def get(self, item_ids: Sequence[str]) -> Mapping[str, Item]:
-        """See ``Collection.get``."""
-        return await read_items(*await self.handle.place(), item_ids)
-
-    async def leg_rankings(
-        self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
-    ) -> dict[str, list[Candidate]]:
-        """See ``retrieval.engine.collection_search.leg_rankings``."""
-        return await leg_rankings(self.handle, query, where=where, legs=legs, depth=depth)
-
-    async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
-        """See ``Collection.embeddings``."""
-        return await embeddings(self.handle, item_ids)
-
-    async def set_profile(self, profile: Profile, *, note: str) -> int:
-        """See ``Collection.set_profile``."""
-        return await set_profile(self.handle, profile, note)
 
 
 TUNED_LEGS = (LegName.DENSE.value, LegName.LEXICAL.value)
@@ -374,39 +306,32 @@ TUNED_LEGS = (LegName.DENSE.value, LegName.LEXICAL.value)
 
 
 async def tune_collection(
-    collection: TunableCollection,
+    handle: CollectionHandle,
     queries: Sequence[JudgedQuery],
     qrels: Qrels,
     *,
-    where_from: Sequence[WhereFrom] = (),
-    drop_self: DropSelf | None = None,
     cutoff: int = 10,
-    folds: int = 5,
     seed: int = 0,
     progress: StageProgress | None = None,
 ) -> CollectionTuning:
     """Find the legs, fusion and weights with the best nDCG@cutoff on the judged queries; nothing is stored.
 
-    ``drop_self`` filters each query's own item out of its search, which ranks as if it did not exist. What is
-    proposed, and when, is as in ``retrieval.services.tune.tune``. Raises ``InvalidRequestError`` for queries that
-    cannot be measured or are too few, and for a leg that cannot run; ``EmbedderError`` when it fails.
+    What is proposed, and when, is as in ``tune``. Raises ``InvalidRequestError`` for queries that cannot be measured or
+    are too few, and for a leg that cannot run; ``EmbedderError`` when it fails.
     """
-    profile = collection.profile
+    profile = handle.stored.profile
     if profile.signals:
         raise InvalidRequestError("the profile scores by signals; tuning weighs legs: give it a profile of legs first")
-    if not 1 <= cutoff <= MAX_DEPTH:
-        raise InvalidRequestError(f"cutoff is {cutoff}; it must be 1 to {MAX_DEPTH}")
+    checked_whole("cutoff", cutoff, 1, MAX_DEPTH)
     judged_queries = judged(queries, qrels)
-    await missing_items(collection, judged_queries, qrels)
-    if drop_self is not None:
-        drop_self.check(judged_queries)
-    _check_folds(len(judged_queries), folds)
+    place = await handle.place()
+    await missing_items(partial(read_items, *place), judged_queries, qrels)
+    _check_folds(len(judged_queries))
     depth = max(profile.depth, cutoff)
     rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}
     for done, query in enumerate(judged_queries, 1):
-        where = where_of(query, where_from, drop_self)
         with patiently():
-            rankings[query.query_id] = await _ask(collection, query, where, TUNED_LEGS, depth)
+            rankings[query.query_id] = await _ask(handle, query, depth)
         if progress is not None:
             progress(ASKING, done, len(judged_queries))
     calculate = partial(
@@ -416,19 +341,24 @@ async def tune_collection(
         setting_of(profile),
         cutoff=cutoff,
         depth=depth,
-        vectors=await vectors_of(collection, rankings),
-        folds=folds,
+        vectors=await vectors_of(handle, rankings),
         seed=seed,
     )
     report = await _in_thread(calculate, progress)
     return CollectionTuning(report=report, profile=profile_of(report.proposal, profile))
 
 
-async def apply_tuning(collection: TunableCollection, tuning: CollectionTuning) -> int | None:
+async def apply_tuning(handle: CollectionHandle, tuning: CollectionTuning) -> int | None:
     """Store the proposed profile with a note of how it was found; returns its version, or None without a proposal."""
-    if not tuning.report.improves:
+    report = tuning.report
+    if not report.improves:
         return None
-    return await collection.set_profile(tuning.profile, note=tuning.note)
+    against = report.comparisons[0]
+    note = (
+        f"tuned on {report.queries} queries, seed {report.seed}: {report.metric} {against.mean_b:.4f} -> "
+        f"{against.mean_a:.4f} on held-out queries, p = {against.p_value:.4f}"
+    )
+    return await set_profile(handle, tuning.profile, note)
 
 
 def setting_of(profile: Profile) -> Setting:
@@ -442,25 +372,23 @@ def profile_of(setting: Setting, profile: Profile) -> Profile:
     return replace(profile, legs=legs, fusion=setting.fusion, refining=setting.refining)
 
 
-async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> PoolVectors:
+async def vectors_of(handle: CollectionHandle, rankings: LegRankings) -> PoolVectors:
     """The vectors of all candidates that have one."""
     candidates = {
         candidate.item_id for legs in rankings.values() for candidates in legs.values() for candidate in candidates
     }
     item_ids, vectors = sorted(candidates), dict[str, Vector]()
     for start in range(0, len(item_ids), _PAGE):
-        vectors |= await collection.embeddings(item_ids[start : start + _PAGE])
+        vectors |= await embeddings(handle, item_ids[start : start + _PAGE])
     return PoolVectors.of(vectors)
 
 
-async def _ask(
-    collection: TunableCollection, query: JudgedQuery, where: dict[str, Any] | None, legs: Sequence[str], depth: int
-) -> dict[str, list[Candidate]]:
-    rankings = await collection.leg_rankings(query.text, where=where, legs=legs, depth=depth)
-    for leg in legs:
+async def _ask(handle: CollectionHandle, query: JudgedQuery, depth: int) -> dict[str, list[Candidate]]:
+    rankings = await leg_rankings(handle, query.text, where=query.where, legs=TUNED_LEGS, depth=depth)
+    for leg in TUNED_LEGS:
         if leg not in rankings:
             # In a search of several legs the others replace one that fails; searched alone, it raises its error.
-            await collection.leg_rankings(query.text, where=where, legs=(leg,), depth=depth)
+            await leg_rankings(handle, query.text, where=query.where, legs=(leg,), depth=depth)
             raise EmbedderError(f"the {leg} leg failed on query {query.query_id!r} and works again; tune once more")
     return rankings
 
@@ -481,10 +409,9 @@ async def _in_thread(calculate: Callable[..., TuningReport], progress: StageProg
         cancelled.set()
 
 
-def _check_folds(queries: int, folds: int) -> None:
-    checked_whole("folds", folds, 2)
-    if queries < folds:
+def _check_folds(queries: int) -> None:
+    if queries < FOLDS:
         raise InvalidRequestError(
-            f"tuning needs {folds} judged queries, one for each fold, and there {'is' if queries == 1 else 'are'} "
+            f"tuning needs {FOLDS} judged queries, one for each fold, and there {'is' if queries == 1 else 'are'} "
             f"{queries}; judge more"
         )
