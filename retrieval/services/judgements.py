@@ -227,8 +227,8 @@ def _where(query: JudgedQuery, sources: Sequence[tuple[str, str, str]], own: str
         value = query.metadata.get(name)
         if not isinstance(value, str | int | float):
             raise InvalidRequestError(
-                f"query {query.query_id!r} has no metadata.{name} that is a text, a number or a boolean; add it, or leave "
-                "that filter out"
+                f"query {query.query_id!r} has no metadata.{name} that is a text, a number or a boolean; "
+                "add it, or leave that filter out"
             )
         conditions.append({item_field: value if operator == "=" else {_ITEM_OPERATOR[operator]: value}})
     if own is not None and (item_id := query.metadata.get(own)) is not None:
