@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import product
 from types import MappingProxyType
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, LiteralString
 
 from psycopg.rows import dict_row
 
@@ -18,13 +19,13 @@ from retrieval.domain.serialization import Serializable
 
 _WEIGHING: LiteralString = """
     SELECT * FROM off_policy_weighing(
-        %(collection)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
+        %(collection_id)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
         %(retrieval_ids)s::uuid[], %(item_ids)s::text[], %(probabilities)s::double precision[],
         %(modelled)s::double precision[])
 """
 _COMPARISON: LiteralString = """
     SELECT * FROM off_policy_comparison(
-        %(collection)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
+        %(collection_id)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
         %(retrieval_ids)s::uuid[], %(item_ids)s::text[], %(probabilities)s::double precision[],
         %(modelled)s::double precision[],
         %(other_retrieval_ids)s::uuid[], %(other_item_ids)s::text[], %(other_probabilities)s::double precision[],
@@ -40,15 +41,6 @@ class RecordedTraffic:
     since: datetime
     default_reward: float | None = None
     """None: impressions without feedback are ignored."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Values for the statements."""
-        return {
-            "collection": self.collection_id,
-            "since": self.since,
-            "default_reward": self.default_reward,
-            "clip": CLIP,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +59,7 @@ class TargetComparison(Serializable):
 async def read_weighing(connection: Connection, traffic: RecordedTraffic, target: TargetPolicy) -> Weighing:
     """The weighing of the traffic for the target. The transaction acts as the tenant."""
     async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_WEIGHING, {**traffic.parameters(), **_columns(target)})
+        await cursor.execute(_WEIGHING, {**_parameters(traffic), **_columns(target)})
         (columns,) = await cursor.fetchall()
     return Weighing(**{name: _number(value) for name, value in columns.items()})
 
@@ -75,14 +67,19 @@ async def read_weighing(connection: Connection, traffic: RecordedTraffic, target
 async def read_comparison(
     connection: Connection, traffic: RecordedTraffic, first: TargetPolicy, second: TargetPolicy
 ) -> dict[tuple[Estimator, bool], TargetComparison]:
-    """Read the comparison by estimator and whether it is clipped; empty if no impression has a reward.
+    """Read the comparison by estimator and whether it is clipped, in order; empty if no impression has a reward.
 
     Both targets have the same retrievals. The transaction acts as the tenant.
     """
     other_columns = {f"other_{name}": values for name, values in _columns(second).items()}
-    cursor = await connection.execute(_COMPARISON, {**traffic.parameters(), **_columns(first), **other_columns})
-    comparisons = [_comparison(row) for row in await cursor.fetchall()]
-    return {(comparison.estimator, comparison.is_clipped): comparison for comparison in comparisons}
+    cursor = await connection.execute(_COMPARISON, {**_parameters(traffic), **_columns(first), **other_columns})
+    rows = {(row[0], row[1]): _comparison(row) for row in await cursor.fetchall()}
+    order = product(Estimator, (False, True))
+    return {key: rows[key] for key in order if key in rows}
+
+
+def _parameters(traffic: RecordedTraffic) -> dict[str, Any]:
+    return {**asdict(traffic), "clip": CLIP}
 
 
 def _columns(target: TargetPolicy) -> Mapping[str, list[Any]]:
@@ -125,20 +122,13 @@ _NAMES = Compiled("""
 """)
 
 
-class InterleavedRewards(NamedTuple):
-    """The rewards of the two profiles' hits in one search; both None without a verdict."""
-
-    first: float | None
-    second: float | None
-
-
 async def interleaved_results(
     database: Database, tenant_id: int, collection_id: int, *, names: tuple[str, str], since: datetime
-) -> list[InterleavedRewards]:
-    """The rewards of each search that interleaved the two profiles."""
+) -> list[tuple[float | None, float | None]]:
+    """The rewards of the two profiles' hits in each search that interleaved them; both None without a verdict."""
     first, second = names
     values = {"collection_id": collection_id, "since": since, "first": first, "second": second}
-    return [InterleavedRewards(*row) for row in await database.read(tenant_id, _RESULTS.bind(**values))]
+    return [(row[0], row[1]) for row in await database.read(tenant_id, _RESULTS.bind(**values))]
 
 
 async def interleaved_names(database: Database, tenant_id: int, collection_id: int, *, since: datetime) -> list[str]:
