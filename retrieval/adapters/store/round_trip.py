@@ -138,6 +138,8 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.session = Session()
+        self.opened_at = time.monotonic()
+        """The time of the clock when it was opened."""
         self._answered: asyncio.Future[None] | None = None
         self._watched: tuple[asyncio.AbstractEventLoop, int] | None = None
 
@@ -352,7 +354,7 @@ async def run_together(
     ``plan``: what the plans depend on apart from the statements; None: no plan is kept.
 
     Cancelling the caller cancels the statements on the server. If the server does not end them in time, the connection
-    stays in pipeline mode, and ``give_back`` closes it.
+    stays in pipeline mode, and ``Pool.put`` closes it.
     """
     server = connection.pgconn
     server.enter_pipeline_mode()
