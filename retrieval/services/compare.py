@@ -21,7 +21,6 @@ from retrieval.adapters.store.learning.models import definition_within
 from retrieval.adapters.store.learning.off_policy import (
     RecordedTraffic,
     TargetComparison,
-    interleaved_names,
     interleaved_results,
     read_comparison,
     read_weighing,
@@ -243,11 +242,7 @@ async def compare_interleaved(
     names = (first, second)
     results = await interleaved_results(database, tenant_id, collection.collection_id, names=names, since=since)
     if not results:
-        known = await interleaved_names(database, tenant_id, collection.collection_id, since=since)
-        hint = f"interleaved profiles: {', '.join(map(repr, known))}" if known else "no search was interleaved"
-        raise InvalidRequestError(
-            f"no search since {since:%Y-%m-%d} interleaved {first!r:.80} and {second!r:.80}; {hint}"
-        )
+        raise InvalidRequestError(f"no search since {since:%Y-%m-%d} interleaved {first!r:.80} and {second!r:.80}")
     outcome = preference((ours, theirs) for ours, theirs in results if ours is not None and theirs is not None)
     return InterleavedComparison(
         collection=collection.name,

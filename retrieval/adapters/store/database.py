@@ -33,7 +33,7 @@ from retrieval.adapters.store.round_trip import (
     Answer,
     Row,
     SessionConnection,
-    has_long_list,
+    long_lists,
     rows_of,
     run_together,
     server_of,
@@ -42,7 +42,7 @@ from retrieval.adapters.store.round_trip import (
     tell_rows,
     written,
 )
-from retrieval.adapters.store.translate import URL_SETTING, ConciseLog, half_a_character, translated, translation
+from retrieval.adapters.store.translate import URL_SETTING, half_a_character, translated, translation
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseBusyError, DatabaseUnreachableError
 
@@ -71,8 +71,6 @@ async def despite_deadlocks(write: Callable[[], Awaitable[_Result]]) -> _Result:
 
 
 _log = logging.getLogger(__name__)
-
-_DRIVER_LOG = ConciseLog()
 
 Connection = SessionConnection
 
@@ -141,8 +139,6 @@ class Database:
                 types = await _vector_types(connection, facts.vector_schema or "public")
                 if is_pooled is None:
                     is_pooled = not await _is_direct(connection)
-        for name in ("psycopg", "psycopg.pool"):
-            logging.getLogger(name).addFilter(_DRIVER_LOG)
         reviving = asyncio.Lock()
 
         async def connected() -> Connection:
@@ -216,7 +212,7 @@ class Database:
     ) -> list[list[Row]]:
         try:
             with span(ROUND_TRIP, SpanKind.CLIENT) as span_:
-                if not self.facts.is_distributed and any(map(has_long_list, statements)):
+                if not self.facts.is_distributed and any(map(long_lists, statements)):
                     statements = await written(statements)
                 connection = await self._pool.take()
                 try:

@@ -112,14 +112,6 @@ _RESULTS = Compiled("""
     FROM interleaved_results(%(collection_id)s, %(since)s, %(first)s, %(second)s) r
     ORDER BY r.retrieval_id
 """)
-_NAMES = Compiled("""
-    SELECT DISTINCT named.profile
-    FROM retrievals AS r CROSS JOIN LATERAL (
-        VALUES (r.request -> 'interleaved' ->> 'a'), (r.request -> 'interleaved' ->> 'b')
-    ) AS named (profile)
-    WHERE r.collection_id = %(collection_id)s AND r.retrieved_at >= %(since)s AND named.profile IS NOT NULL
-    ORDER BY 1
-""")
 
 
 async def interleaved_results(
@@ -129,9 +121,3 @@ async def interleaved_results(
     first, second = names
     values = {"collection_id": collection_id, "since": since, "first": first, "second": second}
     return [(row[0], row[1]) for row in await database.read(tenant_id, _RESULTS.bind(**values))]
-
-
-async def interleaved_names(database: Database, tenant_id: int, collection_id: int, *, since: datetime) -> list[str]:
-    """The names of the profiles of interleaved searches, in order."""
-    rows = await database.read(tenant_id, _NAMES.bind(collection_id=collection_id, since=since))
-    return [name for (name,) in rows]
