@@ -82,7 +82,7 @@ async def main(data: Path, embedder: str) -> None:
     report = tune(train.rankings, train.qrels, equal, depth=train.depth, vectors=train.vectors)
     between = [Setting({"dense": share, "lexical": 1 - share}, SUM) for share in (0.45, 0.55, 0.65, 0.75)]
     refined = [Setting({"dense": 0.65, "lexical": 0.35}, SUM, Refining(share=share)) for share in SHARES]
-    candidates = [*grid(["dense", "lexical"], with_refining=True), *between, *refined]
+    candidates = [*grid(with_refining=True), *between, *refined]
     table = [
         {
             "setting": setting.describe(),

@@ -8,13 +8,10 @@ chose it. A change is proposed only where the held-out gain is significant.
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations, product
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,7 +20,7 @@ from numpy.typing import NDArray
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.items.items import read_items
 from retrieval.domain.checks import checked_whole
-from retrieval.domain.errors import EmbedderError, InvalidProfileError, InvalidRequestError
+from retrieval.domain.errors import EmbedderError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
@@ -40,19 +37,17 @@ from retrieval.services.significance import SIGNIFICANT, Comparison, compare
 LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
 """The candidates that each leg returned, best first, by query id and leg."""
 
-TRIPLE_RATIOS = [ratio for ratio in product(range(1, 4), repeat=3) if math.gcd(*ratio) == 1]
-"""RRF weights tried for three legs, in lowest terms, the even ones first."""
+TUNED_LEGS = (LegName.DENSE.value, LegName.LEXICAL.value)
+"""The legs that answer every query in words."""
 
 PAIR_RATIOS = ((1, 1), (2, 3), (3, 2), (1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (4, 1))
-"""RRF weights tried for two legs, the even ones first."""
+"""RRF weights that are tried, the even ones first."""
 
 REFINED = Refining(share=0.25)
 """The refining of weighted sums where it is tried."""
 
 FOLDS = 5
 """Parts of the queries; each is ranked by the setting that the others chose."""
-
-_MOST_LEGS_TOGETHER = 3
 
 _EQUAL_DIGITS = 12
 """Means that agree to this many digits count as equal; further digits depend on the order of addition."""
@@ -63,21 +58,12 @@ _Scores = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Setting(Serializable):
-    """Legs with weights, their fusion and refining: the part of a profile that tuning may change.
-
-    Raises ``InvalidProfileError`` without a weight above 0, or for one that is negative or not finite.
-    """
+    """Legs with weights, their fusion and refining: the part of a profile that tuning may change."""
 
     legs: Mapping[str, float]
-    """Weight by leg."""
+    """Weight by leg; one is above 0."""
     fusion: Fusion = field(default_factory=Fusion)
     refining: Refining = field(default_factory=Refining)
-
-    def __post_init__(self) -> None:
-        weights = self.legs.values()
-        if not any(weights) or not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-            raise InvalidProfileError(f"leg weights {dict(self.legs)}: use finite numbers, one above 0")
-        object.__setattr__(self, "legs", MappingProxyType(dict(self.legs)))
 
     def describe(self) -> str:
         """The setting in words: ``lexical alone``, ``RRF (k = 60) of lexical 2, dense 1``."""
@@ -129,6 +115,8 @@ class TuningReport(Serializable):
     """Tuning, measured on held-out queries, against the current setting first and then each leg alone."""
     means: tuple[tuple[Setting, float], ...]
     """Every setting's mean on all queries, best first; the best of many is a flattering figure."""
+    profile: Profile | None = None
+    """The collection's profile with the proposal; None: it was tuned without a collection."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -138,29 +126,23 @@ class TuningReport(Serializable):
         }
 
 
-def grid(legs: Sequence[str], k: int = RRF_K, *, with_refining: bool = False) -> list[Setting]:
-    """Settings to try, simpler ones first: each leg alone, then RRF and weighted sums of two and three legs.
+def grid(k: int = RRF_K, *, with_refining: bool = False) -> list[Setting]:
+    """Settings to try, simpler ones first: each leg alone, then RRF and weighted sums of both.
 
-    Two legs give 20 settings, three 88; more than three are never fused at once. Weights of a weighted sum
-    add up to 1, in steps of 0.1 for two legs and 0.2 for three. ``with_refining``: each weighted sum with the dense leg
-    is tried refined too. Raises ``InvalidProfileError`` without legs.
+    There are 20. Weights of a weighted sum add up to 1, in steps of 0.1. ``with_refining``: each weighted sum is tried
+    refined too.
     """
-    if not legs:
-        raise InvalidProfileError("no leg to tune: give at least one")
+    dense, lexical = TUNED_LEGS
     rrf, weighted_sum = Fusion(kind=FusionKind.RRF, k=k), Fusion(kind=FusionKind.WEIGHTED_SUM, k=k)
-    settings = [Setting({leg: 1.0}, rrf) for leg in legs]
-    for size in range(2, min(len(legs), _MOST_LEGS_TOGETHER) + 1):
-        for together in combinations(legs, size):
-            ratios = PAIR_RATIOS if size == 2 else TRIPLE_RATIOS
-            settings += [Setting(_weights(together, ratio), rrf) for ratio in ratios]
-            steps = 10 if size == 2 else 5
-            settings += [
-                Setting(_weights(together, [part / steps for part in parts]), weighted_sum, refining)
-                for refining in (Refining(), REFINED)[: 1 + (with_refining and LegName.DENSE in together)]
-                for parts in product(range(1, steps), repeat=size)
-                if sum(parts) == steps
-            ]
-    return settings
+    return [
+        *(Setting({leg: 1.0}, rrf) for leg in TUNED_LEGS),
+        *(Setting({dense: float(first), lexical: float(second)}, rrf) for first, second in PAIR_RATIOS),
+        *(
+            Setting({dense: tenths / 10, lexical: (10 - tenths) / 10}, weighted_sum, refining)
+            for refining in ((Refining(), REFINED) if with_refining else (Refining(),))
+            for tenths in range(1, 10)
+        ),
+    ]
 
 
 def tune(
@@ -168,7 +150,6 @@ def tune(
     qrels: Qrels,
     current: Setting,
     *,
-    settings: Sequence[Setting] | None = None,
     cutoff: int = 10,
     depth: int = DEPTH,
     vectors: PoolVectors = NO_VECTORS,
@@ -177,21 +158,21 @@ def tune(
 ) -> TuningReport:
     """Find the setting with the best nDCG@cutoff, and whether it beats the current one beyond chance.
 
-    Queries are those of ``rankings`` with a relevant item. ``depth`` is the number of candidates of each leg,
-    ``vectors`` are those of the candidates: without them no refining is tried. ``settings`` is ``grid`` of
-    all legs seen when not given; the current setting and each leg alone are always tried too. Each fold's queries are
+    Queries are those of ``rankings`` with a relevant item, one a fold at least. ``depth`` is the number of candidates
+    of each leg, ``vectors`` are those of the candidates: without them no refining is tried. Each fold's queries are
     ranked by the setting that the other folds chose; equal means prefer the current setting, then the earlier one. A
     change is proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed
     give an equal report. ``progress`` is called once a setting.
-    Raises ``InvalidRequestError`` for fewer than 2 folds, or fewer queries than folds.
     """
     query_ids = sorted(key for key in rankings if any(score > 0 for score in qrels.get(key, {}).values()))
-    _check_folds(len(query_ids))
-    legs = sorted({leg for query_id in query_ids for leg in rankings[query_id]} | set(current.legs))
-    k = current.fusion.k
-    tried = _settings_to_try(current, legs, settings or grid(legs, k, with_refining=bool(vectors.places)))
+    settings = grid(current.fusion.k, with_refining=bool(vectors.places))
+    tried = [current, *(setting for setting in settings if setting != current)]
     ndcg = Ndcg({key: qrels[key] for key in query_ids}, cutoff)
-    scores = _scores(tried, rankings, query_ids, ndcg, depth=depth, vectors=vectors, progress=progress)
+    scores = np.zeros((len(tried), len(query_ids)))
+    for row, setting in enumerate(tried):
+        scores[row] = [ndcg.score(key, setting.rank(rankings[key], depth, vectors)) for key in query_ids]
+        if progress is not None:
+            progress(row + 1, len(tried))
     rng = np.random.default_rng(seed)
     held_out, chosen = _cross_validate(scores, rng)
     comparisons = tuple(
@@ -214,33 +195,6 @@ def tune(
         comparisons=comparisons,
         means=tuple(means),
     )
-
-
-def _settings_to_try(current: Setting, legs: Sequence[str], settings: Sequence[Setting]) -> list[Setting]:
-    """The current setting, each leg alone, then the others: each once."""
-    tried = [current]
-    for setting in (*(Setting({leg: 1.0}, Fusion(k=current.fusion.k)) for leg in legs), *settings):
-        if setting not in tried:
-            tried.append(setting)
-    return tried
-
-
-def _scores(
-    tried: Sequence[Setting],
-    rankings: LegRankings,
-    query_ids: Sequence[str],
-    ndcg: Ndcg,
-    *,
-    depth: int,
-    vectors: PoolVectors,
-    progress: Progress | None,
-) -> _Scores:
-    scores = np.zeros((len(tried), len(query_ids)))
-    for row, setting in enumerate(tried):
-        scores[row] = [ndcg.score(key, setting.rank(rankings[key], depth, vectors)) for key in query_ids]
-        if progress is not None:
-            progress(row + 1, len(tried))
-    return scores
 
 
 def _cross_validate(scores: _Scores, rng: np.random.Generator) -> tuple[_Scores, list[int]]:
@@ -274,10 +228,6 @@ def _verdict(tried: Sequence[Setting], best: int, against_current: Comparison) -
     return True, f"change to {tried[best].describe()}: tuning gains {gain} on held-out queries ({p_value})"
 
 
-def _weights(legs: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
-    return {leg: float(weight) for leg, weight in zip(legs, weights, strict=True)}
-
-
 ASKING = "asking the legs"
 TRYING = "trying settings"
 
@@ -288,23 +238,6 @@ StageProgress = Callable[[str, int, int], None]
 """Called with the stage (``ASKING`` or ``TRYING``), the number of its steps done, and of all its steps."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionTuning:
-    """The result of tuning a collection."""
-
-    report: TuningReport
-    profile: Profile
-    """The proposed profile; the current one where no change is proposed."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {**self.report.as_dict(), "profile": self.profile.as_dict()}
-
-
-TUNED_LEGS = (LegName.DENSE.value, LegName.LEXICAL.value)
-"""The legs that answer every query in words."""
-
-
 async def tune_collection(
     handle: CollectionHandle,
     queries: Sequence[JudgedQuery],
@@ -313,7 +246,7 @@ async def tune_collection(
     cutoff: int = 10,
     seed: int = 0,
     progress: StageProgress | None = None,
-) -> CollectionTuning:
+) -> TuningReport:
     """Find the legs, fusion and weights with the best nDCG@cutoff on the judged queries; nothing is stored.
 
     What is proposed, and when, is as in ``tune``. Raises ``InvalidRequestError`` for queries that cannot be measured or
@@ -326,7 +259,12 @@ async def tune_collection(
     judged_queries = judged(queries, qrels)
     place = await handle.place()
     await missing_items(partial(read_items, *place), judged_queries, qrels)
-    _check_folds(len(judged_queries))
+    if len(judged_queries) < FOLDS:
+        number = len(judged_queries)
+        raise InvalidRequestError(
+            f"tuning needs {FOLDS} judged queries, one for each fold, and there {'is' if number == 1 else 'are'} "
+            f"{number}; judge more"
+        )
     depth = max(profile.depth, cutoff)
     rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}
     for done, query in enumerate(judged_queries, 1):
@@ -345,20 +283,19 @@ async def tune_collection(
         seed=seed,
     )
     report = await _in_thread(calculate, progress)
-    return CollectionTuning(report=report, profile=profile_of(report.proposal, profile))
+    return replace(report, profile=profile_of(report.proposal, profile))
 
 
-async def apply_tuning(handle: CollectionHandle, tuning: CollectionTuning) -> int | None:
+async def apply_tuning(handle: CollectionHandle, report: TuningReport) -> int | None:
     """Store the proposed profile with a note of how it was found; returns its version, or None without a proposal."""
-    report = tuning.report
-    if not report.improves:
+    if not report.improves or report.profile is None:
         return None
     against = report.comparisons[0]
     note = (
         f"tuned on {report.queries} queries, seed {report.seed}: {report.metric} {against.mean_b:.4f} -> "
         f"{against.mean_a:.4f} on held-out queries, p = {against.p_value:.4f}"
     )
-    return await set_profile(handle, tuning.profile, note)
+    return await set_profile(handle, report.profile, note)
 
 
 def setting_of(profile: Profile) -> Setting:
@@ -407,11 +344,3 @@ async def _in_thread(calculate: Callable[..., TuningReport], progress: StageProg
         return await asyncio.to_thread(calculate, progress=stepped)
     finally:
         cancelled.set()
-
-
-def _check_folds(queries: int) -> None:
-    if queries < FOLDS:
-        raise InvalidRequestError(
-            f"tuning needs {FOLDS} judged queries, one for each fold, and there {'is' if queries == 1 else 'are'} "
-            f"{queries}; judge more"
-        )

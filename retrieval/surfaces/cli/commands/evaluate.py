@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from retrieval.services.calibrate import CalibrationReport
     from retrieval.services.evaluate import Report
     from retrieval.services.significance import Comparison
-    from retrieval.services.tune import CollectionTuning
+    from retrieval.services.tune import TuningReport
 
 
 def report_lines(report: Report, *, per_query: bool = False) -> Iterator[str | Table]:
@@ -166,9 +166,8 @@ BEST = 5
 """The number of settings that are shown."""
 
 
-def tuning_lines(tuning: CollectionTuning, applied_version: int | None) -> Iterator[str | Table]:
+def tuning_lines(report: TuningReport, applied_version: int | None) -> Iterator[str | Table]:
     """The current setting, the proposal, its gain, and the next step."""
-    report = tuning.report
     yield (
         f"{report.metric} on {report.queries} judged queries, chosen and measured in "
         f"{len(report.chosen)} folds, seed {report.seed}"
@@ -215,7 +214,7 @@ def tune(
 
     test_queries, judgements = read_judged(queries, qrels, where_from=where_from or (), drop_self=drop_self)
 
-    async def work(platform: Platform) -> tuple[CollectionTuning, int | None]:
+    async def work(platform: Platform) -> tuple[TuningReport, int | None]:
         target = handle_of(await platform.collection(collection, create=False))
         with progress(f"tune {collection}", "step") as update:
             tuning = await tune_collection(
