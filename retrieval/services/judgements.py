@@ -10,7 +10,7 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
@@ -56,14 +56,13 @@ def read_queries(path: str | Path) -> list[JudgedQuery]:
     file that cannot be read or is empty.
     """
     queries: dict[str, JudgedQuery] = {}
-    for number, line in _lines(Path(path)):
-        try:
-            query = _query(line)
-        except ValueError as error:
-            raise BadLineError(str(path), number, str(error)) from None
-        if query.query_id in queries:
-            raise BadLineError(str(path), number, f"id {query.query_id!r} is there twice; keep one")
-        queries[query.query_id] = query
+
+    def read(line: str) -> None:
+        query = _query(line)
+        if queries.setdefault(query.query_id, query) is not query:
+            raise ValueError(f"id {query.query_id!r} is there twice; keep one")
+
+    _read_lines(path, read)
     if not queries:
         raise InvalidRequestError(f"{path}: no queries; write one JSON object with 'id' and 'text' a line")
     return list(queries.values())
@@ -73,26 +72,21 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     """Relevance judgements by query id and item id.
 
     Takes three columns (query, item, score; with or without BEIR's header line) or TREC's four (query,
-    iteration, item, relevance), distinguished by the first line; columns are separated by tabs, or by spaces where
-    a line has no tab. Raises ``BadLineError`` for a line that is not a judgement or contradicts an earlier one,
-    ``InvalidRequestError`` for a file that cannot be read or is empty.
+    iteration, item, relevance); columns are separated by tabs, or by spaces where a line has no tab. Raises
+    ``BadLineError`` for a line that is not a judgement or contradicts an earlier one, ``InvalidRequestError`` for a
+    file that cannot be read or is empty.
     """
     qrels: dict[str, dict[str, int]] = {}
-    width: int | None = None
-    for number, line in _lines(Path(path)):
-        columns = _columns(line)
-        if width is None and _is_header(columns):
-            width = len(columns)
-            continue
-        try:
-            query_id, item_id, relevance = _judgement(columns, width)
-        except ValueError as error:
-            raise BadLineError(str(path), number, str(error)) from None
-        width = len(columns)
+
+    def read(line: str) -> None:
+        columns = [column.strip() for column in line.split("\t")] if "\t" in line else line.split()
+        if not qrels and tuple(column.lower().replace("_", "-") for column in columns) == _HEADER:
+            return
+        query_id, item_id, relevance = _judgement(columns)
         if qrels.setdefault(query_id, {}).setdefault(item_id, relevance) != relevance:
-            raise BadLineError(
-                str(path), number, f"query {query_id!r} and item {item_id!r} were judged differently before"
-            )
+            raise ValueError(f"query {query_id!r} and item {item_id!r} were judged differently before")
+
+    _read_lines(path, read)
     if not qrels:
         raise InvalidRequestError(f"{path}: no judgements; write 'query-id<tab>corpus-id<tab>score' lines")
     return qrels
@@ -120,7 +114,8 @@ def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
     they come. Raises ``BadLineError`` for a row that lacks one of the two, ``InvalidRequestError`` for a file that
     cannot be read, has no row or not these columns.
     """
-    lines = [line + "\n" for _, line in _lines(Path(path))]
+    lines: list[str] = []
+    _read_lines(path, lambda line: lines.append(line + "\n"))
     header = lines[0] if lines else ""
     reader = csv.DictReader(lines, delimiter=max(",;\t", key=header.count), strict=True)
     expected: dict[str, dict[str, int]] = {}
@@ -238,23 +233,30 @@ def _where(query: JudgedQuery, sources: Sequence[tuple[str, str, str]], own: str
     return conditions[0] if conditions else None
 
 
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines without blank ones, from 1; gzip is recognised by its first bytes, not by the file's name."""
-    number = 0
+def _read_lines(path: str | Path, read: Callable[[str], None]) -> None:
+    """Give ``read`` each line that is not blank; gzip is recognised by its first bytes, not by the file's name.
+
+    Raises ``BadLineError``, also for a ``ValueError`` of ``read``, and ``InvalidRequestError``.
+    """
+    number, reason = 0, ""
     try:
-        with path.open("rb") as raw:
+        with Path(path).open("rb") as raw:
             is_gzip = raw.read(2) == GZIP_MAGIC
-        with gzip.open(path) if is_gzip else path.open("rb") as stream:
+        with gzip.open(path) if is_gzip else Path(path).open("rb") as stream:
             for number, line in enumerate(stream, start=1):
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip("\r\n")
                 if text.strip():
-                    yield number, text
+                    read(text)
     except UnicodeDecodeError:
-        raise BadLineError(str(path), number, "not UTF-8; convert the file to UTF-8") from None
+        reason = "not UTF-8; convert the file to UTF-8"
+    except ValueError as error:
+        reason = str(error)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise BadLineError(str(path), number + 1, "the gzip data is damaged; copy the file again") from None
+        number, reason = number + 1, "the gzip data is damaged; copy the file again"
     except OSError as error:
         raise InvalidRequestError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    if reason:
+        raise BadLineError(str(path), number, reason)
 
 
 def _query(line: str) -> JudgedQuery:
@@ -280,18 +282,8 @@ def _query(line: str) -> JudgedQuery:
     return JudgedQuery(query_id=query_id, text=text, metadata=MappingProxyType(metadata or {}))
 
 
-def _columns(line: str) -> list[str]:
-    return [column.strip() for column in line.split("\t")] if "\t" in line else line.split()
-
-
-def _is_header(columns: Sequence[str]) -> bool:
-    return tuple(column.lower().replace("_", "-") for column in columns) == _HEADER
-
-
-def _judgement(columns: Sequence[str], width: int | None) -> tuple[str, str, int]:
-    """Query id, item id and relevance; ``width`` is the number of columns of the lines before."""
-    if width is not None and len(columns) != width:
-        raise ValueError(f"the number of columns is {len(columns)}; the lines before have {width}")
+def _judgement(columns: Sequence[str]) -> tuple[str, str, int]:
+    """Query id, item id and relevance."""
     if len(columns) not in (3, 4):
         raise ValueError(
             f"the number of columns is {len(columns)}; write query, item and score, or TREC's four columns"
@@ -302,7 +294,7 @@ def _judgement(columns: Sequence[str], width: int | None) -> tuple[str, str, int
     match = _RELEVANCE.fullmatch(score)
     if match is None:
         raise ValueError(f"score {score!r} is not a whole number")
-    relevance = int(match.group(1))
+    relevance = int(match[1])
     if relevance > MAX_RELEVANCE:
         raise ValueError(f"score {score} is above {MAX_RELEVANCE}; use a few grades, such as 0 to 3")
     return query_id, item_id, relevance
