@@ -23,7 +23,7 @@ from retrieval.adapters.store.learning.off_policy import (
     TargetComparison,
     interleaved_results,
     read_comparison,
-    read_weighing,
+    read_weighings,
 )
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.checks import JSONTextError, checked_whole, json_of
@@ -181,10 +181,7 @@ async def compare_profiles(
                 models[version] = None if definition is None else readable_model(version, definition)
             comparison.add(pool, default_reward, models[version])
         first, second = await asyncio.to_thread(comparison.with_expectations)
-        weighings = (
-            await read_weighing(connection, traffic, first),
-            await read_weighing(connection, traffic, second),
-        )
+        weighings = await read_weighings(connection, traffic, first, second)
         estimates = await read_comparison(connection, traffic, first, second)
     deciding = estimates.get((DECIDES, False))
     difference = Estimate(value=math.nan, standard_error=math.nan) if deciding is None else deciding.difference

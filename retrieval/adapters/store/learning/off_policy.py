@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import product
@@ -17,20 +16,13 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.serialization import Serializable
 
-_WEIGHING: LiteralString = """
-    SELECT * FROM off_policy_weighing(
-        %(collection_id)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
-        %(retrieval_ids)s::uuid[], %(item_ids)s::text[], %(probabilities)s::double precision[],
-        %(modelled)s::double precision[])
+_QUESTION: LiteralString = """
+    %(collection_id)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
+    %(targets)s::integer[], %(retrieval_ids)s::uuid[], %(item_ids)s::text[], %(probabilities)s::double precision[],
+    %(modelled)s::double precision[]
 """
-_COMPARISON: LiteralString = """
-    SELECT * FROM off_policy_comparison(
-        %(collection_id)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
-        %(retrieval_ids)s::uuid[], %(item_ids)s::text[], %(probabilities)s::double precision[],
-        %(modelled)s::double precision[],
-        %(other_retrieval_ids)s::uuid[], %(other_item_ids)s::text[], %(other_probabilities)s::double precision[],
-        %(other_modelled)s::double precision[])
-"""
+_WEIGHING: LiteralString = f"SELECT * FROM off_policy_weighing({_QUESTION})"  # noqa: S608 - of the text above
+_COMPARISON: LiteralString = f"SELECT * FROM off_policy_comparison({_QUESTION})"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +48,16 @@ class TargetComparison(Serializable):
     difference: Estimate
 
 
-async def read_weighing(connection: Connection, traffic: RecordedTraffic, target: TargetPolicy) -> Weighing:
-    """The weighing of the traffic for the target. The transaction acts as the tenant."""
+async def read_weighings(
+    connection: Connection, traffic: RecordedTraffic, first: TargetPolicy, second: TargetPolicy
+) -> tuple[Weighing, Weighing]:
+    """The weighings of the traffic for the targets. The transaction acts as the tenant."""
     async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_WEIGHING, {**_parameters(traffic), **_columns(target)})
-        (columns,) = await cursor.fetchall()
-    return Weighing(**{name: _number(value) for name, value in columns.items()})
+        await cursor.execute(_WEIGHING, _question(traffic, first, second))
+        ours, theirs = [
+            Weighing(**{name: _number(value) for name, value in columns.items()}) for columns in await cursor.fetchall()
+        ]
+    return ours, theirs
 
 
 async def read_comparison(
@@ -71,24 +67,22 @@ async def read_comparison(
 
     Both targets have the same retrievals. The transaction acts as the tenant.
     """
-    other_columns = {f"other_{name}": values for name, values in _columns(second).items()}
-    cursor = await connection.execute(_COMPARISON, {**_parameters(traffic), **_columns(first), **other_columns})
+    cursor = await connection.execute(_COMPARISON, _question(traffic, first, second))
     rows = {(row[0], row[1]): _comparison(row) for row in await cursor.fetchall()}
     order = product(Estimator, (False, True))
     return {key: rows[key] for key in order if key in rows}
 
 
-def _parameters(traffic: RecordedTraffic) -> dict[str, Any]:
-    return {**asdict(traffic), "clip": CLIP}
-
-
-def _columns(target: TargetPolicy) -> Mapping[str, list[Any]]:
+def _question(traffic: RecordedTraffic, first: TargetPolicy, second: TargetPolicy) -> dict[str, Any]:
     return {
-        "retrieval_ids": target.retrieval_ids,
-        "item_ids": target.item_ids,
+        **asdict(traffic),
+        "clip": CLIP,
+        "targets": [1] * len(first.item_ids) + [2] * len(second.item_ids),
+        "retrieval_ids": first.retrieval_ids + second.retrieval_ids,
+        "item_ids": first.item_ids + second.item_ids,
         # The driver refuses a list that mixes integers and floats.
-        "probabilities": list(map(float, target.probabilities)),
-        "modelled": list(map(float, target.modelled)),
+        "probabilities": list(map(float, first.probabilities + second.probabilities)),
+        "modelled": list(map(float, first.modelled + second.modelled)),
     }
 
 
