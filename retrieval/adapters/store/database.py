@@ -25,7 +25,7 @@ from retrieval.adapters.store.deadline import WITHOUT_LIMITS, current_deadline
 from retrieval.adapters.store.installation.checks import ServerFacts, check_server
 from retrieval.adapters.store.installation.nodes import register_literals, run_on_nodes, settings_of_nodes
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
-from retrieval.adapters.store.pool import Pool, PoolState
+from retrieval.adapters.store.pool import ConnectionPool, PoolState
 from retrieval.adapters.store.round_trip import (
     CONNECTION,
     ROUND_TRIP,
@@ -90,7 +90,7 @@ class Database:
     """One installation: a schema of a database, through a pool of connections."""
 
     def __init__(
-        self, url: str, names: Names, facts: ServerFacts, pool: Pool, *, is_pooled: bool, setting: str
+        self, url: str, names: Names, facts: ServerFacts, pool: ConnectionPool, *, is_pooled: bool, setting: str
     ) -> None:
         self._setting = setting
         self.is_pooled = is_pooled
@@ -157,7 +157,7 @@ class Database:
             _register(connection, types)
             return connection
 
-        pool = Pool(connected, most=pool_size, timeout=pool_timeout_seconds)
+        pool = ConnectionPool(connected, most=pool_size, timeout=pool_timeout_seconds)
         return cls(url, names, facts, pool, is_pooled=is_pooled, setting=setting)
 
     @property

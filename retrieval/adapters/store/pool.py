@@ -54,7 +54,7 @@ class PoolState:
         return self.open >= self.most and not self.idle
 
 
-class Pool:
+class ConnectionPool:
     """At most ``most`` connections that ``connect`` opens; a call waits ``timeout`` seconds for one, in turn."""
 
     def __init__(

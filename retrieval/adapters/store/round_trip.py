@@ -342,7 +342,7 @@ async def run_together(
     ``plan``: what the plans depend on apart from the statements; None: no plan is kept.
 
     Cancelling the caller cancels the statements on the server. If the server does not end them in time, the connection
-    stays in pipeline mode, and ``Pool.put`` closes it.
+    stays in pipeline mode, and the pool closes it.
     """
     server = connection.pgconn
     server.enter_pipeline_mode()

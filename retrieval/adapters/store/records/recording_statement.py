@@ -21,7 +21,7 @@ from struct import Struct
 from typing import Any
 from uuid import UUID
 
-from retrieval.adapters.store.arrays import NULL, array_head
+from retrieval.adapters.store.arrays import NULL, array_head, array_of
 from retrieval.adapters.store.installed_sql import directory
 from retrieval.domain.records.search_record import Matrix, SearchRecord
 
@@ -29,7 +29,6 @@ _INT4, _INT8, _DOUBLE = Struct(">i"), Struct(">q"), Struct(">d")
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TEXT, _UUID = 25, 2950
-_UUID_SIZE = _INT4.pack(16)
 _FEW = 256
 _LENGTHS = [_INT4.pack(length) for length in range(_FEW)]
 
@@ -75,16 +74,12 @@ _AS_JSON = json.JSONEncoder(default=_plain, allow_nan=False).encode
 
 def texts(values: Sequence[str]) -> bytes:
     """An array of texts."""
-    # Without a Python loop, because there are about a hundred values.
-    data = list(map(str.encode, values))
-    elements = chain.from_iterable(zip(map(_INT4.pack, map(len, data)), data, strict=True))
-    return array_head(_TEXT, (len(data),)) + b"".join(elements)
+    return array_of(_TEXT, list(map(str.encode, values)))
 
 
 def uuids(values: Sequence[UUID | None]) -> bytes:
     """An array of UUIDs."""
-    elements = [NULL if value is None else _UUID_SIZE + value.bytes for value in values]
-    return array_head(_UUID, (len(elements),), has_null=NULL in elements) + b"".join(elements)
+    return array_of(_UUID, [None if value is None else value.bytes for value in values])
 
 
 def moments(values: Sequence[datetime | None]) -> bytes:
