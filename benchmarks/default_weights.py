@@ -25,8 +25,8 @@ from retrieval.domain.search.diversity import PoolVectors, Refining
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.evaluate import Ndcg
-from retrieval.services.judgements import Qrels, where_of
-from retrieval.services.tune import HandledCollection, LegRankings, Setting, grid, tune, vectors_of
+from retrieval.services.judgements import Qrels
+from retrieval.services.tune import LegRankings, Setting, grid, tune, vectors_of
 from retrieval.settings import Settings
 
 SUM = Fusion(kind=FusionKind.WEIGHTED_SUM)
@@ -61,15 +61,11 @@ async def measure(platform: Platform, data: Path, task: Task) -> TaskRankings:
     """Ask each leg once a query."""
     collection = await task.ingested(platform, data)
     queries, qrels = task.queries(data)
-    where_from, drop_self = task.filters(), task.self_id()
     rankings, handle = {}, handle_of(collection)
     for query in queries:
-        where = where_of(query, where_from, drop_self)
-        rankings[query.query_id] = await leg_rankings(handle, query.text, where=where)
+        rankings[query.query_id] = await leg_rankings(handle, query.text, where=query.where)
     print(f"{task.name}: {len(rankings)} queries", file=sys.stderr)
-    return TaskRankings(
-        rankings, qrels, collection.profile.depth, await vectors_of(HandledCollection(handle), rankings)
-    )
+    return TaskRankings(rankings, qrels, collection.profile.depth, await vectors_of(handle, rankings))
 
 
 async def main(data: Path, embedder: str) -> None:
@@ -86,7 +82,7 @@ async def main(data: Path, embedder: str) -> None:
     report = tune(train.rankings, train.qrels, equal, depth=train.depth, vectors=train.vectors)
     between = [Setting({"dense": share, "lexical": 1 - share}, SUM) for share in (0.45, 0.55, 0.65, 0.75)]
     refined = [Setting({"dense": 0.65, "lexical": 0.35}, SUM, Refining(share=share)) for share in SHARES]
-    candidates = [*grid(["dense", "lexical"], with_refining=True), *between, *refined]
+    candidates = [*grid(with_refining=True), *between, *refined]
     table = [
         {
             "setting": setting.describe(),

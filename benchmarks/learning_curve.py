@@ -42,7 +42,7 @@ from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from retrieval.services.evaluate import measure as score
 from retrieval.services.evaluate import parse_metrics
-from retrieval.services.judgements import JudgedQuery, Qrels, where_of
+from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.services.workplace import JobTarget
 
 FOLDER = Path(__file__).parent
@@ -87,10 +87,6 @@ class World:
     asked: Sequence[JudgedQuery]
     held_out: Sequence[JudgedQuery]
     qrels: Qrels
-
-    def where(self, query: JudgedQuery) -> dict[str, Any] | None:
-        """The filter of a question, which never finds the item that it was made from."""
-        return where_of(query, self.task.filters(), self.task.self_id())
 
 
 def _scifact(data: Path) -> World:
@@ -171,7 +167,7 @@ async def curve(platform: Platform, place: Place, crowd: Crowd, looks: Sequence[
     for due in looks:
         while count < due:
             queries = list(itertools.islice(users_in_turn, AT_ONCE))
-            results = await asyncio.gather(*(_searched(collection, world, query) for query in queries))
+            results = await asyncio.gather(*(_searched(collection, query) for query in queries))
             events = [
                 Feedback(retrieval_id=result.retrieval_id, item_id=item, helpful=helped)
                 for query, result in zip(queries, results, strict=True)
@@ -205,15 +201,15 @@ async def _quality(collection: Collection, world: World) -> float:
     unrecorded, run = collection.unrecorded(), {}
     held_out = iter(world.held_out)
     while queries := list(itertools.islice(held_out, AT_ONCE)):
-        results = await asyncio.gather(*(_searched(unrecorded, world, query) for query in queries))
+        results = await asyncio.gather(*(_searched(unrecorded, query) for query in queries))
         for query, result in zip(queries, results, strict=True):
             run[query.query_id] = [hit.item_id for hit in result]
     judged = {query.query_id: world.qrels[query.query_id] for query in world.held_out}
     return round(score(run, judged, parse_metrics("nDCG@10")).means["nDCG@10"], 4)
 
 
-async def _searched(collection: Collection, world: World, query: JudgedQuery) -> SearchResult:
-    result = await collection.search(query.text, where=world.where(query), syntax=False)
+async def _searched(collection: Collection, query: JudgedQuery) -> SearchResult:
+    result = await collection.search(query.text, where=query.where, syntax=False)
     if result.notes:  # one without a vector, for example, would be evaluated by what users never see
         raise RuntimeError(f"{query.text!r}: {result.notes}")
     return result

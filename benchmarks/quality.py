@@ -45,8 +45,6 @@ async def measure(platform: Platform, data: Path, task: Task, variants: Sequence
         qrels,
         metrics=parse_metrics(METRICS),
         variants=variants,
-        where_from=task.filters(),
-        drop_self=task.self_id(),
     )
 
 

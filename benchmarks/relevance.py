@@ -35,8 +35,8 @@ from retrieval import Platform, connect
 from retrieval.collection import handle_of
 from retrieval.domain.search.relevance import Calibration
 from retrieval.learning.relevance import Honesty, JudgedHit, fit_calibration, held_out, honesty
-from retrieval.services.calibrate import judged_hits, searches_of
-from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels
+from retrieval.services.calibrate import judged_hits
+from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.settings import Settings
 
 UNANSWERED_WEIGHT = 0.2
@@ -84,13 +84,10 @@ Hits = Mapping[str, Sequence[JudgedHit]]
 async def hits_of(
     platform: Platform, data: Path, task: Task, judged: tuple[Sequence[JudgedQuery], Qrels] | None = None
 ) -> Hits:
-    """The hits of the task's queries, or of those given; what the task's queries filter by is theirs alone."""
+    """The hits of the task's queries, or of those given."""
     collection = await task.ingested(platform, data)
     queries, qrels = judged or task.queries(data)
-    filters, own = (task.filters(), task.self_id()) if judged is None or task is TICKETS else ((), None)
-    if own and any("as_of" not in query.metadata for query in queries):
-        filters, own = (), None
-    hits = await judged_hits(handle_of(collection), searches_of(queries, qrels, where_from=filters, drop_self=own))
+    hits = await judged_hits(handle_of(collection), [query for query in queries if query.query_id in qrels], qrels)
     print(f"{task.name}: {len(queries)} queries, {len(hits['both'])} hits", file=sys.stderr)
     return hits
 
@@ -177,15 +174,15 @@ async def by_grade(platform: Platform, data: Path, grades: Mapping[str, Mapping[
     """Cranfield's hits by the worst grade that counts as relevant, without the paper that the question is from."""
     queries, qrels = CRANFIELD.queries(data)
     source = {query: next(iter(set(graded) - set(qrels[query])), "") for query, graded in grades.items()}
-    tagged = [replace(query, metadata={"self_id": source[query.query_id]}) for query in queries]
-    handle, own = handle_of(await CRANFIELD.ingested(platform, data)), DropSelf.parse("metadata.self_id")
+    asked = [replace(query, where={"item_id": {"ne": source[query.query_id]}}) for query in queries]
+    handle = handle_of(await CRANFIELD.ingested(platform, data))
     sets: dict[str, Hits] = {}
     for worst in (1, 2, 3, 4):
         relevant = {
             query: {item_id: int(grades[query].get(item_id, worst) <= worst) for item_id in judged}
             for query, judged in qrels.items()
         }
-        sets[f"grades 1 to {worst}"] = await judged_hits(handle, searches_of(tagged, relevant, drop_self=own))
+        sets[f"grades 1 to {worst}"] = await judged_hits(handle, asked, relevant)
     return sets
 
 

@@ -112,9 +112,7 @@ async def measure(platform: Platform, data: Path, task: Task, most: int, reranke
                 raise RuntimeError(f"{variant}: {hits.notes}")
             return [hit.item_id for hit in hits]
 
-        report = await evaluate(
-            search, queries, qrels, metrics=parse_metrics("nDCG@10"), variants=["words"], drop_self=task.self_id()
-        )
+        report = await evaluate(search, queries, qrels, metrics=parse_metrics("nDCG@10"), variants=["words"])
         [figure] = report.as_dict()["variants"][0]["metrics"].values()
         rerank = profile.rerank
         numbers = f"{rerank.candidates} | {rerank.weight:g}" if rerank else "- | -"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from retrieval import Collection, Platform, read_items
-from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, read_qrels, read_queries
+from retrieval.services.judgements import JudgedQuery, Qrels, judged, read_judged
 
 
 @dataclass(frozen=True)
@@ -20,17 +20,12 @@ class Task:
     drop_self: str | None = None
 
     def queries(self, data: Path) -> tuple[list[JudgedQuery], Qrels]:
-        """The queries that have a relevant item, and the judgements."""
-        qrels = read_qrels(data / self.collection / self.qrels)
-        return list(judged(read_queries(data / self.collection / "queries.jsonl"), qrels)), qrels
-
-    def filters(self) -> list[WhereFrom]:
-        """The filter of each query."""
-        return [WhereFrom.parse(text) for text in self.where_from]
-
-    def self_id(self) -> DropSelf | None:
-        """The field of a query that names the item it was made from."""
-        return DropSelf.parse(self.drop_self) if self.drop_self else None
+        """The queries that have a relevant item, with their filters, and the judgements."""
+        folder = data / self.collection
+        asked, qrels = read_judged(
+            folder / "queries.jsonl", folder / self.qrels, where_from=self.where_from, drop_self=self.drop_self
+        )
+        return judged(asked, qrels), qrels
 
     async def ingested(self, platform: Platform, data: Path) -> Collection:
         """The collection, filled; a second time at no cost."""

@@ -6,18 +6,16 @@ queries an item that is not judged counts as not relevant; of feedback only item
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
 from uuid import UUID
 
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.learning.training import CountedVerdict, read_rated_searches, read_verdicts
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
 from retrieval.domain.learning.context import Context
-from retrieval.domain.search.filters import Filter
 from retrieval.domain.search.profile import LegName
 from retrieval.domain.search.relevance import SHIPPED, Calibration, evidence_of, most_by_words
 from retrieval.domain.serialization import Serializable
@@ -28,7 +26,8 @@ from retrieval.engine.conditions import check_condition
 from retrieval.engine.profiles import set_profile
 from retrieval.engine.record import filter_of
 from retrieval.learning.relevance import Honesty, JudgedHit, can_fit, fewest, fit_calibration, held_out
-from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, where_of
+from retrieval.services.evaluate import Progress
+from retrieval.services.judgements import JudgedQuery, Qrels
 
 HITS = 10
 """Hits of each query that are compared with the judgements."""
@@ -38,9 +37,6 @@ MOST_SEARCHES = 2_000
 
 _SUCCESS = 0.5
 """The least mean reward of a relevant item."""
-
-Step = Callable[[int, int], None]
-"""Called with the number of queries done, and the number of all queries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,77 +75,58 @@ async def calibrate(
     queries: Sequence[JudgedQuery],
     qrels: Qrels,
     *,
-    where_from: Sequence[WhereFrom] = (),
-    drop_self: DropSelf | None = None,
     apply: bool = True,
-    progress: Step | None = None,
+    progress: Progress | None = None,
 ) -> CalibrationReport:
     """Fit on judged queries; queries without a relevant item show the scores where there is no answer.
 
     Where a calibration is shipped for the embedding space, the fit starts from it. Raises ``InvalidRequestError`` for
     fewer than 10 hits that are relevant, or that are not; with a shipped start 3 of each are enough.
     """
-    asked = searches_of(queries, qrels, where_from=where_from, drop_self=drop_self)
-    hits = await judged_hits(handle, asked, progress=progress)
+    asked = [query for query in queries if query.query_id in qrels]
+    hits = await judged_hits(handle, asked, qrels, progress=progress)
     return await _report(handle, hits, len(asked), several(len(asked), "judged query"), apply=apply)
 
 
 async def calibrate_by_feedback(
-    handle: CollectionHandle, *, apply: bool = True, progress: Step | None = None
+    handle: CollectionHandle, *, apply: bool = True, progress: Progress | None = None
 ) -> CalibrationReport:
     """Fit on the verdicts that recorded searches were given. Raises as ``calibrate`` does.
 
     An item is relevant to a search if the mean reward of its verdicts, by their weights, is at least a half.
     """
-    asked = await _rated_searches(handle)
-    hits = await judged_hits(handle, asked, only_judged=True, progress=progress)
+    asked, qrels = await _rated_searches(handle)
+    hits = await judged_hits(handle, asked, qrels, only_judged=True, progress=progress)
     return await _report(handle, hits, len(asked), f"{several(len(asked), 'search')} with feedback", apply=apply)
 
 
-class JudgedSearch(NamedTuple):
-    """A query with its filter and its judgements."""
-
-    text: str
-    where: dict[str, Any] | Filter | None
-    grades: Mapping[str, float]
-    """By item id; a relevant item has one above 0."""
-
-
-def searches_of(
+async def judged_hits(
+    handle: CollectionHandle,
     queries: Sequence[JudgedQuery],
     qrels: Qrels,
     *,
-    where_from: Sequence[WhereFrom] = (),
-    drop_self: DropSelf | None = None,
-) -> list[JudgedSearch]:
-    """The searches of the queries that have judgements."""
-    return [
-        JudgedSearch(query.text, where_of(query, where_from, drop_self), qrels[query.query_id])
-        for query in queries
-        if query.query_id in qrels
-    ]
-
-
-async def judged_hits(
-    handle: CollectionHandle, asked: Sequence[JudgedSearch], *, only_judged: bool = False, progress: Step | None = None
+    only_judged: bool = False,
+    progress: Progress | None = None,
 ) -> dict[str, list[JudgedHit]]:
-    """The judged hits of the searches, by model, with their evidence."""
+    """The judged hits of the queries, by model, with their evidence."""
     hits: dict[str, list[JudgedHit]] = {"both": [], "dense": [], "lexical": []}
-    for number, query in enumerate(asked):
-        for name, some in (await _hits(handle, query, only_judged=only_judged)).items():
+    for number, query in enumerate(queries):
+        for name, some in (await _hits(handle, query, qrels[query.query_id], only_judged=only_judged)).items():
             hits[name] += [hit._replace(query=number) for hit in some]
         if progress is not None:
-            progress(number + 1, len(asked))
+            progress(number + 1, len(queries))
     return hits
 
 
-async def _hits(handle: CollectionHandle, query: JudgedSearch, *, only_judged: bool) -> dict[str, list[JudgedHit]]:
-    stored, (text, where, judged) = handle.stored, query
+async def _hits(
+    handle: CollectionHandle, query: JudgedQuery, grades: Mapping[str, int], *, only_judged: bool
+) -> dict[str, list[JudgedHit]]:
+    stored, text, where = handle.stored, query.text, query.where
     legs = (LegName.DENSE, LegName.LEXICAL) if stored.space else (LegName.LEXICAL,)
     with patiently():
         rankings = await leg_rankings(handle, text, where=where, legs=legs, depth=stored.profile.depth)
     if only_judged:
-        shown = {name: list(judged) for name in ("both", *rankings)}
+        shown = {name: list(grades) for name in ("both", *rankings)}
     else:
         result = await search(handle.unrecorded(), text, where=where, context=Context(), limit=HITS, syntax=False)
         shown = {name: [hit.item_id for hit in ranking[:HITS]] for name, ranking in rankings.items()}
@@ -164,14 +141,14 @@ async def _hits(handle: CollectionHandle, query: JudgedSearch, *, only_judged: b
     }
     return {
         name: [
-            JudgedHit(0, evidence, judged.get(item_id, 0) > 0) for item_id, evidence in ranking if evidence.tells(name)
+            JudgedHit(0, evidence, grades.get(item_id, 0) > 0) for item_id, evidence in ranking if evidence.tells(name)
         ]
         for name, ranking in evidence_by_model.items()
     }
 
 
-async def _rated_searches(handle: CollectionHandle) -> list[JudgedSearch]:
-    """The latest searches with a verdict, under their own filters, and their verdicts.
+async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:
+    """The latest searches with a verdict, under their own filters, and their grades, 1 or 0.
 
     A search whose filter was not recorded, or fits the collection no longer, is left out.
     """
@@ -182,7 +159,8 @@ async def _rated_searches(handle: CollectionHandle) -> list[JudgedSearch]:
         search_id = verdict.retrieval_id
         if search_id is not None and (search_id in verdicts or len(verdicts) < MOST_SEARCHES):
             verdicts.setdefault(search_id, {}).setdefault(verdict.item_id, []).append(verdict)
-    asked = []
+    asked: list[JudgedQuery] = []
+    qrels: dict[str, dict[str, int]] = {}
     async for page in read_rated_searches(*place, list(verdicts)):
         for search_ in page:
             if not search_.query or not search_.request["is_whole"]:
@@ -190,14 +168,15 @@ async def _rated_searches(handle: CollectionHandle) -> list[JudgedSearch]:
             condition = filter_of(search_.condition, search_.request)
             with suppress(InvalidFilterError):
                 check_condition(condition, handle.stored)
-                grades = {item_id: _grade(given) for item_id, given in verdicts[search_.retrieval_id].items()}
-                asked.append(JudgedSearch(search_.query, condition, grades))
-    return asked
+                query_id = str(search_.retrieval_id)
+                asked.append(JudgedQuery(query_id=query_id, text=search_.query, where=condition))
+                qrels[query_id] = {item: _grade(given) for item, given in verdicts[search_.retrieval_id].items()}
+    return asked, qrels
 
 
-def _grade(verdicts: Sequence[CountedVerdict]) -> float:
+def _grade(verdicts: Sequence[CountedVerdict]) -> int:
     mean = sum(given.weight * given.reward for given in verdicts) / sum(given.weight for given in verdicts)
-    return float(mean >= _SUCCESS)
+    return int(mean >= _SUCCESS)
 
 
 async def _report(

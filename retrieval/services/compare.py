@@ -15,19 +15,18 @@ from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection, stored_profile
 from retrieval.adapters.store.learning.models import definition_within
 from retrieval.adapters.store.learning.off_policy import (
     RecordedTraffic,
     TargetComparison,
-    interleaved_names,
     interleaved_results,
     read_comparison,
-    read_weighing,
+    read_weighings,
 )
 from retrieval.adapters.store.records.retrievals import read_pools
-from retrieval.domain.checks import JSONTextError, json_of
+from retrieval.domain.checks import JSONTextError, checked_whole, json_of
 from retrieval.domain.errors import Advice, InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.records.recorded import RecordedPool
@@ -149,22 +148,6 @@ class _Targets:
         return self.targets
 
 
-@dataclass(slots=True)
-class _Models:
-    """The models of the recorded versions, each read once over the snapshot's connection."""
-
-    connection: Connection
-    collection_id: int
-    known: dict[int, LearnedModel | None] = field(default_factory=lambda: {0: None})
-
-    async def of(self, version: int) -> LearnedModel | None:
-        """Read a version; None for 0, and for a version that is gone or cannot be read."""
-        if version not in self.known:
-            stored = await definition_within(self.connection, self.collection_id, version)
-            self.known[version] = None if stored is None else readable_model(version, stored)
-        return self.known[version]
-
-
 async def compare_profiles(
     database: Database,
     tenant_id: int,
@@ -182,15 +165,26 @@ async def compare_profiles(
     missing feedback is not a failure. ``most``: the number of searches, the latest ones. Everything is read in one
     snapshot. Raises ``InvalidRequestError`` for a default reward or a number outside its range.
     """
-    _check(since, default_reward, most)
-    traffic = RecordedTraffic(collection_id=collection.collection_id, since=since, default_reward=default_reward)
+    _check_since(since)
+    if default_reward is not None and not 0 <= default_reward <= 1:
+        raise InvalidRequestError(f"the default reward is {default_reward}; it must be 0 to 1, or None for none")
+    checked_whole("most", most, 1)
+    owner = collection.collection_id
+    traffic = RecordedTraffic(collection_id=owner, since=since, default_reward=default_reward)
     comparison = _Targets((profile, against))
+    models: dict[int, LearnedModel | None] = {0: None}
     async with database.snapshot(tenant_id) as connection:
-        models = _Models(connection, collection.collection_id)
-        async for pool in read_pools(connection, collection.collection_id, since=since, most=most):
-            comparison.add(pool, default_reward, await models.of(pool.model_version))
-        targets = await asyncio.to_thread(comparison.with_expectations)
-        weighings, estimates = await _estimate(connection, traffic, targets)
+        async for pool in read_pools(connection, owner, since=since, most=most):
+            version = pool.model_version
+            if version not in models:
+                definition = await definition_within(connection, owner, version)
+                models[version] = None if definition is None else readable_model(version, definition)
+            comparison.add(pool, default_reward, models[version])
+        first, second = await asyncio.to_thread(comparison.with_expectations)
+        weighings = await read_weighings(connection, traffic, first, second)
+        estimates = await read_comparison(connection, traffic, first, second)
+    deciding = estimates.get((DECIDES, False))
+    difference = Estimate(value=math.nan, standard_error=math.nan) if deciding is None else deciding.difference
     return ProfileComparison(
         collection=collection.name,
         profile=profile.name,
@@ -202,35 +196,13 @@ async def compare_profiles(
         changed=comparison.changed,
         weighings=weighings,
         estimates=tuple(estimates.values()),
-        verdict=judge((profile.name, against.name), weighings, _deciding(estimates)),
+        verdict=judge((profile.name, against.name), weighings, difference),
     )
 
 
-async def _estimate(
-    connection: Connection, traffic: RecordedTraffic, targets: tuple[TargetPolicy, TargetPolicy]
-) -> tuple[tuple[Weighing, Weighing], dict[tuple[Estimator, bool], TargetComparison]]:
-    first, second = targets
-    weighings = (
-        await read_weighing(connection, traffic, first),
-        await read_weighing(connection, traffic, second),
-    )
-    estimates = await read_comparison(connection, traffic, first, second)
-    order = sorted(estimates, key=lambda key: (list(Estimator).index(key[0]), key[1]))
-    return weighings, {key: estimates[key] for key in order}
-
-
-def _deciding(estimates: Mapping[tuple[Estimator, bool], TargetComparison]) -> Estimate:
-    deciding = estimates.get((DECIDES, False))
-    return deciding.difference if deciding is not None else Estimate(value=math.nan, standard_error=math.nan)
-
-
-def _check(since: datetime, default_reward: float | None, most: int) -> None:
+def _check_since(since: datetime) -> None:
     if since.tzinfo is None:
         raise InvalidRequestError("since has no time zone; use datetime(..., tzinfo=UTC)")
-    if default_reward is not None and not 0 <= default_reward <= 1:
-        raise InvalidRequestError(f"the default reward is {default_reward}; it must be 0 to 1, or None for none")
-    if most < 1:
-        raise InvalidRequestError(f"{most} searches were asked for; ask for at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,19 +235,12 @@ async def compare_interleaved(
     """
     if first == second:
         raise InvalidRequestError(f"both profiles are {first!r}; name two that were interleaved")
-    if since.tzinfo is None:
-        raise InvalidRequestError("since has no time zone; use datetime(..., tzinfo=UTC)")
+    _check_since(since)
     names = (first, second)
     results = await interleaved_results(database, tenant_id, collection.collection_id, names=names, since=since)
     if not results:
-        known = await interleaved_names(database, tenant_id, collection.collection_id, since=since)
-        hint = f"interleaved profiles: {', '.join(map(repr, known))}" if known else "no search was interleaved"
-        raise InvalidRequestError(
-            f"no search since {since:%Y-%m-%d} interleaved {first!r:.80} and {second!r:.80}; {hint}"
-        )
-    outcome = preference(
-        (result.first, result.second) for result in results if result.first is not None and result.second is not None
-    )
+        raise InvalidRequestError(f"no search since {since:%Y-%m-%d} interleaved {first!r:.80} and {second!r:.80}")
+    outcome = preference((ours, theirs) for ours, theirs in results if ours is not None and theirs is not None)
     return InterleavedComparison(
         collection=collection.name,
         profile=first,

@@ -2,8 +2,6 @@
 
 The library ``ir-measures`` makes the numbers comparable with published ones; only the nDCG that a parameter search
 computes hundreds of thousands of times is implemented here, and tested against the library.
-
-The search itself is passed in, so this module knows neither the database nor the legs.
 """
 
 from __future__ import annotations
@@ -13,24 +11,28 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import product
 from statistics import fmean
 from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import ir_measures
 import numpy as np
 
 from retrieval.adapters.embedders.cached import patiently
+from retrieval.adapters.store.items.items import read_items
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.learning.context import Context
 from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.serialization import Serializable, plain
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.collection_search import search
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.services.judgements import DropSelf, JudgedQuery, Qrels, WhereFrom, judged, missing_items, where_of
-from retrieval.services.significance import Comparison, compare_by_query
+from retrieval.services.judgements import JudgedQuery, Qrels, judged, missing_items
+from retrieval.services.significance import Comparison, compare
 
 Run = Mapping[str, Sequence[str]]
 """Item ids by query id, best first, each at most once."""
@@ -98,16 +100,13 @@ def parse_metrics(names: str | Sequence[str] = DEFAULT_METRICS) -> tuple[Metric,
 def measure(run: Run, qrels: Qrels, metrics: Sequence[Metric]) -> Evaluation:
     """Score a run against judgements.
 
-    Every query of ``qrels`` counts; one without results scores 0. Queries of the run that are not judged are
-    ignored. Raises ``InvalidRequestError`` when a ranking has an item twice, or when there are no judgements
-    or metrics.
+    Every query of ``qrels``, at least one, counts; one without results scores 0. Queries of the run that are not judged
+    are ignored.
     """
-    if not qrels or not metrics:
-        raise InvalidRequestError("nothing to measure: give at least one judged query and one metric")
     by_measure: dict[ir_measures.Measure, dict[str, float]] = {
         metric.measure: dict.fromkeys(qrels, 0.0) for metric in metrics
     }
-    scored = {key: _scores(key, items) for key, items in run.items() if items and key in qrels}
+    scored = {key: _scores(items) for key, items in run.items() if items and key in qrels}
     if scored:
         # pytrec_eval crashes the process on a query whose grades are all below 0.
         grades = {key: {item_id: max(v, 0) for item_id, v in qrels[key].items()} for key in scored}
@@ -125,8 +124,6 @@ class Ndcg:
     """
 
     def __init__(self, qrels: Qrels, cutoff: int = 10) -> None:
-        if cutoff < 1:
-            raise InvalidRequestError(f"nDCG@{cutoff}: the cutoff must be at least 1")
         self.name = f"nDCG@{cutoff}"
         self._discounts = [1 / math.log2(rank + 1) for rank in range(1, cutoff + 1)]
         self._gains = {key: {k: v for k, v in grades.items() if v > 0} for key, grades in qrels.items()}
@@ -150,13 +147,9 @@ def _can_compute(measure: ir_measures.Measure) -> bool:
     return any(True for _ in ir_measures.iter_calc([measure], qrels, run))
 
 
-def _scores(query_id: str, items: Sequence[str]) -> dict[str, float]:
+def _scores(items: Sequence[str]) -> dict[str, float]:
     """Strictly falling whole numbers: the library sorts them to exactly this order and meets no tie."""
-    scores = {item_id: float(len(items) - place) for place, item_id in enumerate(items)}
-    if len(scores) != len(items):
-        twice = next(item_id for place, item_id in enumerate(items) if item_id in items[:place])
-        raise InvalidRequestError(f"query {query_id!r}: item {twice!r} was found twice; rank each item once")
-    return scores
+    return {item_id: float(len(items) - place) for place, item_id in enumerate(items)}
 
 
 FUSED = "fused"
@@ -168,14 +161,11 @@ DEFAULT_DEPTH = 100
 Progress = Callable[[int, int], None]
 """Called with the number of steps done and the number of all steps."""
 
-Clock = Callable[[], float]
-"""Seconds from any fixed point, never going back."""
-
 
 class SearchFunction(Protocol):
     """One search as the evaluation needs it."""
 
-    async def __call__(self, text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
+    async def __call__(self, text: str, *, where: Any, limit: int, variant: str) -> Sequence[str]:
         """The item ids, best first, ``limit`` of them at most; ``variant`` is a leg's name or ``fused``."""
 
 
@@ -215,24 +205,13 @@ class Report(Serializable):
     variants: tuple[VariantReport, ...]
     comparisons: tuple[Comparison, ...]
     """``fused`` against each other variant on the first metric; empty without a fused variant."""
+    notes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """The searches' notes, such as a leg that could not run, and the number of searches with each."""
 
     def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain values for JSON; the values by query on request."""
         variants = [variant.as_dict(per_query=per_query) for variant in self.variants]
         return {**Serializable.as_dict(self), "variants": variants}
-
-
-class _Ask(NamedTuple):
-    """One query as it is asked."""
-
-    query_id: str
-    text: str
-    where: dict[str, Any] | None
-
-
-class _Answer(NamedTuple):
-    item_ids: tuple[str, ...]
-    seconds: float
 
 
 async def evaluate(
@@ -242,179 +221,114 @@ async def evaluate(
     *,
     metrics: Sequence[Metric],
     variants: Sequence[str],
-    where_from: Sequence[WhereFrom] = (),
-    drop_self: DropSelf | None = None,
     progress: Progress | None = None,
-    clock: Clock = time.perf_counter,
-    rng: np.random.Generator | None = None,
 ) -> Report:
     """Ask every judged query once for each variant, in the order of ``variants``, and measure the rankings.
 
-    Each search returns as many results as the deepest metric uses (100 for a metric without a cutoff).
-    ``drop_self`` filters the query's own item out of the search, which ranks as if it did not exist. Input that cannot
-    be measured raises ``InvalidRequestError`` before the first search; an error of a search ends the evaluation and is
-    raised unchanged. ``clock`` gives seconds; ``rng`` serves the significance tests.
+    Each search returns as many results as the deepest metric uses (100 for a metric without a cutoff). Raises
+    ``InvalidRequestError`` if no query is judged, and the first error of a search.
     """
-    _check(metrics, variants)
     judged_queries = judged(queries, qrels)
-    if drop_self is not None:
-        drop_self.check(judged_queries)
-    asks = [_Ask(query.query_id, query.text, where_of(query, where_from, drop_self)) for query in judged_queries]
     depth = max(DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff for metric in metrics)
-    answers = await _answers(search, asks, variants, depth=depth, progress=progress, clock=clock)
+    rankings: dict[str, dict[str, Sequence[str]]] = {variant: {} for variant in variants}
+    seconds: dict[str, list[float]] = {variant: [] for variant in variants}
+    for done, (variant, query) in enumerate(product(variants, judged_queries), 1):
+        start = time.perf_counter()
+        item_ids = await search(query.text, where=query.where, limit=depth, variant=variant)
+        seconds[variant].append(time.perf_counter() - start)
+        rankings[variant][query.query_id] = item_ids[:depth]
+        if progress is not None:
+            progress(done, len(variants) * len(judged_queries))
     relevant = {query.query_id: qrels[query.query_id] for query in judged_queries}
-    reports = tuple(_variant_report(variant, answers[variant], relevant, metrics) for variant in variants)
+    reports = {
+        variant: _variant_report(variant, rankings[variant], seconds[variant], relevant, metrics)
+        for variant in variants
+    }
     return Report(
         metrics=tuple(metric.name for metric in metrics),
         queries=len(judged_queries),
         unjudged=len(queries) - len(judged_queries),
-        variants=reports,
-        comparisons=_comparisons(reports, metrics[0].name, rng),
+        variants=tuple(reports.values()),
+        comparisons=_comparisons(reports, metrics[0].name),
     )
 
 
-async def _answers(
-    search: SearchFunction,
-    asks: Sequence[_Ask],
-    variants: Sequence[str],
-    *,
-    depth: int,
-    progress: Progress | None,
-    clock: Clock,
-) -> dict[str, dict[str, _Answer]]:
-    """The timed answers by variant and query id."""
-    answers: dict[str, dict[str, _Answer]] = {variant: {} for variant in variants}
-    for done, (variant, ask) in enumerate(product(variants, asks), 1):
-        start = clock()
-        item_ids = await search(ask.text, where=ask.where, limit=depth, variant=variant)
-        answers[variant][ask.query_id] = _Answer(tuple(item_ids)[:depth], clock() - start)
-        if progress is not None:
-            progress(done, len(variants) * len(asks))
-    return answers
-
-
-def _check(metrics: Sequence[Metric], variants: Sequence[str]) -> None:
-    if not metrics:
-        raise InvalidRequestError("no metric given: give at least one, such as nDCG@10")
-    if not variants or len(set(variants)) != len(variants):
-        raise InvalidRequestError(f"variants are {list(variants)}; name at least one, each once")
-
-
 def _variant_report(
-    variant: str, answers: Mapping[str, _Answer], qrels: Qrels, metrics: Sequence[Metric]
+    variant: str, rankings: Run, seconds: Sequence[float], qrels: Qrels, metrics: Sequence[Metric]
 ) -> VariantReport:
-    evaluation = measure({query_id: answer.item_ids for query_id, answer in answers.items()}, qrels, metrics)
-    milliseconds = np.array([answer.seconds for answer in answers.values()]) * 1000
-    median, p95 = np.percentile(milliseconds, [50, 95])
+    evaluation = measure(rankings, qrels, metrics)
+    median, p95 = np.percentile(np.array(seconds) * 1000, [50, 95])
     return VariantReport(
         variant=variant,
         means=evaluation.means,
         per_query=evaluation.per_query,
-        without_results=sum(not answer.item_ids for answer in answers.values()),
+        without_results=sum(not item_ids for item_ids in rankings.values()),
         median_ms=float(median),
         p95_ms=float(p95),
     )
 
 
-def _comparisons(
-    reports: Sequence[VariantReport], metric: str, rng: np.random.Generator | None
-) -> tuple[Comparison, ...]:
-    fused = next((report for report in reports if report.variant == FUSED), None)
-    if fused is None:
+def _comparisons(reports: Mapping[str, VariantReport], metric: str) -> tuple[Comparison, ...]:
+    if FUSED not in reports:
         return ()
-    ours = fused.per_query[metric]
+    ours = reports[FUSED].per_query[metric]
     return tuple(
-        compare_by_query(ours, other.per_query[metric], names=(FUSED, other.variant), rng=rng)
-        for other in reports
-        if other is not fused
+        compare(list(ours.values()), [other.per_query[metric][key] for key in ours], names=(FUSED, variant))
+        for variant, other in reports.items()
+        if variant != FUSED
     )
 
 
-class SearchableCollection(Protocol):
-    """The part of a collection that evaluation needs; ``retrieval.Collection`` is one."""
-
-    @property
-    def profile(self) -> Profile:
-        """The profile that answers."""
-
-    async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
-        """The items of those ids that exist, by item id."""
-
-    async def search(
-        self,
-        query: str,
-        *,
-        where: dict[str, Any] | None,
-        limit: int,
-        legs: Sequence[str] | None,
-        profile: Profile | None,
-        syntax: bool,
-    ) -> SearchResult:
-        """The best hits; ``profile`` None: the one that answers; ``legs`` None: all of the profile's.
-
-        ``syntax``: quotes mean phrases.
-        """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionReport:
-    """The result of evaluating a collection."""
-
-    report: Report
-    notes: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """The searches' notes, such as a leg that could not run, and the number of searches with each."""
-
-    def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
-        """Plain values for JSON; the values by query on request."""
-        return {**self.report.as_dict(per_query=per_query), "notes": dict(self.notes)}
-
-
 async def evaluate_collection(
-    collection: SearchableCollection,
+    handle: CollectionHandle,
     queries: Sequence[JudgedQuery],
     qrels: Qrels,
     *,
     metrics: Sequence[Metric],
     legs: Sequence[str] | None = None,
     profile: Profile | None = None,
-    where_from: Sequence[WhereFrom] = (),
-    drop_self: DropSelf | None = None,
     progress: Progress | None = None,
-) -> CollectionReport:
-    """Ask the judged queries of each leg alone and, where there are several, of their fusion.
+) -> Report:
+    """Ask the judged queries of each leg alone and, where there are several, of their fusion; nothing is recorded.
 
     ``profile``: the profile to measure; None: the active one. ``legs`` restricts it; None takes the legs to which it
-    gives a weight. The other arguments and the errors are those of ``evaluate``; ``InvalidRequestError`` is also raised
-    for a metric that uses more than 1000 results, and for judgements none of whose items is in the collection. The legs
-    come first, so that a leg that cannot run is reported at once. The evaluation waits for a slow embedder or reranker,
-    because an answer without it would count as the profile's.
+    gives a weight. Raises what ``evaluate`` raises, and ``InvalidRequestError`` for a metric that uses more than 1000
+    results, and for judgements none of whose items is in the collection. The legs come first, so that a leg that cannot
+    run is reported at once. The evaluation waits for a slow embedder or reranker, because an answer without it would
+    count as the profile's.
     """
-    _check_depth(metrics)
-    chosen = chosen_legs(profile or collection.profile, legs)
+    for metric in metrics:
+        if metric.cutoff is not None and metric.cutoff > MAX_LIMIT:
+            raise InvalidRequestError(
+                f"{metric.name} looks at {metric.cutoff} results and a search gives at most {MAX_LIMIT}; "
+                "use a smaller cutoff"
+            )
+    chosen = chosen_legs(profile or handle.stored.profile, legs)
     notes: Counter[str] = Counter()
-    if (missing := await missing_items(collection, judged(queries, qrels), qrels)) is not None:
+    place = await handle.place()
+    if (missing := await missing_items(partial(read_items, *place), judged(queries, qrels), qrels)) is not None:
         notes[missing] += 1
+    unrecorded = handle.unrecorded()
 
-    async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
+    async def ask(text: str, *, where: Any, limit: int, variant: str) -> Sequence[str]:
         variant_legs = legs if variant == FUSED else (variant,)
         with patiently():
-            result = await collection.search(
-                text, where=where, limit=min(limit, MAX_LIMIT), legs=variant_legs, profile=profile, syntax=False
+            result = await search(
+                unrecorded,
+                text,
+                where=where,
+                context=Context(),
+                limit=limit,
+                legs=variant_legs,
+                profile=profile,
+                syntax=False,
             )
         notes.update(result.notes)
         return [hit.item_id for hit in result]
 
-    report = await evaluate(
-        search,
-        queries,
-        qrels,
-        metrics=metrics,
-        variants=chosen if len(chosen) == 1 else (*chosen, FUSED),
-        where_from=where_from,
-        drop_self=drop_self,
-        progress=progress,
-    )
-    return CollectionReport(report=report, notes=MappingProxyType(dict(notes)))
+    variants = chosen if len(chosen) == 1 else (*chosen, FUSED)
+    report = await evaluate(ask, queries, qrels, metrics=metrics, variants=variants, progress=progress)
+    return replace(report, notes=MappingProxyType(dict(notes)))
 
 
 def chosen_legs(profile: Profile, legs: Sequence[str] | None) -> tuple[str, ...]:
@@ -425,12 +339,3 @@ def chosen_legs(profile: Profile, legs: Sequence[str] | None) -> tuple[str, ...]
     if legs is None:
         return tuple(leg for leg, weight in profile.legs.items() if weight)
     return tuple(dict.fromkeys(leg_name(leg).value for leg in legs))
-
-
-def _check_depth(metrics: Sequence[Metric]) -> None:
-    for metric in metrics:
-        if metric.cutoff is not None and metric.cutoff > MAX_LIMIT:
-            raise InvalidRequestError(
-                f"{metric.name} looks at {metric.cutoff} results and a search gives at most {MAX_LIMIT}; "
-                "use a smaller cutoff"
-            )

@@ -10,16 +10,17 @@ import csv
 import gzip
 import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from retrieval.adapters.readers.lines import GZIP_MAGIC
 from retrieval.domain.checks import JSONSyntaxError, JSONTextError, is_whole, json_of
 from retrieval.domain.errors import BadLineError, InvalidRequestError
+from retrieval.domain.search.filters import Filter
 
 Qrels = Mapping[str, Mapping[str, int]]
 """Relevance by query id and item id: above 0 is relevant, more is better, 0 and below is judged not relevant."""
@@ -29,8 +30,8 @@ MAX_RELEVANCE = 1_000
 
 _HEADER = ("query-id", "corpus-id", "score")
 _RELEVANCE = re.compile(r"([+-]?[0-9]{1,9})(?:\.0*)?")
-_WHERE_FROM = re.compile(r"metadata\.([^<>=]+)(<=|>=|=|<|>)([^<>=]+)")
-_METADATA_NAME = re.compile(r"metadata\.([^<>=]+)")
+_WHERE_FROM = re.compile(r"\s*metadata\.([^<>=]*[^<>=\s])\s*(<=|>=|=|<|>)\s*([^<>=]*[^<>=\s])\s*")
+_DROP_SELF = re.compile(r"\s*metadata\.([^<>=]*[^<>=\s])\s*")
 
 _ITEM_OPERATOR = {">=": "lte", "<=": "gte", ">": "lt", "<": "gt"}
 """A comparison has the query's value on the left and a filter the item's field, so each operator is mirrored."""
@@ -44,6 +45,8 @@ class JudgedQuery:
     text: str
     metadata: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """JSON values by name."""
+    where: dict[str, Any] | Filter | None = None
+    """The filter of its search; None: there is none."""
 
 
 def read_queries(path: str | Path) -> list[JudgedQuery]:
@@ -53,14 +56,13 @@ def read_queries(path: str | Path) -> list[JudgedQuery]:
     file that cannot be read or is empty.
     """
     queries: dict[str, JudgedQuery] = {}
-    for number, line in _lines(Path(path)):
-        try:
-            query = _query(line)
-        except ValueError as error:
-            raise BadLineError(str(path), number, str(error)) from None
-        if query.query_id in queries:
-            raise BadLineError(str(path), number, f"id {query.query_id!r} is there twice; keep one")
-        queries[query.query_id] = query
+
+    def read(line: str) -> None:
+        query = _query(line)
+        if queries.setdefault(query.query_id, query) is not query:
+            raise ValueError(f"id {query.query_id!r} is there twice; keep one")
+
+    _read_lines(path, read)
     if not queries:
         raise InvalidRequestError(f"{path}: no queries; write one JSON object with 'id' and 'text' a line")
     return list(queries.values())
@@ -70,37 +72,39 @@ def read_qrels(path: str | Path) -> dict[str, dict[str, int]]:
     """Relevance judgements by query id and item id.
 
     Takes three columns (query, item, score; with or without BEIR's header line) or TREC's four (query,
-    iteration, item, relevance), distinguished by the first line; columns are separated by tabs, or by spaces where
-    a line has no tab. Raises ``BadLineError`` for a line that is not a judgement or contradicts an earlier one,
-    ``InvalidRequestError`` for a file that cannot be read or is empty.
+    iteration, item, relevance); columns are separated by tabs, or by spaces where a line has no tab. Raises
+    ``BadLineError`` for a line that is not a judgement or contradicts an earlier one, ``InvalidRequestError`` for a
+    file that cannot be read or is empty.
     """
     qrels: dict[str, dict[str, int]] = {}
-    width: int | None = None
-    for number, line in _lines(Path(path)):
-        columns = _columns(line)
-        if width is None and _is_header(columns):
-            width = len(columns)
-            continue
-        try:
-            query_id, item_id, relevance = _judgement(columns, width)
-        except ValueError as error:
-            raise BadLineError(str(path), number, str(error)) from None
-        width = len(columns)
+
+    def read(line: str) -> None:
+        columns = [column.strip() for column in line.split("\t")] if "\t" in line else line.split()
+        if not qrels and tuple(column.lower().replace("_", "-") for column in columns) == _HEADER:
+            return
+        query_id, item_id, relevance = _judgement(columns)
         if qrels.setdefault(query_id, {}).setdefault(item_id, relevance) != relevance:
-            raise BadLineError(
-                str(path), number, f"query {query_id!r} and item {item_id!r} were judged differently before"
-            )
+            raise ValueError(f"query {query_id!r} and item {item_id!r} were judged differently before")
+
+    _read_lines(path, read)
     if not qrels:
         raise InvalidRequestError(f"{path}: no judgements; write 'query-id<tab>corpus-id<tab>score' lines")
     return qrels
 
 
-def read_judged(queries: str | Path, qrels: str | Path | None = None) -> tuple[list[JudgedQuery], Qrels]:
+def read_judged(
+    queries: str | Path,
+    qrels: str | Path | None = None,
+    *,
+    where_from: Sequence[str] = (),
+    drop_self: str | None = None,
+) -> tuple[list[JudgedQuery], Qrels]:
     """The queries and their judgements: of two files, or without ``qrels`` of one CSV (``read_pairs``).
 
-    Raises what ``read_queries`` and ``read_qrels`` raise.
+    Raises what ``read_queries``, ``read_qrels`` and ``with_filters`` raise.
     """
-    return read_pairs(queries) if qrels is None else (read_queries(queries), read_qrels(qrels))
+    asked, judgements = read_pairs(queries) if qrels is None else (read_queries(queries), read_qrels(qrels))
+    return with_filters(asked, judgements, where_from=where_from, drop_self=drop_self), judgements
 
 
 def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
@@ -110,7 +114,8 @@ def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
     they come. Raises ``BadLineError`` for a row that lacks one of the two, ``InvalidRequestError`` for a file that
     cannot be read, has no row or not these columns.
     """
-    lines = [line + "\n" for _, line in _lines(Path(path))]
+    lines: list[str] = []
+    _read_lines(path, lambda line: lines.append(line + "\n"))
     header = lines[0] if lines else ""
     reader = csv.DictReader(lines, delimiter=max(",;\t", key=header.count), strict=True)
     expected: dict[str, dict[str, int]] = {}
@@ -134,21 +139,16 @@ def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
     return queries, {query.query_id: expected[query.text] for query in queries}
 
 
-class ItemLookup(Protocol):
-    """A reader of items by id; ``retrieval.Collection`` is one."""
-
-    async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
-        """The items of those ids that exist, by item id."""
-
-
-async def missing_items(collection: ItemLookup, queries: Sequence[JudgedQuery], qrels: Qrels) -> str | None:
+async def missing_items(
+    get: Callable[[Sequence[str]], Awaitable[Mapping[str, object]]], queries: Sequence[JudgedQuery], qrels: Qrels
+) -> str | None:
     """A note on relevant items that the collection does not have; None: it has all of them.
 
-    Raises ``InvalidRequestError`` where it has none of them: every figure would be 0.
+    ``get``: ``Collection.get``. Raises ``InvalidRequestError`` where the collection has none of the items.
     """
     graded = chain.from_iterable(qrels.get(query.query_id, {}).items() for query in queries)
     relevant = sorted({item_id for item_id, score in graded if score > 0})
-    missing = set(relevant) - set(await collection.get(relevant))
+    missing = set(relevant) - set(await get(relevant))
     if not missing:
         return None
     example = min(missing)
@@ -179,129 +179,84 @@ def judged(queries: Sequence[JudgedQuery], qrels: Qrels) -> list[JudgedQuery]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class WhereFrom:
-    """A filter whose value comes from each query's metadata."""
+def with_filters(
+    queries: Sequence[JudgedQuery], qrels: Qrels, *, where_from: Sequence[str] = (), drop_self: str | None = None
+) -> list[JudgedQuery]:
+    """The queries, the judged ones with filters by their own metadata.
 
-    name: str
-    """The name in the query's metadata."""
-    operator: str
-    """``=``, ``<``, ``<=``, ``>`` or ``>=``, with the query's value on the left."""
-    field: str
-    """The item's field or attribute."""
+    - ``where_from``: ``metadata.NAME=FIELD`` (equal) or a comparison such as ``metadata.as_of>=occurred_at``, which
+      reads as written: the query's value is at least the item's field.
+    - ``drop_self``: ``metadata.NAME``, where a query names the item that it was made of; the search ranks as if that
+      item did not exist.
 
-    @classmethod
-    def parse(cls, text: str) -> WhereFrom:
-        """Parse ``metadata.NAME=FIELD`` (equal) or a comparison such as ``metadata.as_of>=occurred_at``.
+    Raises ``InvalidRequestError`` for another form, for a query without the value or with a list or an object there,
+    and for a ``drop_self`` that no judged query has.
+    """
+    sources = [_source(text) for text in where_from]
+    own = None
+    if drop_self is not None:
+        if (match := _DROP_SELF.fullmatch(drop_self)) is None:
+            raise InvalidRequestError(f"cannot read {drop_self!r}: write a name such as 'metadata.self_id'")
+        own = match[1]
+        if all(query.metadata.get(own) is None for query in queries if query.query_id in qrels):
+            raise InvalidRequestError(f"no query has metadata.{own}; check the name given to drop-self")
+    return [
+        replace(query, where=_where(query, sources, own)) if query.query_id in qrels else query for query in queries
+    ]
 
-        The comparison reads as written: the query's value is at least the item's field.
-        Raises ``InvalidRequestError`` for anything else.
-        """
-        match = _WHERE_FROM.fullmatch(text.strip())
-        name, operator, item_field = (part.strip() for part in match.groups()) if match else ("", "", "")
-        if not name or not item_field:
-            raise InvalidRequestError(
-                f"cannot read {text!r}: write 'metadata.conversation=conversation' "
-                "or a comparison such as 'metadata.as_of>=occurred_at'"
-            )
-        return cls(name, operator, item_field)
 
-    def filter_for(self, query: JudgedQuery) -> dict[str, Any]:
-        """The filter of that query: ``{field: value}`` or ``{field: {"lte": value}}``.
+def _source(text: str) -> tuple[str, str, str]:
+    """The name in the query's metadata, the operator, and the item's field."""
+    match = _WHERE_FROM.fullmatch(text)
+    if match is None:
+        raise InvalidRequestError(
+            f"cannot read {text!r}: write 'metadata.conversation=conversation' "
+            "or a comparison such as 'metadata.as_of>=occurred_at'"
+        )
+    return match[1], match[2], match[3]
 
-        Raises ``InvalidRequestError`` when the query lacks the value, or has a list or an object there.
-        """
-        value = query.metadata.get(self.name)
-        if value is None:
-            raise InvalidRequestError(
-                f"query {query.query_id!r} has no metadata.{self.name}; add it, or leave that filter out"
-            )
+
+def _where(query: JudgedQuery, sources: Sequence[tuple[str, str, str]], own: str | None) -> dict[str, Any] | None:
+    conditions: list[dict[str, Any]] = []
+    for name, operator, item_field in sources:
+        value = query.metadata.get(name)
         if not isinstance(value, str | int | float):
             raise InvalidRequestError(
-                f"query {query.query_id!r}: metadata.{self.name} is a {type(value).__name__}; "
-                "a filter needs a text, a number or a boolean there"
+                f"query {query.query_id!r} has no metadata.{name} that is a text, a number or a boolean; "
+                "add it, or leave that filter out"
             )
-        if self.operator == "=":
-            return {self.field: value}
-        return {self.field: {_ITEM_OPERATOR[self.operator]: value}}
+        conditions.append({item_field: value if operator == "=" else {_ITEM_OPERATOR[operator]: value}})
+    if own is not None and (item_id := query.metadata.get(own)) is not None:
+        conditions.append({"item_id": {"ne": str(item_id)}})
+    if len(conditions) > 1:
+        return {"and": conditions}
+    return conditions[0] if conditions else None
 
 
-def where_for(query: JudgedQuery, where_from: Sequence[WhereFrom]) -> dict[str, Any] | None:
-    """All filters of one query merged, or None without any; comparisons on one field are joined.
+def _read_lines(path: str | Path, read: Callable[[str], None]) -> None:
+    """Give ``read`` each line that is not blank; gzip is recognised by its first bytes, not by the file's name.
 
-    Raises ``InvalidRequestError`` when two filters of one field cannot be joined.
+    Raises ``BadLineError``, also for a ``ValueError`` of ``read``, and ``InvalidRequestError``.
     """
-    merged: dict[str, Any] = {}
-    for source in where_from:
-        for name, value in source.filter_for(query).items():
-            merged[name] = _merge(merged[name], value, name, query) if name in merged else value
-    return merged or None
-
-
-@dataclass(frozen=True, slots=True)
-class DropSelf:
-    """Excludes the item that a query was made of from the query's own results."""
-
-    name: str
-    """The name in the query's metadata that holds its own item id."""
-
-    @classmethod
-    def parse(cls, text: str) -> DropSelf:
-        """Parse ``metadata.NAME``. Raises ``InvalidRequestError`` for anything else."""
-        match = _METADATA_NAME.fullmatch(text.strip())
-        if match is None:
-            raise InvalidRequestError(f"cannot read {text!r}: write a name such as 'metadata.self_id'")
-        return cls(match.group(1).strip())
-
-    def exclude_for(self, query: JudgedQuery) -> str | None:
-        """The item id to leave out of that query's results, or None when the query names none."""
-        value = query.metadata.get(self.name)
-        return None if value is None else str(value)
-
-    def check(self, queries: Sequence[JudgedQuery]) -> None:
-        """Raise ``InvalidRequestError`` when no query has the value: a misspelt name would change nothing."""
-        if queries and all(self.exclude_for(query) is None for query in queries):
-            raise InvalidRequestError(f"no query has metadata.{self.name}; check the name given to drop-self")
-
-
-def where_of(query: JudgedQuery, where_from: Sequence[WhereFrom], drop_self: DropSelf | None) -> dict[str, Any] | None:
-    """The query's filters (``where_for``), which also leave out its own item, as if it did not exist."""
-    where = where_for(query, where_from)
-    item_id = None if drop_self is None else drop_self.exclude_for(query)
-    if item_id is None:
-        return where
-    excluded = {"item_id": {"ne": item_id}}
-    return excluded if where is None else {"and": [where, excluded]}
-
-
-def _merge(first: Any, second: Any, name: str, query: JudgedQuery) -> Any:
-    if isinstance(first, dict) and isinstance(second, dict):
-        if all(first.get(operator, value) == value for operator, value in second.items()):
-            return first | second
-    elif first == second:
-        return first
-    raise InvalidRequestError(
-        f"query {query.query_id!r}: {name!r} is asked for both {first!r} and {second!r}; leave one filter out"
-    )
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Numbered lines without blank ones, from 1; gzip is recognised by its first bytes, not by the file's name."""
-    number = 0
+    number, reason = 0, ""
     try:
-        with path.open("rb") as raw:
+        with Path(path).open("rb") as raw:
             is_gzip = raw.read(2) == GZIP_MAGIC
-        with gzip.open(path) if is_gzip else path.open("rb") as stream:
+        with gzip.open(path) if is_gzip else Path(path).open("rb") as stream:
             for number, line in enumerate(stream, start=1):
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip("\r\n")
                 if text.strip():
-                    yield number, text
+                    read(text)
     except UnicodeDecodeError:
-        raise BadLineError(str(path), number, "not UTF-8; convert the file to UTF-8") from None
+        reason = "not UTF-8; convert the file to UTF-8"
+    except ValueError as error:
+        reason = str(error)
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise BadLineError(str(path), number + 1, "the gzip data is damaged; copy the file again") from None
+        number, reason = number + 1, "the gzip data is damaged; copy the file again"
     except OSError as error:
         raise InvalidRequestError(f"cannot read {path}: {error.strerror or error}; check the path") from None
+    if reason:
+        raise BadLineError(str(path), number, reason)
 
 
 def _query(line: str) -> JudgedQuery:
@@ -327,18 +282,8 @@ def _query(line: str) -> JudgedQuery:
     return JudgedQuery(query_id=query_id, text=text, metadata=MappingProxyType(metadata or {}))
 
 
-def _columns(line: str) -> list[str]:
-    return [column.strip() for column in line.split("\t")] if "\t" in line else line.split()
-
-
-def _is_header(columns: Sequence[str]) -> bool:
-    return tuple(column.lower().replace("_", "-") for column in columns) == _HEADER
-
-
-def _judgement(columns: Sequence[str], width: int | None) -> tuple[str, str, int]:
-    """Query id, item id and relevance; ``width`` is the number of columns of the lines before."""
-    if width is not None and len(columns) != width:
-        raise ValueError(f"the number of columns is {len(columns)}; the lines before have {width}")
+def _judgement(columns: Sequence[str]) -> tuple[str, str, int]:
+    """Query id, item id and relevance."""
     if len(columns) not in (3, 4):
         raise ValueError(
             f"the number of columns is {len(columns)}; write query, item and score, or TREC's four columns"
@@ -349,7 +294,7 @@ def _judgement(columns: Sequence[str], width: int | None) -> tuple[str, str, int
     match = _RELEVANCE.fullmatch(score)
     if match is None:
         raise ValueError(f"score {score!r} is not a whole number")
-    relevance = int(match.group(1))
+    relevance = int(match[1])
     if relevance > MAX_RELEVANCE:
         raise ValueError(f"score {score} is above {MAX_RELEVANCE}; use a few grades, such as 0 to 3")
     return query_id, item_id, relevance

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.serialization import Serializable
 
 SIGNIFICANT = 0.05
@@ -18,7 +17,6 @@ EXACT_PAIRS = 12
 """Up to this many differing pairs every sign pattern is tried (4,096), and the p-value is exact."""
 
 _BATCH_CELLS = 1_000_000
-_SEED = 0
 
 _Floats = NDArray[np.float64]
 
@@ -56,26 +54,17 @@ def compare(
     permutations: int = 10_000,
     rng: np.random.Generator | None = None,
 ) -> Comparison:
-    """Compare two systems by their scores on the same queries, pair by pair.
+    """Compare two systems by their finite scores on the same queries, at least one, pair by pair.
 
     The p-value is that of the two-sided paired randomisation test on the mean difference: under the null
     hypothesis the two systems are the same, so each pair's difference might as well have the other sign. See
     Smucker, Allan and Carterette, "A comparison of statistical significance tests for information retrieval
     evaluation", CIKM 2007. Sampled p-values count the observed pattern itself, so they are never 0 (Phipson
     and Smyth, 2010). The interval is the bootstrap's percentile interval over queries, with as many resamples
-    as permutations.
-
-    Without ``rng`` a generator with a fixed seed is used, so that equal input gives equal output.
-    Raises ``InvalidRequestError`` for sequences that are empty, of unequal length, or not finite.
+    as permutations. Without ``rng`` the seed is fixed, so that equal input gives equal output.
     """
     first, second = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    if first.ndim != 1 or first.shape != second.shape or first.size == 0:
-        raise InvalidRequestError("compare two systems on the same queries: one score a query, at least one")
-    if not (np.isfinite(first).all() and np.isfinite(second).all()):
-        raise InvalidRequestError("a score is NaN or infinite; compare finite scores")
-    if permutations < 1:
-        raise InvalidRequestError(f"{permutations} permutations: ask for at least 1")
-    generator = np.random.default_rng(_SEED) if rng is None else rng
+    generator = np.random.default_rng(0) if rng is None else rng
     differences = first - second
     p_value = _p_value(differences, permutations, generator)
     low, high = _interval(differences, permutations, generator)
@@ -90,20 +79,6 @@ def compare(
         p_value=p_value,
         queries=first.size,
     )
-
-
-def compare_by_query(
-    a: Mapping[str, float],
-    b: Mapping[str, float],
-    *,
-    names: tuple[str, str] = ("A", "B"),
-    rng: np.random.Generator | None = None,
-) -> Comparison:
-    """Like ``compare``, for scores by query id. Raises ``InvalidRequestError`` when the ids differ."""
-    if a.keys() != b.keys():
-        raise InvalidRequestError(f"{names[0]} and {names[1]} have different queries; use the same ones")
-    ids = sorted(a)
-    return compare([a[key] for key in ids], [b[key] for key in ids], names=names, rng=rng)
 
 
 def _p_value(differences: _Floats, permutations: int, rng: np.random.Generator) -> float:

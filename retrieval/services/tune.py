@@ -8,14 +8,11 @@ chose it. A change is proposed only where the held-out gain is significant.
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations, product
-from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +20,8 @@ from numpy.typing import NDArray
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.items.items import read_items
 from retrieval.domain.checks import checked_whole
-from retrieval.domain.errors import EmbedderError, InvalidProfileError, InvalidRequestError
+from retrieval.domain.errors import EmbedderError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
-from retrieval.domain.items.item import Item
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate, fused_ids, refined
 from retrieval.domain.search.profile import DEPTH, MAX_DEPTH, RRF_K, Fusion, FusionKind, LegName, Profile
@@ -35,30 +31,23 @@ from retrieval.engine.collection_search import leg_rankings
 from retrieval.engine.profiles import set_profile
 from retrieval.engine.reading import embeddings
 from retrieval.services.evaluate import Ndcg, Progress
-from retrieval.services.judgements import (
-    DropSelf,
-    JudgedQuery,
-    Qrels,
-    WhereFrom,
-    judged,
-    missing_items,
-    where_of,
-)
+from retrieval.services.judgements import JudgedQuery, Qrels, judged, missing_items
 from retrieval.services.significance import SIGNIFICANT, Comparison, compare
 
 LegRankings = Mapping[str, Mapping[str, Sequence[Candidate]]]
 """The candidates that each leg returned, best first, by query id and leg."""
 
-TRIPLE_RATIOS = [ratio for ratio in product(range(1, 4), repeat=3) if math.gcd(*ratio) == 1]
-"""RRF weights tried for three legs, in lowest terms, the even ones first."""
+TUNED_LEGS = (LegName.DENSE.value, LegName.LEXICAL.value)
+"""The legs that answer every query in words."""
 
 PAIR_RATIOS = ((1, 1), (2, 3), (3, 2), (1, 2), (2, 1), (1, 3), (3, 1), (1, 4), (4, 1))
-"""RRF weights tried for two legs, the even ones first."""
+"""RRF weights that are tried, the even ones first."""
 
 REFINED = Refining(share=0.25)
 """The refining of weighted sums where it is tried."""
 
-_MOST_LEGS_TOGETHER = 3
+FOLDS = 5
+"""Parts of the queries; each is ranked by the setting that the others chose."""
 
 _EQUAL_DIGITS = 12
 """Means that agree to this many digits count as equal; further digits depend on the order of addition."""
@@ -69,21 +58,12 @@ _Scores = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Setting(Serializable):
-    """Legs with weights, their fusion and refining: the part of a profile that tuning may change.
-
-    Raises ``InvalidProfileError`` without a weight above 0, or for one that is negative or not finite.
-    """
+    """Legs with weights, their fusion and refining: the part of a profile that tuning may change."""
 
     legs: Mapping[str, float]
-    """Weight by leg."""
+    """Weight by leg; one is above 0."""
     fusion: Fusion = field(default_factory=Fusion)
     refining: Refining = field(default_factory=Refining)
-
-    def __post_init__(self) -> None:
-        weights = self.legs.values()
-        if not any(weights) or not all(math.isfinite(weight) and weight >= 0 for weight in weights):
-            raise InvalidProfileError(f"leg weights {dict(self.legs)}: use finite numbers, one above 0")
-        object.__setattr__(self, "legs", MappingProxyType(dict(self.legs)))
 
     def describe(self) -> str:
         """The setting in words: ``lexical alone``, ``RRF (k = 60) of lexical 2, dense 1``."""
@@ -135,6 +115,8 @@ class TuningReport(Serializable):
     """Tuning, measured on held-out queries, against the current setting first and then each leg alone."""
     means: tuple[tuple[Setting, float], ...]
     """Every setting's mean on all queries, best first; the best of many is a flattering figure."""
+    profile: Profile | None = None
+    """The collection's profile with the proposal; None: it was tuned without a collection."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -144,29 +126,23 @@ class TuningReport(Serializable):
         }
 
 
-def grid(legs: Sequence[str], k: int = RRF_K, *, with_refining: bool = False) -> list[Setting]:
-    """Settings to try, simpler ones first: each leg alone, then RRF and weighted sums of two and three legs.
+def grid(k: int = RRF_K, *, with_refining: bool = False) -> list[Setting]:
+    """Settings to try, simpler ones first: each leg alone, then RRF and weighted sums of both.
 
-    Two legs give 20 settings, three 88; more than three are never fused at once. Weights of a weighted sum
-    add up to 1, in steps of 0.1 for two legs and 0.2 for three. ``with_refining``: each weighted sum with the dense leg
-    is tried refined too. Raises ``InvalidProfileError`` without legs.
+    There are 20. Weights of a weighted sum add up to 1, in steps of 0.1. ``with_refining``: each weighted sum is tried
+    refined too.
     """
-    if not legs:
-        raise InvalidProfileError("no leg to tune: give at least one")
+    dense, lexical = TUNED_LEGS
     rrf, weighted_sum = Fusion(kind=FusionKind.RRF, k=k), Fusion(kind=FusionKind.WEIGHTED_SUM, k=k)
-    settings = [Setting({leg: 1.0}, rrf) for leg in legs]
-    for size in range(2, min(len(legs), _MOST_LEGS_TOGETHER) + 1):
-        for together in combinations(legs, size):
-            ratios = PAIR_RATIOS if size == 2 else TRIPLE_RATIOS
-            settings += [Setting(_weights(together, ratio), rrf) for ratio in ratios]
-            steps = 10 if size == 2 else 5
-            settings += [
-                Setting(_weights(together, [part / steps for part in parts]), weighted_sum, refining)
-                for refining in (Refining(), REFINED)[: 1 + (with_refining and LegName.DENSE in together)]
-                for parts in product(range(1, steps), repeat=size)
-                if sum(parts) == steps
-            ]
-    return settings
+    return [
+        *(Setting({leg: 1.0}, rrf) for leg in TUNED_LEGS),
+        *(Setting({dense: float(first), lexical: float(second)}, rrf) for first, second in PAIR_RATIOS),
+        *(
+            Setting({dense: tenths / 10, lexical: (10 - tenths) / 10}, weighted_sum, refining)
+            for refining in ((Refining(), REFINED) if with_refining else (Refining(),))
+            for tenths in range(1, 10)
+        ),
+    ]
 
 
 def tune(
@@ -174,33 +150,31 @@ def tune(
     qrels: Qrels,
     current: Setting,
     *,
-    settings: Sequence[Setting] | None = None,
     cutoff: int = 10,
     depth: int = DEPTH,
     vectors: PoolVectors = NO_VECTORS,
-    folds: int = 5,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> TuningReport:
     """Find the setting with the best nDCG@cutoff, and whether it beats the current one beyond chance.
 
-    Queries are those of ``rankings`` with a relevant item. ``depth`` is the number of candidates of each leg,
-    ``vectors`` are those of the candidates: without them no refining is tried. ``settings`` is ``grid`` of
-    all legs seen when not given; the current setting and each leg alone are always tried too. Each fold's queries are
+    Queries are those of ``rankings`` with a relevant item, one a fold at least. ``depth`` is the number of candidates
+    of each leg, ``vectors`` are those of the candidates: without them no refining is tried. Each fold's queries are
     ranked by the setting that the other folds chose; equal means prefer the current setting, then the earlier one. A
     change is proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed
     give an equal report. ``progress`` is called once a setting.
-    Raises ``InvalidRequestError`` for fewer than 2 folds, or fewer queries than folds.
     """
     query_ids = sorted(key for key in rankings if any(score > 0 for score in qrels.get(key, {}).values()))
-    _check_folds(len(query_ids), folds)
-    legs = sorted({leg for query_id in query_ids for leg in rankings[query_id]} | set(current.legs))
-    k = current.fusion.k
-    tried = _settings_to_try(current, legs, settings or grid(legs, k, with_refining=bool(vectors.places)))
+    settings = grid(current.fusion.k, with_refining=bool(vectors.places))
+    tried = [current, *(setting for setting in settings if setting != current)]
     ndcg = Ndcg({key: qrels[key] for key in query_ids}, cutoff)
-    scores = _scores(tried, rankings, query_ids, ndcg, depth=depth, vectors=vectors, progress=progress)
+    scores = np.zeros((len(tried), len(query_ids)))
+    for row, setting in enumerate(tried):
+        scores[row] = [ndcg.score(key, setting.rank(rankings[key], depth, vectors)) for key in query_ids]
+        if progress is not None:
+            progress(row + 1, len(tried))
     rng = np.random.default_rng(seed)
-    held_out, chosen = _cross_validate(scores, folds, rng)
+    held_out, chosen = _cross_validate(scores, rng)
     comparisons = tuple(
         compare(held_out, scores[row], names=("tuned", setting.describe() if row else "current"), rng=rng)
         for row, setting in enumerate(tried)
@@ -223,38 +197,11 @@ def tune(
     )
 
 
-def _settings_to_try(current: Setting, legs: Sequence[str], settings: Sequence[Setting]) -> list[Setting]:
-    """The current setting, each leg alone, then the others: each once."""
-    tried = [current]
-    for setting in (*(Setting({leg: 1.0}, Fusion(k=current.fusion.k)) for leg in legs), *settings):
-        if setting not in tried:
-            tried.append(setting)
-    return tried
-
-
-def _scores(
-    tried: Sequence[Setting],
-    rankings: LegRankings,
-    query_ids: Sequence[str],
-    ndcg: Ndcg,
-    *,
-    depth: int,
-    vectors: PoolVectors,
-    progress: Progress | None,
-) -> _Scores:
-    scores = np.zeros((len(tried), len(query_ids)))
-    for row, setting in enumerate(tried):
-        scores[row] = [ndcg.score(key, setting.rank(rankings[key], depth, vectors)) for key in query_ids]
-        if progress is not None:
-            progress(row + 1, len(tried))
-    return scores
-
-
-def _cross_validate(scores: _Scores, folds: int, rng: np.random.Generator) -> tuple[_Scores, list[int]]:
+def _cross_validate(scores: _Scores, rng: np.random.Generator) -> tuple[_Scores, list[int]]:
     """Each query's score under the setting that the other folds chose, shape (queries,), and each fold's choice."""
     queries = scores.shape[1]
     held_out, chosen = np.zeros(queries), []
-    for fold in np.array_split(rng.permutation(queries), folds):
+    for fold in np.array_split(rng.permutation(queries), FOLDS):
         best = _best(np.delete(scores, fold, axis=1))
         held_out[fold] = scores[best, fold]
         chosen.append(best)
@@ -281,10 +228,6 @@ def _verdict(tried: Sequence[Setting], best: int, against_current: Comparison) -
     return True, f"change to {tried[best].describe()}: tuning gains {gain} on held-out queries ({p_value})"
 
 
-def _weights(legs: Sequence[str], weights: Sequence[float]) -> dict[str, float]:
-    return {leg: float(weight) for leg, weight in zip(legs, weights, strict=True)}
-
-
 ASKING = "asking the legs"
 TRYING = "trying settings"
 
@@ -295,118 +238,38 @@ StageProgress = Callable[[str, int, int], None]
 """Called with the stage (``ASKING`` or ``TRYING``), the number of its steps done, and of all its steps."""
 
 
-class TunableCollection(Protocol):
-    """The part of a collection that tuning needs."""
-
-    @property
-    def profile(self) -> Profile:
-        """The profile to improve on."""
-
-    async def get(self, item_ids: Sequence[str]) -> Mapping[str, object]:
-        """The items of those ids that exist, by item id."""
-
-    async def leg_rankings(
-        self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
-    ) -> dict[str, list[Candidate]]:
-        """Each leg's candidates before fusion, best first; a leg that cannot run is missing."""
-
-    async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
-        """The items' vectors, of those that have one."""
-
-    async def set_profile(self, profile: Profile, *, note: str) -> int:
-        """Store the profile as a new version, which is used from now on."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionTuning:
-    """The result of tuning a collection."""
-
-    report: TuningReport
-    profile: Profile
-    """The proposed profile; the current one where no change is proposed."""
-
-    @property
-    def note(self) -> str:
-        """A note on the tuning that found the profile."""
-        against = self.report.comparisons[0]
-        return (
-            f"tuned on {self.report.queries} queries, seed {self.report.seed}: {self.report.metric} "
-            f"{against.mean_b:.4f} -> {against.mean_a:.4f} on held-out queries, p = {against.p_value:.4f}"
-        )
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
-        return {**self.report.as_dict(), "profile": self.profile.as_dict()}
-
-
-@dataclass(frozen=True, slots=True)
-class HandledCollection:
-    """The collection of a handle, for tuning."""
-
-    handle: CollectionHandle
-
-    @property
-    def profile(self) -> Profile:
-        """The profile to improve on."""
-        return self.handle.stored.profile
-
-    async def get(self, item_ids: Sequence[str]) -> Mapping[str, Item]:
-        """See ``Collection.get``."""
-        return await read_items(await self.handle.place(), item_ids)
-
-    async def leg_rankings(
-        self, query: str, *, where: dict[str, Any] | None, legs: Sequence[str], depth: int
-    ) -> dict[str, list[Candidate]]:
-        """See ``retrieval.engine.collection_search.leg_rankings``."""
-        return await leg_rankings(self.handle, query, where=where, legs=legs, depth=depth)
-
-    async def embeddings(self, item_ids: Sequence[str]) -> dict[str, Vector]:
-        """See ``Collection.embeddings``."""
-        return await embeddings(self.handle, item_ids)
-
-    async def set_profile(self, profile: Profile, *, note: str) -> int:
-        """See ``Collection.set_profile``."""
-        return await set_profile(self.handle, profile, note)
-
-
-TUNED_LEGS = (LegName.DENSE.value, LegName.LEXICAL.value)
-"""The legs that answer every query in words."""
-
-
 async def tune_collection(
-    collection: TunableCollection,
+    handle: CollectionHandle,
     queries: Sequence[JudgedQuery],
     qrels: Qrels,
     *,
-    where_from: Sequence[WhereFrom] = (),
-    drop_self: DropSelf | None = None,
     cutoff: int = 10,
-    folds: int = 5,
     seed: int = 0,
     progress: StageProgress | None = None,
-) -> CollectionTuning:
+) -> TuningReport:
     """Find the legs, fusion and weights with the best nDCG@cutoff on the judged queries; nothing is stored.
 
-    ``drop_self`` filters each query's own item out of its search, which ranks as if it did not exist. What is
-    proposed, and when, is as in ``retrieval.services.tune.tune``. Raises ``InvalidRequestError`` for queries that
-    cannot be measured or are too few, and for a leg that cannot run; ``EmbedderError`` when it fails.
+    What is proposed, and when, is as in ``tune``. Raises ``InvalidRequestError`` for queries that cannot be measured or
+    are too few, and for a leg that cannot run; ``EmbedderError`` when it fails.
     """
-    profile = collection.profile
+    profile = handle.stored.profile
     if profile.signals:
         raise InvalidRequestError("the profile scores by signals; tuning weighs legs: give it a profile of legs first")
-    if not 1 <= cutoff <= MAX_DEPTH:
-        raise InvalidRequestError(f"cutoff is {cutoff}; it must be 1 to {MAX_DEPTH}")
+    checked_whole("cutoff", cutoff, 1, MAX_DEPTH)
     judged_queries = judged(queries, qrels)
-    await missing_items(collection, judged_queries, qrels)
-    if drop_self is not None:
-        drop_self.check(judged_queries)
-    _check_folds(len(judged_queries), folds)
+    place = await handle.place()
+    await missing_items(partial(read_items, *place), judged_queries, qrels)
+    if len(judged_queries) < FOLDS:
+        number = len(judged_queries)
+        raise InvalidRequestError(
+            f"tuning needs {FOLDS} judged queries, one for each fold, and there {'is' if number == 1 else 'are'} "
+            f"{number}; judge more"
+        )
     depth = max(profile.depth, cutoff)
     rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}
     for done, query in enumerate(judged_queries, 1):
-        where = where_of(query, where_from, drop_self)
         with patiently():
-            rankings[query.query_id] = await _ask(collection, query, where, TUNED_LEGS, depth)
+            rankings[query.query_id] = await _ask(handle, query, depth)
         if progress is not None:
             progress(ASKING, done, len(judged_queries))
     calculate = partial(
@@ -416,19 +279,23 @@ async def tune_collection(
         setting_of(profile),
         cutoff=cutoff,
         depth=depth,
-        vectors=await vectors_of(collection, rankings),
-        folds=folds,
+        vectors=await vectors_of(handle, rankings),
         seed=seed,
     )
     report = await _in_thread(calculate, progress)
-    return CollectionTuning(report=report, profile=profile_of(report.proposal, profile))
+    return replace(report, profile=profile_of(report.proposal, profile))
 
 
-async def apply_tuning(collection: TunableCollection, tuning: CollectionTuning) -> int | None:
+async def apply_tuning(handle: CollectionHandle, report: TuningReport) -> int | None:
     """Store the proposed profile with a note of how it was found; returns its version, or None without a proposal."""
-    if not tuning.report.improves:
+    if not report.improves or report.profile is None:
         return None
-    return await collection.set_profile(tuning.profile, note=tuning.note)
+    against = report.comparisons[0]
+    note = (
+        f"tuned on {report.queries} queries, seed {report.seed}: {report.metric} {against.mean_b:.4f} -> "
+        f"{against.mean_a:.4f} on held-out queries, p = {against.p_value:.4f}"
+    )
+    return await set_profile(handle, report.profile, note)
 
 
 def setting_of(profile: Profile) -> Setting:
@@ -442,25 +309,23 @@ def profile_of(setting: Setting, profile: Profile) -> Profile:
     return replace(profile, legs=legs, fusion=setting.fusion, refining=setting.refining)
 
 
-async def vectors_of(collection: TunableCollection, rankings: LegRankings) -> PoolVectors:
+async def vectors_of(handle: CollectionHandle, rankings: LegRankings) -> PoolVectors:
     """The vectors of all candidates that have one."""
     candidates = {
         candidate.item_id for legs in rankings.values() for candidates in legs.values() for candidate in candidates
     }
     item_ids, vectors = sorted(candidates), dict[str, Vector]()
     for start in range(0, len(item_ids), _PAGE):
-        vectors |= await collection.embeddings(item_ids[start : start + _PAGE])
+        vectors |= await embeddings(handle, item_ids[start : start + _PAGE])
     return PoolVectors.of(vectors)
 
 
-async def _ask(
-    collection: TunableCollection, query: JudgedQuery, where: dict[str, Any] | None, legs: Sequence[str], depth: int
-) -> dict[str, list[Candidate]]:
-    rankings = await collection.leg_rankings(query.text, where=where, legs=legs, depth=depth)
-    for leg in legs:
+async def _ask(handle: CollectionHandle, query: JudgedQuery, depth: int) -> dict[str, list[Candidate]]:
+    rankings = await leg_rankings(handle, query.text, where=query.where, legs=TUNED_LEGS, depth=depth)
+    for leg in TUNED_LEGS:
         if leg not in rankings:
             # In a search of several legs the others replace one that fails; searched alone, it raises its error.
-            await collection.leg_rankings(query.text, where=where, legs=(leg,), depth=depth)
+            await leg_rankings(handle, query.text, where=query.where, legs=(leg,), depth=depth)
             raise EmbedderError(f"the {leg} leg failed on query {query.query_id!r} and works again; tune once more")
     return rankings
 
@@ -479,12 +344,3 @@ async def _in_thread(calculate: Callable[..., TuningReport], progress: StageProg
         return await asyncio.to_thread(calculate, progress=stepped)
     finally:
         cancelled.set()
-
-
-def _check_folds(queries: int, folds: int) -> None:
-    checked_whole("folds", folds, 2)
-    if queries < folds:
-        raise InvalidRequestError(
-            f"tuning needs {folds} judged queries, one for each fold, and there {'is' if queries == 1 else 'are'} "
-            f"{queries}; judge more"
-        )

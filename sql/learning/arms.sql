@@ -50,15 +50,18 @@ BEGIN ATOMIC
     FROM learning_states AS state WHERE state.collection_id = learning_state.collection;
 END;
 
--- The arms of some items and the sums of their events: is_off if raw counts differ, or if decayed sums differ by more
--- than the tolerance, relative to the arm. Removed events count by their baselines.
-CREATE OR REPLACE FUNCTION compared_arms(collection bigint, item_ids text[], tolerance double precision)
+-- The sums of the events of some items by context, to the landmark, as the events counted at a moment (infinity: now).
+-- Removed events count by their baselines, whatever their time.
+CREATE OR REPLACE FUNCTION summed_events(collection bigint, item_ids text[], moment timestamptz)
 RETURNS TABLE (
     item_id text, context text, successes double precision, failures double precision, uses bigint, raw_successes bigint,
-    last_used_at timestamptz, is_off boolean
+    last_used_at timestamptz
 )
 LANGUAGE sql STABLE AS $$
-    WITH parts AS (
+    SELECT
+        part.item_id, part.context COLLATE "C", sum(part.successes), sum(part.failures), sum(part.uses)::bigint,
+        sum(part.raw_successes)::bigint, max(part.last_used_at)
+    FROM (
         SELECT
             event.item_id, bucket.context, event.occurred_at AS last_used_at, 1 AS uses,
             (event.reward >= 0.5)::integer AS raw_successes,
@@ -70,14 +73,25 @@ LANGUAGE sql STABLE AS $$
             least(event.occurred_at, event.received_at), decay.landmark, decay.half_life_days
         ) AS share (weight)
         CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
-        WHERE event.collection_id = collection AND event.item_id = ANY(item_ids)
-            AND event.superseded_at IS NULL AND event.weight > 0
+        WHERE event.collection_id = collection AND event.item_id = ANY(item_ids) AND event.weight > 0
+            AND event.received_at <= moment AND (event.superseded_at IS NULL OR event.superseded_at > moment)
         UNION ALL
         SELECT
             base.item_id, base.context, base.last_used_at, base.uses, base.raw_successes, base.successes, base.failures
         FROM arm_baselines AS base
         WHERE base.collection_id = collection AND base.item_id = ANY(item_ids)
-    )
+    ) AS part
+    GROUP BY part.item_id, part.context COLLATE "C"
+$$;
+
+-- The arms of some items and the sums of their events: is_off if raw counts differ, or if decayed sums differ by more
+-- than the tolerance, relative to the arm.
+CREATE OR REPLACE FUNCTION compared_arms(collection bigint, item_ids text[], tolerance double precision)
+RETURNS TABLE (
+    item_id text, context text, successes double precision, failures double precision, uses bigint, raw_successes bigint,
+    last_used_at timestamptz, is_off boolean
+)
+LANGUAGE sql STABLE AS $$
     SELECT
         coalesce(known.item_id, arm.item_id), coalesce(known.context, arm.context),
         coalesce(known.successes, 0), coalesce(known.failures, 0),
@@ -87,13 +101,7 @@ LANGUAGE sql STABLE AS $$
             IS DISTINCT FROM (arm.uses, arm.raw_successes, arm.last_used_at)
         OR greatest(abs(arm.successes - coalesce(known.successes, 0)), abs(arm.failures - coalesce(known.failures, 0)))
             > tolerance * (coalesce(known.successes, 0) + coalesce(known.failures, 0))
-    FROM (
-        SELECT
-            part.item_id, part.context COLLATE "C" AS context, sum(part.successes) AS successes,
-            sum(part.failures) AS failures, sum(part.uses)::bigint AS uses,
-            sum(part.raw_successes)::bigint AS raw_successes, max(part.last_used_at) AS last_used_at
-        FROM parts AS part GROUP BY part.item_id, part.context COLLATE "C"
-    ) AS known
+    FROM summed_events(collection, item_ids, 'infinity') AS known
     FULL JOIN (
         SELECT one.* FROM arms AS one WHERE one.collection_id = collection AND one.item_id = ANY(item_ids)
     ) AS arm ON arm.item_id = known.item_id AND arm.context = known.context
@@ -246,7 +254,7 @@ BEGIN
 END
 $$;
 
-GRANT EXECUTE ON FUNCTION context_buckets, feedback_lock, compared_arms, recount_arms, quarantine_actor, set_decay,
+GRANT EXECUTE ON FUNCTION context_buckets, feedback_lock, summed_events, compared_arms, recount_arms, quarantine_actor, set_decay,
     retire_feedback TO @app@;
 GRANT EXECUTE ON FUNCTION decay_weight TO @app@, @analyst@;
 GRANT EXECUTE ON FUNCTION learning_state TO @app@, @definer@, @analyst@;

@@ -314,7 +314,7 @@ CREATE POLICY feedback_definer_updates ON feedback FOR UPDATE TO @definer@ USING
 CREATE POLICY arms_definer_inserts ON arms FOR INSERT TO @definer@ WITH CHECK (true);
 CREATE POLICY arms_definer_updates ON arms FOR UPDATE TO @definer@ USING (true);
 GRANT EXECUTE ON FUNCTION feedback_lock(), context_buckets(text, double precision, integer),
-    decay_weight(timestamptz, timestamptz, double precision), compared_arms(bigint, text[], double precision),
-    recount_arms(bigint, text[], double precision) TO @definer@;
+    decay_weight(timestamptz, timestamptz, double precision), summed_events(bigint, text[], timestamptz),
+    compared_arms(bigint, text[], double precision), recount_arms(bigint, text[], double precision) TO @definer@;
 
 GRANT EXECUTE ON FUNCTION record_feedback TO @app@;

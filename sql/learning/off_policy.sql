@@ -1,18 +1,20 @@
--- Off-policy estimates: the reward that another policy would have earned on recorded searches.
+-- Off-policy estimates: the rewards that two other policies, the targets, would have earned on recorded searches.
 
--- The evidence of recorded searches since a time about another policy, the target, with a row for each retrieval: the
--- summands of the estimates and of the diagnostics of the weights. The same as retrieval/learning/off_policy.py.
--- The target has four parallel arrays, with an entry for each item that it might show for a retrieval: the probability
--- of that, and a model's estimate of the reward. Other retrievals are left out. An impression's reward is the weighted
--- mean of its live feedback, else default_reward (NULL: it has none, and does not enter any estimate). A weight is
--- probability / propensity; clip is the maximum of a clipped weight.
+-- The evidence of recorded searches since a time, with a row for each target and retrieval: the summands of the
+-- estimates and of the diagnostics of the weights.
+-- The targets have five parallel arrays, with an entry for each item that a target might show for a retrieval: the
+-- target, 1 or 2, the probability of that, and a model's estimate of the reward. Other retrievals are left out. An
+-- impression's reward is the weighted mean of its live feedback, else default_reward (NULL: it has none, and does not
+-- enter any estimate). A weight is probability / propensity; clip is the maximum of a clipped weight.
 -- It runs with the caller's rights, so that the policies apply. The planner does not know the length of the arrays and
 -- would scan them for each impression, so nested loops are disabled: minutes become a second.
 CREATE OR REPLACE FUNCTION off_policy_terms(
     collection bigint, since timestamptz, default_reward double precision, clip double precision,
-    retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[]
+    targets integer[], retrieval_ids uuid[], item_ids text[], probabilities double precision[],
+    modelled_rewards double precision[]
 )
 RETURNS TABLE (
+    target integer,
     retrieval_id uuid,
     shown bigint,
     rated bigint,
@@ -29,22 +31,24 @@ RETURNS TABLE (
     corrected_clipped double precision
 )
 LANGUAGE sql STABLE SET enable_nestloop = off AS $$
-    WITH target AS MATERIALIZED (
-        SELECT given.retrieval_id, given.item_id, given.probability, given.modelled
-        FROM unnest(retrieval_ids, item_ids, probabilities, modelled_rewards)
-            AS given (retrieval_id, item_id, probability, modelled)
+    WITH entry AS MATERIALIZED (
+        SELECT given.target, given.retrieval_id, given.item_id, given.probability, given.modelled
+        FROM unnest(targets, retrieval_ids, item_ids, probabilities, modelled_rewards)
+            AS given (target, retrieval_id, item_id, probability, modelled)
     ),
     slate AS MATERIALIZED (
-        SELECT target.retrieval_id, sum(target.probability) AS expected, sum(target.probability * target.modelled) AS direct
-        FROM target
-        GROUP BY target.retrieval_id
+        SELECT
+            entry.target, entry.retrieval_id, sum(entry.probability) AS expected,
+            sum(entry.probability * entry.modelled) AS direct
+        FROM entry
+        GROUP BY entry.target, entry.retrieval_id
     ),
     impression AS (
         SELECT
             shown.retrieval_id, shown.item_id, shown.propensity,
             coalesce(sum(said.weight * said.reward) / sum(said.weight), default_reward) AS reward
-        FROM slate
-        JOIN impressions AS shown ON shown.collection_id = collection AND shown.retrieval_id = slate.retrieval_id
+        FROM (SELECT DISTINCT slate.retrieval_id FROM slate) AS asked
+        JOIN impressions AS shown ON shown.collection_id = collection AND shown.retrieval_id = asked.retrieval_id
             AND shown.retrieved_at >= since
         LEFT JOIN feedback AS said ON said.collection_id = collection AND said.retrieval_id = shown.retrieval_id
             AND said.item_id = shown.item_id AND said.superseded_at IS NULL AND said.weight > 0
@@ -52,42 +56,47 @@ LANGUAGE sql STABLE SET enable_nestloop = off AS $$
     ),
     weighed AS (
         SELECT
-            impression.retrieval_id, impression.reward, coalesce(target.modelled, 0) AS modelled,
-            coalesce(target.probability, 0) / impression.propensity AS weight,
-            least(coalesce(target.probability, 0) / impression.propensity, clip) AS clipped_weight
-        FROM impression
-        LEFT JOIN target ON target.retrieval_id = impression.retrieval_id AND target.item_id = impression.item_id
+            slate.*, impression.reward, impression.reward - coalesce(entry.modelled, 0) AS surprise,
+            coalesce(entry.probability, 0) / impression.propensity AS weight,
+            least(coalesce(entry.probability, 0) / impression.propensity, clip) AS clipped_weight
+        FROM slate
+        JOIN impression ON impression.retrieval_id = slate.retrieval_id
+        LEFT JOIN entry ON entry.target = slate.target AND entry.retrieval_id = slate.retrieval_id
+            AND entry.item_id = impression.item_id
     )
     SELECT
-        slate.retrieval_id, count(*), count(weighed.reward), slate.expected, slate.direct,
-        sum(weighed.weight), max(weighed.weight), count(*) FILTER (WHERE weighed.weight > clip),
-        coalesce(sum(weighed.weight) FILTER (WHERE weighed.reward IS NOT NULL), 0),
-        coalesce(sum(weighed.clipped_weight) FILTER (WHERE weighed.reward IS NOT NULL), 0),
-        coalesce(sum(weighed.weight * weighed.reward), 0),
-        coalesce(sum(weighed.clipped_weight * weighed.reward), 0),
-        coalesce(sum(weighed.weight * (weighed.reward - weighed.modelled)), 0),
-        coalesce(sum(weighed.clipped_weight * (weighed.reward - weighed.modelled)), 0)
-    FROM slate
-    JOIN weighed ON weighed.retrieval_id = slate.retrieval_id
-    GROUP BY slate.retrieval_id, slate.expected, slate.direct
+        one.target, one.retrieval_id, count(*), count(one.reward), one.expected, one.direct,
+        sum(one.weight), max(one.weight), count(*) FILTER (WHERE one.weight > clip),
+        coalesce(sum(one.weight) FILTER (WHERE one.reward IS NOT NULL), 0),
+        coalesce(sum(one.clipped_weight) FILTER (WHERE one.reward IS NOT NULL), 0),
+        coalesce(sum(one.weight * one.reward), 0), coalesce(sum(one.clipped_weight * one.reward), 0),
+        coalesce(sum(one.weight * one.surprise), 0), coalesce(sum(one.clipped_weight * one.surprise), 0)
+    FROM weighed AS one
+    GROUP BY one.target, one.retrieval_id, one.expected, one.direct
 $$;
 
--- Each rated retrieval's residual for each estimate of a target's value, plain and clipped. An estimate is the sum of
--- numerators over the sum of denominators; a residual is (numerator - value * denominator) / that sum, so that the sum
--- of squared residuals is the estimate's variance, with retrievals as independent units. The arguments are those of
--- off_policy_terms.
-CREATE OR REPLACE FUNCTION off_policy_residuals(
+-- The estimated rewards of both targets on recorded searches, and their difference, by estimator, plain and clipped,
+-- with standard errors clustered by retrieval (NULL for a single retrieval). An estimate is the sum of numerators over
+-- the sum of denominators; a residual is (numerator - value * denominator) / that sum, so that the sum of squared
+-- residuals is the estimate's variance, with retrievals as independent units. The difference is paired, because both
+-- targets weigh the same rewards, so its error is that of the retrievals' differences. Both targets must have the same
+-- retrievals. The arguments are those of off_policy_terms.
+CREATE OR REPLACE FUNCTION off_policy_comparison(
     collection bigint, since timestamptz, default_reward double precision, clip double precision,
-    retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[]
+    targets integer[], retrieval_ids uuid[], item_ids text[], probabilities double precision[],
+    modelled_rewards double precision[]
 )
 RETURNS TABLE (
-    retrieval_id uuid, estimator text, is_clipped boolean, value double precision, residual double precision
+    estimator text, is_clipped boolean,
+    value double precision, standard_error double precision,
+    other_value double precision, other_standard_error double precision,
+    difference double precision, difference_standard_error double precision
 )
 LANGUAGE sql STABLE AS $$
     WITH part AS MATERIALIZED (
-        SELECT term.retrieval_id, each.estimator, each.is_clipped, each.numerator, each.denominator
+        SELECT term.target, term.retrieval_id, each.estimator, each.is_clipped, each.numerator, each.denominator
         FROM off_policy_terms(
-            collection, since, default_reward, clip, retrieval_ids, item_ids, probabilities, modelled_rewards
+            collection, since, default_reward, clip, targets, retrieval_ids, item_ids, probabilities, modelled_rewards
         ) AS term
         CROSS JOIN LATERAL (SELECT term.rated::double precision / term.shown) AS rated (share)
         CROSS JOIN LATERAL (VALUES
@@ -100,63 +109,39 @@ LANGUAGE sql STABLE AS $$
         ) AS each (estimator, is_clipped, numerator, denominator)
         WHERE term.rated > 0
     ),
-    total AS (
-        SELECT
-            part.estimator, part.is_clipped, sum(part.denominator) AS denominator,
-            sum(part.numerator) / sum(part.denominator) AS value
+    residual AS MATERIALIZED (
+        SELECT part.*, total.value, (part.numerator - total.value * part.denominator) / total.denominator AS error
         FROM part
-        GROUP BY part.estimator, part.is_clipped
-        HAVING sum(part.denominator) > 0
+        JOIN (
+            SELECT
+                one.target, one.estimator, one.is_clipped, sum(one.denominator) AS denominator,
+                sum(one.numerator) / sum(one.denominator) AS value
+            FROM part AS one
+            GROUP BY one.target, one.estimator, one.is_clipped
+            HAVING sum(one.denominator) > 0
+        ) AS total USING (target, estimator, is_clipped)
     )
     SELECT
-        part.retrieval_id, part.estimator, part.is_clipped, total.value,
-        (part.numerator - total.value * part.denominator) / total.denominator
-    FROM part
-    JOIN total ON total.estimator = part.estimator AND total.is_clipped = part.is_clipped
-$$;
-
--- The estimated rewards of two targets on recorded searches, and their difference, by estimator, plain and clipped,
--- with standard errors clustered by retrieval (NULL for a single retrieval). The difference is paired, because both
--- targets weigh the same rewards, so its error is that of the retrievals' differences. Both targets must have the same
--- retrievals. The arguments are those of off_policy_terms, the second target's after the first's.
-CREATE OR REPLACE FUNCTION off_policy_comparison(
-    collection bigint, since timestamptz, default_reward double precision, clip double precision,
-    retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[],
-    other_retrieval_ids uuid[], other_item_ids text[], other_probabilities double precision[],
-    other_modelled_rewards double precision[]
-)
-RETURNS TABLE (
-    estimator text, is_clipped boolean,
-    value double precision, standard_error double precision,
-    other_value double precision, other_standard_error double precision,
-    difference double precision, difference_standard_error double precision
-)
-LANGUAGE sql STABLE AS $$
-    SELECT
         one.estimator, one.is_clipped,
-        min(one.value), sqrt(count(*)::double precision / nullif(count(*) - 1, 0) * sum(one.residual ^ 2)),
-        min(other.value), sqrt(count(*)::double precision / nullif(count(*) - 1, 0) * sum(other.residual ^ 2)),
+        min(one.value), sqrt(count(*)::double precision / nullif(count(*) - 1, 0) * sum(one.error ^ 2)),
+        min(other.value), sqrt(count(*)::double precision / nullif(count(*) - 1, 0) * sum(other.error ^ 2)),
         min(one.value) - min(other.value),
-        sqrt(count(*)::double precision / nullif(count(*) - 1, 0) * sum((one.residual - other.residual) ^ 2))
-    FROM off_policy_residuals(
-        collection, since, default_reward, clip, retrieval_ids, item_ids, probabilities, modelled_rewards
-    ) AS one
-    JOIN off_policy_residuals(
-        collection, since, default_reward, clip,
-        other_retrieval_ids, other_item_ids, other_probabilities, other_modelled_rewards
-    ) AS other
-        ON other.retrieval_id = one.retrieval_id AND other.estimator = one.estimator
-        AND other.is_clipped = one.is_clipped
+        sqrt(count(*)::double precision / nullif(count(*) - 1, 0) * sum((one.error - other.error) ^ 2))
+    FROM residual AS one
+    JOIN residual AS other ON other.target = 2 AND other.retrieval_id = one.retrieval_id
+        AND other.estimator = one.estimator AND other.is_clipped = one.is_clipped
+    WHERE one.target = 1
     GROUP BY one.estimator, one.is_clipped
 $$;
 
--- Diagnostics of a target's weights on recorded searches. The effective sample size is (sum W)^2 / sum W^2 over
+-- Diagnostics of each target's weights on recorded searches. The effective sample size is (sum W)^2 / sum W^2 over
 -- retrievals, with W the weight of a retrieval's rated impressions; the mean weight has to equal the expected weight,
 -- within its error, if the recorded policies can show everything that the target shows. The arguments are those of
 -- off_policy_terms.
 CREATE OR REPLACE FUNCTION off_policy_weighing(
     collection bigint, since timestamptz, default_reward double precision, clip double precision,
-    retrieval_ids uuid[], item_ids text[], probabilities double precision[], modelled_rewards double precision[]
+    targets integer[], retrieval_ids uuid[], item_ids text[], probabilities double precision[],
+    modelled_rewards double precision[]
 )
 RETURNS TABLE (
     retrievals bigint, impressions bigint, rated bigint, effective_sample_size double precision,
@@ -165,13 +150,16 @@ RETURNS TABLE (
 )
 LANGUAGE sql STABLE AS $$
     SELECT
-        count(*), coalesce(sum(term.shown), 0)::bigint, coalesce(sum(term.rated), 0)::bigint,
+        count(term.target), coalesce(sum(term.shown), 0)::bigint, coalesce(sum(term.rated), 0)::bigint,
         coalesce(sum(term.rated_weight) ^ 2 / nullif(sum(term.rated_weight ^ 2), 0), 0),
         avg(term.weight), avg(term.expected), stddev_samp(term.weight - term.expected) / sqrt(count(*)),
         max(term.max_weight), coalesce(sum(term.clipped), 0)::bigint
-    FROM off_policy_terms(
-        collection, since, default_reward, clip, retrieval_ids, item_ids, probabilities, modelled_rewards
-    ) AS term
+    FROM (VALUES (1), (2)) AS each (target)
+    LEFT JOIN off_policy_terms(
+        collection, since, default_reward, clip, targets, retrieval_ids, item_ids, probabilities, modelled_rewards
+    ) AS term ON term.target = each.target
+    GROUP BY each.target
+    ORDER BY each.target
 $$;
 
 -- Searches since a time that interleaved two profiles' hits (team draft), by the profiles' names in either order, and
@@ -211,5 +199,4 @@ LANGUAGE sql STABLE AS $$
     GROUP BY impression.retrieval_id
 $$;
 
-GRANT EXECUTE ON FUNCTION off_policy_terms, off_policy_residuals, off_policy_comparison, off_policy_weighing,
-    interleaved_results TO @app@;
+GRANT EXECUTE ON FUNCTION off_policy_terms, off_policy_comparison, off_policy_weighing, interleaved_results TO @app@;

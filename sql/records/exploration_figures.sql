@@ -1,5 +1,4 @@
 -- Figures about exploration and ranks: the extent and cost of exploration, and the value of a rank.
--- Counts come from all impressions, rewards from rated ones; both are aggregated separately.
 CREATE TYPE analytics_exploration_row AS (
     collection text, day date, shown bigint, explored bigint, swapped bigint, explored_share double precision,
     exploit_rated bigint, exploit_reward double precision, explore_rated bigint, explore_reward double precision,
@@ -10,16 +9,12 @@ COMMENT ON COLUMN analytics_exploration_row.shown IS 'Impressions.';
 COMMENT ON COLUMN analytics_exploration_row.explored IS 'The impressions that the exploration policy picked.';
 COMMENT ON COLUMN analytics_exploration_row.swapped IS 'The impressions that changed places with a neighbour.';
 COMMENT ON COLUMN analytics_exploration_row.explored_share IS 'explored / shown.';
-COMMENT ON COLUMN analytics_exploration_row.exploit_rated IS
-    'The impressions in exploit slots with feedback that counts.';
+COMMENT ON COLUMN analytics_exploration_row.exploit_rated IS 'The exploit impressions with feedback that counts.';
 COMMENT ON COLUMN analytics_exploration_row.exploit_reward IS 'The mean reward of those.';
-COMMENT ON COLUMN analytics_exploration_row.explore_rated IS
-    'The impressions in explore slots with feedback that counts.';
+COMMENT ON COLUMN analytics_exploration_row.explore_rated IS 'The explore impressions with feedback that counts.';
 COMMENT ON COLUMN analytics_exploration_row.explore_reward IS 'The mean reward of those.';
-COMMENT ON COLUMN analytics_exploration_row.cost IS
-    'exploit_reward - explore_reward, the raw means of rated impressions.';
-COMMENT ON COLUMN analytics_exploration_row.cost_se IS
-    'The standard error of the cost, with impressions as independent.';
+COMMENT ON COLUMN analytics_exploration_row.cost IS 'exploit_reward - explore_reward, the means of rated impressions.';
+COMMENT ON COLUMN analytics_exploration_row.cost_se IS 'The cost''s standard error; impressions are independent.';
 
 CREATE FUNCTION analytics_exploration(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
@@ -28,38 +23,21 @@ CREATE FUNCTION analytics_exploration(
 BEGIN ATOMIC
     SELECT summed.name, summed.day, summed.shown, summed.explored, summed.swapped,
         summed.explored / nullif(summed.shown, 0)::double precision,
-        summed.exploit_rated, summed.exploit_total / nullif(summed.exploit_rated, 0),
-        summed.explore_rated, summed.explore_total / nullif(summed.explore_rated, 0),
-        summed.exploit_total / nullif(summed.exploit_rated, 0) - summed.explore_total / nullif(summed.explore_rated, 0),
-        sqrt(power(standard_error(summed.exploit_rated, summed.exploit_total, summed.exploit_squares), 2)
-            + power(standard_error(summed.explore_rated, summed.explore_total, summed.explore_squares), 2))
+        summed.exploit_rated, summed.exploit_reward, summed.explore_rated, summed.explore_reward,
+        summed.exploit_reward - summed.explore_reward,
+        sqrt(summed.exploit_variance / summed.exploit_rated + summed.explore_variance / summed.explore_rated)
     FROM (
-        SELECT one.name, one.day, sum(one.shown)::bigint AS shown,
-            coalesce(sum(one.shown) FILTER (WHERE one.slot = 'explore'), 0)::bigint AS explored,
-            coalesce(sum(one.shown) FILTER (WHERE one.slot = 'swap'), 0)::bigint AS swapped,
-            coalesce(sum(one.rated) FILTER (WHERE one.slot = 'exploit'), 0)::bigint AS exploit_rated,
-            sum(one.total) FILTER (WHERE one.slot = 'exploit') AS exploit_total,
-            sum(one.squares) FILTER (WHERE one.slot = 'exploit') AS exploit_squares,
-            coalesce(sum(one.rated) FILTER (WHERE one.slot = 'explore'), 0)::bigint AS explore_rated,
-            sum(one.total) FILTER (WHERE one.slot = 'explore') AS explore_total,
-            sum(one.squares) FILTER (WHERE one.slot = 'explore') AS explore_squares
-        FROM (
-            SELECT c.name, (m.retrieved_at AT TIME ZONE 'UTC')::date AS day, m.slot, count(*) AS shown, 0 AS rated,
-                0::double precision AS total, 0::double precision AS squares
-            FROM collections AS c
-            JOIN impressions AS m ON m.collection_id = c.collection_id
-            WHERE m.retrieved_at >= since AND m.retrieved_at < until
-                AND (analytics_exploration.collection IS NULL OR c.name = analytics_exploration.collection)
-            GROUP BY c.name, 2, m.slot
-            UNION ALL
-            SELECT r.collection, (r.retrieved_at AT TIME ZONE 'UTC')::date, r.slot, 0, count(*), sum(r.reward),
-                sum(r.reward * r.reward)
-            FROM analytics_rated AS r
-            WHERE r.retrieved_at >= since AND r.retrieved_at < until
-                AND (analytics_exploration.collection IS NULL OR r.collection = analytics_exploration.collection)
-            GROUP BY r.collection, 2, r.slot
-        ) AS one
-        GROUP BY one.name, ROLLUP (one.day)
+        SELECT one.name, (one.retrieved_at AT TIME ZONE 'UTC')::date AS day, count(one.shown) AS shown,
+            count(one.shown) FILTER (WHERE one.slot = 'explore') AS explored,
+            count(one.shown) FILTER (WHERE one.slot = 'swap') AS swapped,
+            count(one.reward) FILTER (WHERE one.slot = 'exploit') AS exploit_rated,
+            avg(one.reward) FILTER (WHERE one.slot = 'exploit') AS exploit_reward,
+            var_samp(one.reward) FILTER (WHERE one.slot = 'exploit') AS exploit_variance,
+            count(one.reward) FILTER (WHERE one.slot = 'explore') AS explore_rated,
+            avg(one.reward) FILTER (WHERE one.slot = 'explore') AS explore_reward,
+            var_samp(one.reward) FILTER (WHERE one.slot = 'explore') AS explore_variance
+        FROM shown_and_rated(collection, since, until) AS one
+        GROUP BY one.name, ROLLUP (2)
     ) AS summed;
 END;
 COMMENT ON FUNCTION analytics_exploration(text, timestamptz, timestamptz) IS
@@ -72,11 +50,9 @@ CREATE TYPE analytics_positions_row AS (
 COMMENT ON COLUMN analytics_positions_row.rank IS 'The rank, from 1.';
 COMMENT ON COLUMN analytics_positions_row.shown IS 'The impressions at that rank.';
 COMMENT ON COLUMN analytics_positions_row.rated IS 'Those of them with feedback that counts.';
-COMMENT ON COLUMN analytics_positions_row.reward IS
-    'The mean reward of the rated impressions, an effect of both the rank and the items.';
+COMMENT ON COLUMN analytics_positions_row.reward IS 'The mean reward of those, an effect of both rank and items.';
 COMMENT ON COLUMN analytics_positions_row.reward_se IS 'Its standard error.';
-COMMENT ON COLUMN analytics_positions_row.swapped IS
-    'The impressions at that rank whose item had changed places with its neighbour.';
+COMMENT ON COLUMN analytics_positions_row.swapped IS 'The impressions whose item had changed places with its neighbour.';
 COMMENT ON COLUMN analytics_positions_row.swapped_rated IS 'Those of them with feedback that counts.';
 COMMENT ON COLUMN analytics_positions_row.swapped_reward IS 'Their mean reward: the worse item stands higher here, so '
     'what still falls from rank to rank is the place''s.';
@@ -87,34 +63,14 @@ CREATE FUNCTION analytics_positions(
     until timestamptz DEFAULT 'infinity'
 ) RETURNS SETOF analytics_positions_row LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT summed.name, summed.rank, summed.shown, summed.rated, summed.total / nullif(summed.rated, 0),
-        standard_error(summed.rated, summed.total, summed.squares),
-        summed.swapped, summed.swapped_rated, summed.swapped_total / nullif(summed.swapped_rated, 0),
-        standard_error(summed.swapped_rated, summed.swapped_total, summed.swapped_squares)
-    FROM (
-        SELECT one.name, one.rank, sum(one.shown)::bigint AS shown, sum(one.rated)::bigint AS rated,
-            sum(one.total) AS total, sum(one.squares) AS squares,
-            coalesce(sum(one.shown) FILTER (WHERE one.is_swap), 0)::bigint AS swapped,
-            coalesce(sum(one.rated) FILTER (WHERE one.is_swap), 0)::bigint AS swapped_rated,
-            sum(one.total) FILTER (WHERE one.is_swap) AS swapped_total,
-            sum(one.squares) FILTER (WHERE one.is_swap) AS swapped_squares
-        FROM (
-            SELECT c.name, m.rank, m.slot = 'swap' AS is_swap, count(*) AS shown, 0 AS rated,
-                0::double precision AS total, 0::double precision AS squares
-            FROM collections AS c
-            JOIN impressions AS m ON m.collection_id = c.collection_id
-            WHERE m.retrieved_at >= since AND m.retrieved_at < until
-                AND (analytics_positions.collection IS NULL OR c.name = analytics_positions.collection)
-            GROUP BY c.name, m.rank, 3
-            UNION ALL
-            SELECT r.collection, r.rank, r.slot = 'swap', 0, count(*), sum(r.reward), sum(r.reward * r.reward)
-            FROM analytics_rated AS r
-            WHERE r.retrieved_at >= since AND r.retrieved_at < until
-                AND (analytics_positions.collection IS NULL OR r.collection = analytics_positions.collection)
-            GROUP BY r.collection, r.rank, 3
-        ) AS one
-        GROUP BY one.name, one.rank
-    ) AS summed;
+    SELECT one.name, one.rank, count(one.shown), count(one.reward), avg(one.reward),
+        stddev_samp(one.reward) / sqrt(count(one.reward)),
+        count(one.shown) FILTER (WHERE one.slot = 'swap'), count(one.reward) FILTER (WHERE one.slot = 'swap'),
+        avg(one.reward) FILTER (WHERE one.slot = 'swap'),
+        stddev_samp(one.reward) FILTER (WHERE one.slot = 'swap')
+            / sqrt(count(one.reward) FILTER (WHERE one.slot = 'swap'))
+    FROM shown_and_rated(collection, since, until) AS one
+    GROUP BY one.name, one.rank;
 END;
 COMMENT ON FUNCTION analytics_positions(text, timestamptz, timestamptz) IS
     'The reward of each rank in a period, over all impressions and over swapped impressions alone.';

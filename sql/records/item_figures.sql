@@ -13,12 +13,6 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN trials > 0 THEN least(1, (successes + 1.920729410347062 + 1.959963984540054 * sqrt(
     successes * (trials - successes) / trials::double precision + 0.960364705173531)) / (trials + 3.841458820694124)) END;
 
--- The standard error of a mean, from the number of values, their sum and the sum of their squares.
-CREATE FUNCTION standard_error(number bigint, total double precision, squares double precision) RETURNS double precision
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN number > 1 THEN
-    sqrt(greatest(0, squares - total * total / number) / (number - 1) / number) END;
-
 -- The rated impressions, each with its reward: the basis of the figures about exploration, ranks and profiles.
 -- Its GROUP BY contains the collection and the time, so that conditions on them reach the tables below.
 CREATE VIEW analytics_rated WITH (security_invoker = true) AS
@@ -43,7 +37,25 @@ COMMENT ON COLUMN analytics_rated.verdicts IS 'The number of verdicts that count
 COMMENT ON COLUMN analytics_rated.collection_id IS 'The collection''s key in the tables.';
 GRANT SELECT ON analytics_rated TO @app@, @analyst@;
 
--- Figures about items: their rewards, by context and over time; unused, rising and sinking items.
+-- All impressions of a period, without a reward, and the rated ones again, with it and without shown. A join would have
+-- each impression once, but the planner could not estimate its size.
+CREATE FUNCTION shown_and_rated(collection text, since timestamptz, until timestamptz) RETURNS TABLE (
+    name text, collection_id bigint, item_id text, retrieved_at timestamptz, rank integer, slot text, shown boolean,
+    reward double precision
+) LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.name, m.collection_id, m.item_id, m.retrieved_at, m.rank, m.slot, true, NULL::double precision
+    FROM collections AS c
+    JOIN impressions AS m ON m.collection_id = c.collection_id
+    WHERE m.retrieved_at >= since AND m.retrieved_at < until
+        AND (shown_and_rated.collection IS NULL OR c.name = shown_and_rated.collection)
+    UNION ALL
+    SELECT r.collection, r.collection_id, r.item_id, r.retrieved_at, r.rank, r.slot, NULL, r.reward
+    FROM analytics_rated AS r
+    WHERE r.retrieved_at >= since AND r.retrieved_at < until
+        AND (shown_and_rated.collection IS NULL OR r.collection = shown_and_rated.collection);
+END;
+
 -- Lists are views; sums over a period are functions of the period, so that it reaches the indexes and the months.
 CREATE VIEW analytics_usage WITH (security_invoker = true) AS
 SELECT
@@ -79,11 +91,9 @@ CREATE TYPE analytics_usage_by_day_row AS (
 );
 COMMENT ON COLUMN analytics_usage_by_day_row.day IS 'The day in UTC; a day without feedback on the item has no row.';
 COMMENT ON COLUMN analytics_usage_by_day_row.context IS 'The context bucket; empty: all contexts.';
-COMMENT ON COLUMN analytics_usage_by_day_row.uses IS
-    'The feedback events that count, received in the period up to the end of that day.';
+COMMENT ON COLUMN analytics_usage_by_day_row.uses IS 'The feedback that counts, from the begin to the end of that day.';
 COMMENT ON COLUMN analytics_usage_by_day_row.successes IS 'The uses with a reward of at least 0.5.';
-COMMENT ON COLUMN analytics_usage_by_day_row.success_low IS
-    'The lower bound of Wilson''s 95 % interval of the success rate.';
+COMMENT ON COLUMN analytics_usage_by_day_row.success_low IS 'The lower bound of its 95 % interval (Wilson).';
 COMMENT ON COLUMN analytics_usage_by_day_row.success_high IS 'The upper bound of that interval.';
 
 CREATE FUNCTION analytics_usage_by_day(
@@ -122,8 +132,7 @@ COMMENT ON COLUMN analytics_contexts_row.context IS 'The context bucket; empty: 
 COMMENT ON COLUMN analytics_contexts_row.items IS 'The number of different items with feedback.';
 COMMENT ON COLUMN analytics_contexts_row.uses IS 'The feedback events that count, received in the period.';
 COMMENT ON COLUMN analytics_contexts_row.reward IS 'The mean reward of that feedback.';
-COMMENT ON COLUMN analytics_contexts_row.reward_se IS
-    'The standard error of the reward; NULL for fewer than two events.';
+COMMENT ON COLUMN analytics_contexts_row.reward_se IS 'Its standard error; NULL for fewer than two events.';
 
 CREATE FUNCTION analytics_contexts(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
@@ -131,7 +140,7 @@ CREATE FUNCTION analytics_contexts(
 ) RETURNS SETOF analytics_contexts_row LANGUAGE sql STABLE
 BEGIN ATOMIC
     SELECT c.name, bucket.context, count(DISTINCT f.item_id), count(*), avg(f.reward),
-        standard_error(count(*), sum(f.reward), sum(f.reward * f.reward)), max(f.received_at)
+        stddev_samp(f.reward) / sqrt(count(*)), max(f.received_at)
     FROM collections AS c
     JOIN feedback AS f ON f.collection_id = c.collection_id
     CROSS JOIN LATERAL unnest(f.contexts) AS bucket (context)
@@ -139,8 +148,7 @@ BEGIN ATOMIC
         AND (analytics_contexts.collection IS NULL OR c.name = analytics_contexts.collection)
     GROUP BY c.name, bucket.context;
 END;
-COMMENT ON FUNCTION analytics_contexts(text, timestamptz, timestamptz) IS
-    'Feedback and rewards of a period, by context.';
+COMMENT ON FUNCTION analytics_contexts(text, timestamptz, timestamptz) IS 'Feedback and rewards of a period, by context.';
 
 CREATE VIEW analytics_unused_items WITH (security_invoker = true) AS
 SELECT
@@ -169,8 +177,7 @@ WHERE NOT EXISTS (
 COMMENT ON VIEW analytics_unused_items IS 'Items that are stored and were never shown, or shown and never used.';
 COMMENT ON COLUMN analytics_unused_items.created_at IS 'The time when the item was first stored.';
 COMMENT ON COLUMN analytics_unused_items.state IS 'never shown, or never used: shown, without feedback that counts.';
-COMMENT ON COLUMN analytics_unused_items.last_shown_at IS
-    'The last time in the recorded searches that are still stored.';
+COMMENT ON COLUMN analytics_unused_items.last_shown_at IS 'Of the recorded searches that are still stored.';
 
 CREATE TYPE analytics_shown_items_row AS (
     collection text, item_id text, title text, shown bigint, explored bigint, mean_rank double precision, rated bigint,
@@ -180,40 +187,22 @@ COMMENT ON COLUMN analytics_shown_items_row.shown IS 'Impressions in the period.
 COMMENT ON COLUMN analytics_shown_items_row.explored IS 'The impressions in an explore slot.';
 COMMENT ON COLUMN analytics_shown_items_row.rated IS 'The impressions with feedback that counts.';
 COMMENT ON COLUMN analytics_shown_items_row.reward IS 'The mean reward of the rated impressions.';
-COMMENT ON COLUMN analytics_shown_items_row.reward_se IS
-    'The standard error of the reward; NULL for fewer than two events.';
+COMMENT ON COLUMN analytics_shown_items_row.reward_se IS 'Its standard error; NULL for fewer than two.';
 
 CREATE FUNCTION analytics_shown_items(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
     until timestamptz DEFAULT 'infinity'
 ) RETURNS SETOF analytics_shown_items_row LANGUAGE sql STABLE
 BEGIN ATOMIC
-    -- Both counts are aggregated side by side, because the planner could not estimate the size of their join.
-    SELECT summed.name, summed.item_id, i.title, summed.shown, summed.explored,
-        summed.ranks / nullif(summed.shown, 0)::double precision, summed.rated,
-        summed.total / nullif(summed.rated, 0), standard_error(summed.rated, summed.total, summed.squares),
-        summed.last_shown_at
+    SELECT summed.name, summed.item_id, i.title, summed.shown, summed.explored, summed.mean_rank, summed.rated,
+        summed.reward, summed.reward_se, summed.last_shown_at
     FROM (
-        SELECT one.name, one.collection_id, one.item_id, sum(one.shown)::bigint AS shown,
-            sum(one.explored)::bigint AS explored, sum(one.ranks) AS ranks, sum(one.rated)::bigint AS rated,
-            sum(one.total) AS total, sum(one.squares) AS squares, max(one.last_shown_at) AS last_shown_at
-        FROM (
-            SELECT c.name, m.collection_id, m.item_id, count(*) AS shown,
-                count(*) FILTER (WHERE m.slot = 'explore') AS explored, sum(m.rank) AS ranks, 0 AS rated,
-                0::double precision AS total, 0::double precision AS squares, max(m.retrieved_at) AS last_shown_at
-            FROM collections AS c
-            JOIN impressions AS m ON m.collection_id = c.collection_id
-            WHERE m.retrieved_at >= since AND m.retrieved_at < until
-                AND (analytics_shown_items.collection IS NULL OR c.name = analytics_shown_items.collection)
-            GROUP BY c.name, m.collection_id, m.item_id
-            UNION ALL
-            SELECT r.collection, r.collection_id, r.item_id, 0, 0, 0, count(*), sum(r.reward), sum(r.reward * r.reward),
-                NULL
-            FROM analytics_rated AS r
-            WHERE r.retrieved_at >= since AND r.retrieved_at < until
-                AND (analytics_shown_items.collection IS NULL OR r.collection = analytics_shown_items.collection)
-            GROUP BY r.collection, r.collection_id, r.item_id
-        ) AS one
+        SELECT one.name, one.collection_id, one.item_id, count(one.shown) AS shown,
+            count(one.shown) FILTER (WHERE one.slot = 'explore') AS explored,
+            (avg(one.rank) FILTER (WHERE one.shown))::double precision AS mean_rank, count(one.reward) AS rated,
+            avg(one.reward) AS reward, stddev_samp(one.reward) / sqrt(count(one.reward)) AS reward_se,
+            max(one.retrieved_at) AS last_shown_at
+        FROM shown_and_rated(collection, since, until) AS one
         GROUP BY one.name, one.collection_id, one.item_id
     ) AS summed
     LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
@@ -238,36 +227,34 @@ BEGIN ATOMIC
     SELECT summed.name, summed.item_id, i.title, summed.used, summed.used_before, summed.shown, summed.shown_before,
         (summed.used + 1) / (summed.used_before + 1)::double precision
     FROM (
-        SELECT one.name, one.collection_id, one.item_id, sum(one.used)::bigint AS used,
-            sum(one.used_before)::bigint AS used_before, sum(one.shown)::bigint AS shown,
-            sum(one.shown_before)::bigint AS shown_before
+        SELECT one.name, one.collection_id, one.item_id,
+            count(*) FILTER (WHERE one.is_use AND one.at >= since) AS used,
+            count(*) FILTER (WHERE one.is_use AND one.at < since) AS used_before,
+            count(*) FILTER (WHERE NOT one.is_use AND one.at >= since) AS shown,
+            count(*) FILTER (WHERE NOT one.is_use AND one.at < since) AS shown_before
         FROM (
-            SELECT c.name, f.collection_id, f.item_id, count(*) FILTER (WHERE f.received_at >= since) AS used,
-                count(*) FILTER (WHERE f.received_at < since) AS used_before, 0 AS shown, 0 AS shown_before
+            SELECT c.name, f.collection_id, f.item_id, f.received_at AS at, true AS is_use
             FROM collections AS c
             JOIN feedback AS f ON f.collection_id = c.collection_id
             WHERE f.received_at >= since - (until - since) AND f.received_at < until
                 AND f.superseded_at IS NULL AND f.weight > 0
                 AND (analytics_rising_items.collection IS NULL OR c.name = analytics_rising_items.collection)
-            GROUP BY c.name, f.collection_id, f.item_id
             UNION ALL
-            SELECT c.name, m.collection_id, m.item_id, 0, 0, count(*) FILTER (WHERE m.retrieved_at >= since),
-                count(*) FILTER (WHERE m.retrieved_at < since)
+            SELECT c.name, m.collection_id, m.item_id, m.retrieved_at, false
             FROM collections AS c
             JOIN impressions AS m ON m.collection_id = c.collection_id
             WHERE m.retrieved_at >= since - (until - since) AND m.retrieved_at < until
                 AND (analytics_rising_items.collection IS NULL OR c.name = analytics_rising_items.collection)
-            GROUP BY c.name, m.collection_id, m.item_id
         ) AS one
         GROUP BY one.name, one.collection_id, one.item_id
-        HAVING sum(one.used) <> sum(one.used_before)
     ) AS summed
-    LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
+    LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id
+    WHERE summed.used <> summed.used_before;
 END;
 COMMENT ON FUNCTION analytics_rising_items(text, timestamptz, timestamptz) IS
     'Items that rise or sink: used more, or less, in a period than in the one of equal length before it.';
 
 GRANT SELECT ON analytics_usage, analytics_unused_items TO @app@, @analyst@;
 
-GRANT EXECUTE ON FUNCTION wilson_low, wilson_high, standard_error, analytics_usage_by_day, analytics_contexts,
+GRANT EXECUTE ON FUNCTION wilson_low, wilson_high, shown_and_rated, analytics_usage_by_day, analytics_contexts,
     analytics_shown_items, analytics_rising_items TO @app@, @analyst@;

@@ -12,13 +12,9 @@ JOIN retrievals AS r ON r.collection_id = c.collection_id;
 COMMENT ON VIEW analytics_queries IS 'The log of recorded searches, one a row.';
 COMMENT ON COLUMN analytics_queries.condition IS 'The filter; {}: none.';
 COMMENT ON COLUMN analytics_queries.actor IS 'The actor who asked, or a pseudonym.';
-COMMENT ON COLUMN analytics_queries.hits IS 'The number of items found.';
-COMMENT ON COLUMN analytics_queries.is_empty IS 'True if no item was found.';
-COMMENT ON COLUMN analytics_queries.top_score IS
-    'The score of the first hit; comparable within one profile version only.';
+COMMENT ON COLUMN analytics_queries.top_score IS 'The first hit''s; comparable within one profile version only.';
 COMMENT ON COLUMN analytics_queries.score_spread IS 'The first score minus the fifth, or minus the last of fewer.';
-COMMENT ON COLUMN analytics_queries.profile_version IS
-    '0: the call had its own profile, or an application composed the answer.';
+COMMENT ON COLUMN analytics_queries.profile_version IS '0: the call''s own, or an application composed the answer.';
 COMMENT ON COLUMN analytics_queries.model_version IS '0: no model was used.';
 COMMENT ON COLUMN analytics_queries.policy IS 'The exploration policy.';
 COMMENT ON COLUMN analytics_queries.notes IS 'Notes to the caller, such as the reason why a leg did not run.';
@@ -92,15 +88,13 @@ FROM collections AS c
 JOIN recording_losses AS l ON l.collection_id = c.collection_id;
 COMMENT ON VIEW analytics_losses IS 'Searches that were answered but not recorded, by day and reason.';
 COMMENT ON COLUMN analytics_losses.day IS 'In UTC.';
-COMMENT ON COLUMN analytics_losses.retrievals IS 'How many.';
 
 CREATE VIEW analytics_recall WITH (security_invoker = true) AS
 SELECT c.name AS collection, m.measured_at, m.bucket, m.samples, m.recall, m.short_pages, m.effort
 FROM collections AS c
 JOIN recall_measurements AS m ON m.collection_id = c.collection_id;
 COMMENT ON VIEW analytics_recall IS 'The measured recall of approximate searches, by measurement and bucket of matching items.';
-COMMENT ON COLUMN analytics_recall.bucket IS
-    'The range of the number of items that the searches'' filters let through.';
+COMMENT ON COLUMN analytics_recall.bucket IS 'The share of the items that the searches'' filters let through.';
 COMMENT ON COLUMN analytics_recall.samples IS 'The searches that were repeated exactly.';
 COMMENT ON COLUMN analytics_recall.recall IS 'The mean share, 0 to 1, of the nearest items that was found.';
 COMMENT ON COLUMN analytics_recall.short_pages IS 'The searches that found fewer items than there are.';
@@ -132,48 +126,39 @@ CREATE FUNCTION analytics_profiles(
     until timestamptz DEFAULT 'infinity'
 ) RETURNS SETOF analytics_profiles_row LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT c.name, searched.profile_version, searched.model_version, searched.searches, searched.empty_searches,
-        searched.top_score, searched.p50_ms, searched.p95_ms, coalesce(rated.impressions, 0)::bigint,
-        coalesce(rated.searches, 0), rated.total / rated.impressions,
+    SELECT summed.name, summed.profile_version, summed.model_version, summed.searches, summed.empty_searches,
+        summed.top_score, summed.p50_ms, summed.p95_ms, coalesce(summed.rated, 0)::bigint, summed.rated_searches,
+        summed.total / summed.rated,
         -- The standard error of a ratio of sums over searches: sqrt(n / (n - 1) * sum((total - mean * number) ** 2)) /
         -- sum(number).
-        CASE WHEN rated.searches > 1 THEN sqrt(
-            rated.searches / (rated.searches - 1)::double precision * greatest(0, rated.total_squares
-                - 2 * rated.total / rated.impressions * rated.products
-                + power(rated.total / rated.impressions, 2) * rated.number_squares)) / rated.impressions END,
-        searched.first_at, searched.last_at
-    FROM collections AS c
-    JOIN (
-        SELECT r.collection_id, r.profile_version, r.model_version, count(*) AS searches,
+        sqrt(summed.rated_searches / nullif(summed.rated_searches - 1, 0)::double precision * greatest(0,
+            summed.total_squares - 2 * summed.total / summed.rated * summed.products
+            + power(summed.total / summed.rated, 2) * summed.number_squares)) / summed.rated,
+        summed.first_at, summed.last_at
+    FROM (
+        SELECT c.name, r.profile_version, r.model_version, count(*) AS searches,
             count(*) FILTER (WHERE r.hits = 0) AS empty_searches, avg(r.top_score) AS top_score,
             percentile_cont(0.5) WITHIN GROUP (ORDER BY r.retrieval_time_ms) AS p50_ms,
             percentile_cont(0.95) WITHIN GROUP (ORDER BY r.retrieval_time_ms) AS p95_ms,
-            min(r.retrieved_at) AS first_at, max(r.retrieved_at) AS last_at
-        FROM retrievals AS r
-        WHERE r.retrieved_at >= since AND r.retrieved_at < until
-            AND r.collection_id IN (
-                SELECT o.collection_id FROM collections AS o
-                WHERE analytics_profiles.collection IS NULL OR o.name = analytics_profiles.collection)
-        GROUP BY r.collection_id, r.profile_version, r.model_version
-    ) AS searched ON searched.collection_id = c.collection_id
-    LEFT JOIN (
-        SELECT r.collection_id, r.profile_version, r.model_version, count(*) AS searches,
-            sum(one.impressions)::double precision AS impressions, sum(one.total) AS total,
-            sum(one.total * one.total) AS total_squares, sum(one.total * one.impressions) AS products,
-            sum(one.impressions * one.impressions)::double precision AS number_squares
-        FROM (
-            SELECT v.collection_id, v.retrieval_id, v.retrieved_at, count(*) AS impressions, sum(v.reward) AS total
+            min(r.retrieved_at) AS first_at, max(r.retrieved_at) AS last_at,
+            count(one.number) AS rated_searches, sum(one.number) AS rated, sum(one.total) AS total,
+            sum(one.total * one.total) AS total_squares, sum(one.total * one.number) AS products,
+            sum(one.number * one.number) AS number_squares
+        FROM collections AS c
+        JOIN retrievals AS r ON r.collection_id = c.collection_id
+        LEFT JOIN (
+            SELECT v.collection_id, v.retrieval_id, v.retrieved_at, count(*)::double precision AS number,
+                sum(v.reward) AS total
             FROM analytics_rated AS v
             WHERE v.retrieved_at >= since AND v.retrieved_at < until
                 AND (analytics_profiles.collection IS NULL OR v.collection = analytics_profiles.collection)
             GROUP BY v.collection_id, v.retrieval_id, v.retrieved_at
-        ) AS one
-        JOIN retrievals AS r ON r.collection_id = one.collection_id AND r.retrieval_id = one.retrieval_id
-            AND r.retrieved_at = one.retrieved_at
+        ) AS one ON one.collection_id = r.collection_id AND one.retrieval_id = r.retrieval_id
+            AND one.retrieved_at = r.retrieved_at
         WHERE r.retrieved_at >= since AND r.retrieved_at < until
-        GROUP BY r.collection_id, r.profile_version, r.model_version
-    ) AS rated ON rated.collection_id = searched.collection_id AND rated.profile_version = searched.profile_version
-        AND rated.model_version = searched.model_version;
+            AND (analytics_profiles.collection IS NULL OR c.name = analytics_profiles.collection)
+        GROUP BY c.name, r.profile_version, r.model_version
+    ) AS summed;
 END;
 COMMENT ON FUNCTION analytics_profiles(text, timestamptz, timestamptz) IS
     'Searches, scores, rewards and latency of a period, by profile version and model version.';

@@ -18,7 +18,7 @@ from retrieval.services.indexes import wanted_form
 
 
 def excluded_item(where: dict[str, Any] | None) -> str | None:
-    """The item that the filter leaves out, as ``retrieval.services.judgements.where_of`` writes it."""
+    """The item that the filter leaves out, as ``retrieval.services.judgements.with_filters`` writes it."""
     parts = (where or {}).get("and", [where or {}])
     exclusions = [part["item_id"]["ne"] for part in parts if "item_id" in part]
     return exclusions[0] if exclusions else None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from struct import pack
-from typing import Any, ClassVar
+from itertools import chain
+from struct import Struct, pack
+from typing import Any
 
 from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper, Loader
@@ -16,48 +17,52 @@ from psycopg.types import TypeInfo
 
 from retrieval.domain.items.embedding import Vector
 
-_JSONB = 3802
-"""The type's OID."""
+_BYTEA, _TEXT, _JSONB, _OF_EXTENSION = 17, 25, 3802, 0
+"""The OIDs of elements' types; that of an extension's type is not checked."""
+
+_INT4 = Struct(">i")
 
 _JSONB_VERSION = b"\x01"
 """The first byte of JSON in PostgreSQL's binary format."""
 
 _DECODE: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
-NULL = b"\xff\xff\xff\xff"
-"""An element, or a field of a row, that is NULL: instead of its length, -1."""
+NULL = _INT4.pack(-1)
+"""An element, or a field of a row, that is NULL: instead of its length."""
 
 
 @dataclass(frozen=True, slots=True)
-class Jsonbs:
-    """A ``jsonb[]``."""
+class Encoded:
+    """A value in PostgreSQL's binary format, complete, so that each statement of a batch sends the same bytes."""
 
     data: bytes
-    """The complete array, so that each statement of a batch sends the same bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class PackedArray:
-    """The elements of an array, each after its length, in PostgreSQL's binary format."""
-
-    size: int
-    elements: bytes
-    has_null: bool = False
-
-
-class Texts(PackedArray):
+class Texts(Encoded):
     """A ``text[]``."""
 
     __slots__ = ()
 
 
-class Blobs(PackedArray):
+class Blobs(Encoded):
     """A ``bytea[]``."""
 
     __slots__ = ()
 
 
-class HalfVectors(PackedArray):
+class Jsonbs(Encoded):
+    """A ``jsonb[]``."""
+
+    __slots__ = ()
+
+
+class HalfVector(Encoded):
+    """A ``halfvec``."""
+
+    __slots__ = ()
+
+
+class HalfVectors(Encoded):
     """A ``halfvec[]``."""
 
     __slots__ = ()
@@ -65,30 +70,17 @@ class HalfVectors(PackedArray):
 
 def texts(values: Iterable[str | None]) -> Texts:
     """The texts; None is NULL."""
-    return Texts(*_pack(None if value is None else value.encode() for value in values))
+    return Texts(array_of(_TEXT, [None if value is None else value.encode() for value in values]))
 
 
 def blobs(values: Iterable[bytes]) -> Blobs:
     """The bytes."""
-    return Blobs(*_pack(values))
+    return Blobs(array_of(_BYTEA, list(values)))
 
 
 def jsonbs(values: Iterable[object]) -> Jsonbs:
     """The values as JSON."""
-    size, elements, _ = _pack(_JSONB_VERSION + json.dumps(value).encode() for value in values)
-    return Jsonbs(array_head(_JSONB, (size,)) + elements)
-
-
-def half_vectors(vectors: Iterable[Vector | None]) -> HalfVectors:
-    """The vectors, each shape (dimensions,), rounded to half precision; None is NULL."""
-    return HalfVectors(*_pack(None if vector is None else half_vector(vector).data for vector in vectors))
-
-
-@dataclass(frozen=True, slots=True)
-class HalfVector:
-    """A ``halfvec``."""
-
-    data: bytes
+    return Jsonbs(array_of(_JSONB, [_JSONB_VERSION + json.dumps(value).encode() for value in values]))
 
 
 def half_vector(vector: Vector) -> HalfVector:
@@ -96,16 +88,21 @@ def half_vector(vector: Vector) -> HalfVector:
     return HalfVector(pack(">HH", len(vector), 0) + vector.astype(">f2").tobytes())
 
 
-def _pack(values: Iterable[bytes | None]) -> tuple[int, bytes, bool]:
-    parts: list[bytes] = []
-    has_null = False
-    for value in values:
-        if value is None:
-            has_null = True
-            parts += (NULL, b"")
-        else:
-            parts += (len(value).to_bytes(4, "big"), value)
-    return len(parts) // 2, b"".join(parts), has_null
+def half_vectors(vectors: Iterable[Vector | None]) -> HalfVectors:
+    """The vectors, each shape (dimensions,), rounded to half precision; None is NULL."""
+    elements = [None if vector is None else half_vector(vector).data for vector in vectors]
+    return HalfVectors(array_of(_OF_EXTENSION, elements))
+
+
+def array_of(element: int, values: Sequence[bytes | None]) -> bytes:
+    """An array with one dimension; None is NULL. ``element``: the OID of its elements' type."""
+    present = [value for value in values if value is not None]
+    if len(present) < len(values):
+        parts = [NULL if value is None else _INT4.pack(len(value)) + value for value in values]
+        return array_head(element, (len(values),), has_null=True) + b"".join(parts)
+    # Without a Python loop, because there may be hundreds of values.
+    sized = zip(map(_INT4.pack, map(len, present)), present, strict=True)
+    return array_head(element, (len(values),)) + b"".join(chain.from_iterable(sized))
 
 
 @lru_cache(maxsize=256)
@@ -116,31 +113,11 @@ def array_head(element: int, shape: tuple[int, ...], *, has_null: bool = False) 
     return pack(f">iiI{len(bounds)}i", len(dimensions), has_null, element, *bounds)
 
 
-class _ArrayDumper(Dumper):
-    format = Format.BINARY
-    element: ClassVar[int]
-
-    def dump(self, obj: PackedArray) -> Buffer:
-        return array_head(self.element, (obj.size,), has_null=obj.has_null) + obj.elements
-
-
-class _TextsDumper(_ArrayDumper):
-    oid, element = 1009, 25
-
-
-class _BlobsDumper(_ArrayDumper):
-    oid, element = 1001, 17
-
-
-class _ReadyDumper(Dumper):
+class _Dumper(Dumper):
     format = Format.BINARY
 
-    def dump(self, obj: Jsonbs | HalfVector) -> Buffer:
+    def dump(self, obj: Encoded) -> Buffer:
         return obj.data
-
-
-class _JsonbsDumper(_ReadyDumper):
-    oid = 3807
 
 
 class _JsonbLoader(Loader):
@@ -155,12 +132,6 @@ class _JsonbLoader(Loader):
 def register_arrays(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
     """Let a connection send arrays and read JSON; the OIDs of pgvector's types differ between databases."""
     adapters.register_loader(_JSONB, _JsonbLoader)
-    dumpers = {
-        Texts: _TextsDumper,
-        Blobs: _BlobsDumper,
-        Jsonbs: _JsonbsDumper,
-        HalfVector: type("_HalfVectorDumper", (_ReadyDumper,), {"oid": halfvec.oid}),
-        HalfVectors: type("_HalfVectorsDumper", (_ArrayDumper,), {"oid": halfvec.array_oid, "element": halfvec.oid}),
-    }
-    for kind, dumper in dumpers.items():
-        adapters.register_dumper(kind, dumper)
+    oids = {Texts: 1009, Blobs: 1001, Jsonbs: 3807, HalfVector: halfvec.oid, HalfVectors: halfvec.array_oid}
+    for kind, oid in oids.items():
+        adapters.register_dumper(kind, type("_OwnDumper", (_Dumper,), {"oid": oid}))

@@ -138,6 +138,8 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.session = Session()
+        self.opened_at = time.monotonic()
+        """The time of the clock when it was opened."""
         self._answered: asyncio.Future[None] | None = None
         self._watched: tuple[asyncio.AbstractEventLoop, int] | None = None
 
@@ -297,21 +299,9 @@ async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
     return await aside(lambda: _with_lists_encoded(statements), is_long=True)
 
 
-def has_long_list(statement: Compiled) -> bool:
-    """Whether the statement has a list that is slow to encode."""
-    least = _least_size(statement)
-    for value in statement.parameters.values():
-        if (type(value) is list and len(value) >= least) or (type(value) is Jsonb and _size(value) >= least):
-            return True
-    return False
-
-
-def _least_size(statement: Compiled) -> int:
-    return 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
-
-
-def _lists_to_encode(statement: Compiled) -> dict[str, object]:
-    least = _least_size(statement)
+def long_lists(statement: Compiled) -> dict[str, object]:
+    """The parameters that are lists which are slow to encode."""
+    least = 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
     lists = [(name, value) for name, value in statement.parameters.items() if type(value) in _LISTS]
     return {name: value for name, value in lists if _size(value) >= least}
 
@@ -320,7 +310,7 @@ def _with_lists_encoded(statements: Sequence[Compiled]) -> list[Compiled]:
     encoded: dict[int, object] = {}  # by identity, because many statements may share a list
     result = []
     for statement in statements:
-        lists = _lists_to_encode(statement)
+        lists = long_lists(statement)
         for value in lists.values():
             if id(value) not in encoded:
                 encoded[id(value)] = _encode(value)
@@ -352,7 +342,7 @@ async def run_together(
     ``plan``: what the plans depend on apart from the statements; None: no plan is kept.
 
     Cancelling the caller cancels the statements on the server. If the server does not end them in time, the connection
-    stays in pipeline mode, and ``give_back`` closes it.
+    stays in pipeline mode, and the pool closes it.
     """
     server = connection.pgconn
     server.enter_pipeline_mode()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import sys
 from itertools import zip_longest
@@ -111,42 +110,6 @@ def _reason(message: str) -> str:
         reasons = (f"{reason.rpartition(' failed: ')[2]} ({host}:{port})" for host, port, reason in attempts)
         return ", ".join(dict.fromkeys(reasons))  # a host may have several addresses
     return message.partition("\n")[0]
-
-
-class ConciseLog(logging.Filter):
-    """A filter for the logs of the driver and its pools: one line for an error, and each message once a minute.
-
-    While a server is away, each connection of a pool fails again and again for the same reason.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._told: dict[str, float] = {}
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Shorten the record; whether it is to be told."""
-        if isinstance(record.args, tuple):
-            record.args = tuple(map(_concise, record.args))
-        text = record.getMessage()
-        if record.created - self._told.get(text, float("-inf")) < _SILENT_SECONDS:
-            return False
-        if len(self._told) >= _MOST_TOLD:
-            self._told.clear()
-        self._told[text] = record.created
-        return True
-
-
-_SILENT_SECONDS, _MOST_TOLD = 60.0, 100
-
-
-def _concise(value: object) -> object:
-    match value:
-        case psycopg.Error():
-            return _reason(str(value))
-        case psycopg.AsyncConnection() | psycopg.AsyncTransaction():  # their texts have an address in memory
-            return type(value).__name__
-        case _:
-            return value
 
 
 _NODE = re.compile(

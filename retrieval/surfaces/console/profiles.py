@@ -186,7 +186,7 @@ async def _on_judged(visit: Visit, collection: Collection, profiles: Mapping[str
             f"{len(queries):,} judged queries are more than the console takes, {_MOST_JUDGED}; use retrieval evaluate"
         )
     unrecorded = collection.unrecorded()
-    note = await missing_items(unrecorded, queries, qrels)
+    note = await missing_items(unrecorded.get, queries, qrels)
 
     async def ask(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> Sequence[str]:
         hits = await unrecorded.search(text, where=where, limit=limit, profile=profiles[variant], syntax=False)

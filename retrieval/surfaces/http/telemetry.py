@@ -26,9 +26,9 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 from pydantic import SecretStr
 
-from retrieval.adapters.store.database import PoolState
 from retrieval.adapters.store.deadline import LateError, within
 from retrieval.adapters.store.installation.queue import QueueState, read_queue_state
+from retrieval.adapters.store.pool import PoolState
 from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.adapters.store.search.recall import CollectionRecall, lowest_recalls
 from retrieval.domain.errors import RetrievalError
@@ -197,7 +197,7 @@ class Metrics:
         self._lost.labels(reason).inc()
 
 
-_NO_POOL = PoolState.of({})
+_NO_POOL = PoolState()
 
 _Samples = Iterable[tuple[Sequence[str], float]]
 

@@ -221,8 +221,8 @@ async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -
 async def test_a_row_is_sent_in_the_columns_and_types_of_its_table(platform: Platform) -> None:
     """In one order; the vector alone has another type, for an extension's has another number in each database."""
     query = (
-        "SELECT attname::text, format_type(atttypid, NULL) FROM pg_attribute "
-        "WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum"
+        "SELECT attname::text, replace(format_type(atttypid, NULL), 'timestamp with time zone', 'timestamptz') "
+        "FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 ORDER BY attnum"
     )
     async with platform.database.transaction(platform.tenant_id) as connection:
         table, row_columns = [

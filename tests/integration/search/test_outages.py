@@ -28,6 +28,7 @@ from retrieval.adapters.store.deadline import Deadline, deadline
 from retrieval.apps.memories import MemoryStore
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.recall import DualRetriever
+from retrieval.collection import handle_of
 from retrieval.domain.errors import EmbedderUnavailableError
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.services.evaluate import evaluate_collection, parse_metrics
@@ -278,7 +279,7 @@ async def test_ingest_and_measurements_are_patient(settings: Settings, database_
 
         server.faults.append(slow)
         report = await evaluate_collection(
-            collection,
+            handle_of(collection),
             [JudgedQuery(query_id="q", text="connections refused")],
             {"q": {"1": 1}},
             metrics=parse_metrics("R@1"),

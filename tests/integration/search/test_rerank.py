@@ -16,6 +16,7 @@ from pydantic import SecretStr
 from retrieval import Collection, Fusion, Platform, Profile, Settings, connect
 from retrieval import sync as plain
 from retrieval.adapters.store.records.retrievals import read_pools
+from retrieval.collection import handle_of
 from retrieval.domain.errors import ConfigurationError, RerankerUnavailableError
 from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.profile import FusionKind
@@ -200,9 +201,13 @@ async def test_a_measurement_waits_for_the_reranker(settings: Settings, database
     async with open_stored(settings, database_url, reranker) as (platform, collection):
         assert (await collection.search(QUERY, profile=profile)).notes
         assert platform.outages
-        queries = [JudgedQuery(query_id=str(number), text=QUERY) for number in range(2)]
+        queries, handle = [JudgedQuery(query_id=str(n), text=QUERY) for n in range(2)], handle_of(collection)
         report = await evaluate_collection(
-            collection, queries, {"0": {"a": 1}, "1": {"a": 1}}, metrics=parse_metrics("R@1"), profile=profile
+            handle,
+            queries,
+            {"0": {"a": 1}, "1": {"a": 1}},
+            metrics=parse_metrics("R@1"),
+            profile=profile,
         )
     assert not report.notes
     assert reranker.calls == 3

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.domain.errors import InvalidRequestError
-from retrieval.services.significance import EXACT_PAIRS, compare, compare_by_query
+from retrieval.services.significance import EXACT_PAIRS, compare
 
 
 def test_the_exact_p_value_is_the_share_of_sign_patterns() -> None:
@@ -134,33 +133,6 @@ def test_equal_input_gives_equal_output() -> None:
     assert compare(a, b) == compare(a, b)
     assert compare(a, b, rng=np.random.default_rng(7)) == compare(a, b, rng=np.random.default_rng(7))
     assert compare(a, b).low != compare(a, b, rng=np.random.default_rng(7)).low
-
-
-def test_scores_by_query_are_paired_by_id() -> None:
-    """The order of the mappings does not matter."""
-    comparison = compare_by_query({"x": 1.0, "y": 0.2}, {"y": 0.1, "x": 0.4}, names=("fused", "dense"))
-
-    assert comparison.difference == pytest.approx(0.35)
-    assert (comparison.name_a, comparison.name_b) == ("fused", "dense")
-
-
-def test_systems_with_different_queries_are_not_compared() -> None:
-    """Pairs need the same queries on both sides."""
-    with pytest.raises(InvalidRequestError, match="fused and dense have different queries"):
-        compare_by_query({"x": 1.0}, {"y": 1.0}, names=("fused", "dense"))
-
-
-@pytest.mark.parametrize(("a", "b"), [([], []), ([1.0], [1.0, 2.0]), ([float("nan")], [1.0]), ([1.0], [float("inf")])])
-def test_scores_that_cannot_be_compared_are_refused(a: list[float], b: list[float]) -> None:
-    """Empty, unequal and not finite scores have no answer."""
-    with pytest.raises(InvalidRequestError):
-        compare(a, b)
-
-
-def test_a_test_without_permutations_is_refused() -> None:
-    """At least one is needed to sample anything."""
-    with pytest.raises(InvalidRequestError, match="0 permutations"):
-        compare([1.0], [0.0], permutations=0)
 
 
 def test_a_comparison_has_plain_values() -> None:

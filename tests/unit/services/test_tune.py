@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.domain.errors import EmbedderError, EmbedderUnavailableError, InvalidProfileError, InvalidRequestError
+from retrieval.domain.errors import EmbedderError, EmbedderUnavailableError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.search.diversity import PoolVectors, Refining
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.reranking import Rerank
 from retrieval.services.evaluate import measure, parse_metrics
-from retrieval.services.judgements import DropSelf, JudgedQuery, WhereFrom
+from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.services.tune import (
     ASKING,
     REFINED,
@@ -153,22 +153,26 @@ def test_a_gain_that_vanishes_on_held_out_queries_is_not_believed() -> None:
     assert report.proposal is EVEN
 
 
-def test_held_out_queries_have_no_say_in_their_own_setting() -> None:
+def test_held_out_queries_have_no_say_in_their_own_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dense answers half of the queries, lexical the rest: the others always choose the failing leg."""
+    monkeypatch.setattr("retrieval.services.tune.FOLDS", 8)
+    monkeypatch.setattr("retrieval.services.tune.grid", lambda *_, **__: [LEXICAL])
     rankings, qrels = split(dense=4, lexical=4)
 
-    report = tune(rankings, qrels, Setting({"dense": 1.0}), settings=[LEXICAL], folds=8)
+    report = tune(rankings, qrels, Setting({"dense": 1.0}))
 
     assert report.comparisons[0].mean_a == 0.0
     assert report.comparisons[0].mean_b == 0.5
     assert sorted(map(Setting.describe, report.chosen)) == ["dense alone"] * 4 + ["lexical alone"] * 4
 
 
-def test_a_setting_that_loses_on_held_out_queries_is_not_proposed() -> None:
+def test_a_setting_that_loses_on_held_out_queries_is_not_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The best on all queries by one of 21, and significantly worse held out: the reason says that."""
+    monkeypatch.setattr("retrieval.services.tune.FOLDS", 21)
+    monkeypatch.setattr("retrieval.services.tune.grid", lambda *_, **__: [LEXICAL])
     rankings, qrels = split(dense=10, lexical=11)
 
-    report = tune(rankings, qrels, Setting({"dense": 1.0}), settings=[LEXICAL], folds=21)
+    report = tune(rankings, qrels, Setting({"dense": 1.0}))
 
     assert report.means[0][0] == LEXICAL
     assert report.comparisons[0].significant
@@ -199,16 +203,6 @@ def test_means_are_those_of_the_standard_metric() -> None:
         assert mean == pytest.approx(measure(run, qrels, parse_metrics("nDCG@5")).means["nDCG@5"])
 
 
-def test_the_current_setting_and_each_leg_are_always_tried() -> None:
-    """Even when the settings given leave them out, and each only once."""
-    rankings, qrels = noisy_dense(10)
-
-    report = tune(rankings, qrels, EVEN, settings=[Setting({"dense": 1.0, "lexical": 4.0}), LEXICAL])
-
-    described = sorted(setting.describe() for setting, _ in report.means)
-    assert described == sorted(["dense alone", "lexical alone", EVEN.describe(), "RRF (k = 60) of dense 1, lexical 4"])
-
-
 def test_progress_counts_the_settings() -> None:
     """From 1 to the number of settings tried."""
     rankings, qrels = complementary(5)
@@ -219,52 +213,42 @@ def test_progress_counts_the_settings() -> None:
     assert progress == [(number, 20) for number in range(1, 21)]
 
 
-def test_queries_without_a_relevant_item_are_left_out() -> None:
+def test_queries_without_a_relevant_item_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """They score 0 under every setting and would only blur the means."""
+    monkeypatch.setattr("retrieval.services.tune.FOLDS", 2)
     rankings, qrels = complementary(6)
     qrels["q0"] = {"hit": 0}
     del qrels["q1"]
 
-    assert tune(rankings, qrels, EVEN, folds=2).queries == 4
+    assert tune(rankings, qrels, EVEN).queries == 4
 
 
-def test_a_query_that_a_leg_finds_nothing_for_scores_zero_there() -> None:
+def test_a_query_that_a_leg_finds_nothing_for_scores_zero_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Empty and missing legs are not an error."""
+    monkeypatch.setattr("retrieval.services.tune.FOLDS", 2)
     rankings = {
         "q0": {"lexical": ranked("lexical", ["hit"]), "dense": []},
         "q1": {"dense": ranked("dense", ["hit"])},
     }
-    report = tune(rankings, {"q0": {"hit": 1}, "q1": {"hit": 1}}, EVEN, folds=2)
+    report = tune(rankings, {"q0": {"hit": 1}, "q1": {"hit": 1}}, EVEN)
 
     means = {setting.describe(): mean for setting, mean in report.means}
     assert (means["lexical alone"], means["dense alone"], means[EVEN.describe()]) == (0.5, 0.5, 1.0)
 
 
-@pytest.mark.parametrize(("queries", "folds"), [(4, 5), (10, 1), (0, 5)])
-def test_too_few_queries_for_the_folds_are_refused(queries: int, folds: int) -> None:
-    """Each fold needs a query, and the choice needs other folds."""
-    rankings, qrels = complementary(queries)
-
-    with pytest.raises(
-        InvalidRequestError, match=f"needs {folds} judged queries.* {queries}; judge more|folds is {folds}; it must be"
-    ):
-        tune(rankings, qrels, EVEN, folds=folds)
-
-
-@pytest.mark.parametrize(("legs", "count"), [(["a"], 1), (["a", "b"], 20), (["a", "b", "c"], 88)])
-def test_the_grid_tries_each_combination_once(legs: list[str], count: int) -> None:
-    """Sizes are as documented and no two settings are the same in other terms."""
-    tried = grid(legs)
+def test_the_grid_tries_each_combination_once() -> None:
+    """No two settings are the same in other terms."""
+    tried = grid()
     shapes = {
         (s.fusion.kind, tuple((leg, round(w / sum(s.legs.values()), 9)) for leg, w in s.legs.items())) for s in tried
     }
 
-    assert len(tried) == len(shapes) == count
+    assert len(tried) == len(shapes) == 20
 
 
 def test_the_grid_goes_from_simple_to_elaborate() -> None:
     """Single legs, then the even RRF, then others: equal quality goes to the simpler one."""
-    tried = grid(["dense", "lexical"], k=10)
+    tried = grid(k=10)
 
     assert [setting.describe() for setting in tried[:4]] == [
         "dense alone",
@@ -277,11 +261,10 @@ def test_the_grid_goes_from_simple_to_elaborate() -> None:
 
 def test_weighted_sums_with_the_dense_leg_are_tried_with_refining() -> None:
     """This needs vectors; refined settings come after unrefined ones, so that a tie goes to the simpler one."""
-    added = [profile for profile in grid(["dense", "lexical"], with_refining=True) if not profile.refining.is_off]
+    added = [profile for profile in grid(with_refining=True) if not profile.refining.is_off]
 
-    assert added == [replace(profile, refining=REFINED) for profile in grid(["dense", "lexical"])[-9:]]
+    assert added == [replace(profile, refining=REFINED) for profile in grid()[-9:]]
     assert added[0].describe() == "weighted sum of dense 0.1, lexical 0.9, refined by 0.25"
-    assert grid(["lexical"], with_refining=True) == grid(["lexical"])
 
 
 def test_refining_is_proposed_where_it_helps() -> None:
@@ -298,28 +281,6 @@ def test_refining_is_proposed_where_it_helps() -> None:
     assert report.improves
     assert report.proposal.refining == REFINED
     assert not tune(rankings, qrels, EVEN).improves
-
-
-def test_a_grid_without_legs_is_refused() -> None:
-    """There is nothing to tune."""
-    with pytest.raises(InvalidProfileError, match="no leg"):
-        grid([])
-
-
-@pytest.mark.parametrize("weights", [{}, {"dense": 0.0}, {"dense": -1.0}, {"dense": math.nan}, {"dense": math.inf}])
-def test_weights_that_make_no_ranking_are_refused(weights: dict[str, float]) -> None:
-    """Weights are finite, not negative, and one is above 0."""
-    with pytest.raises(InvalidProfileError, match="leg weights"):
-        Setting(weights)
-
-
-def test_a_setting_keeps_its_own_weights() -> None:
-    """Changing the mapping that it was made from changes nothing."""
-    weights = {"dense": 1.0}
-    setting = Setting(weights)
-    weights["dense"] = 9.0
-
-    assert setting == Setting({"dense": 1.0})
 
 
 @given(st.lists(st.sampled_from("abcdefgh"), unique=True), st.sampled_from([Fusion(), WEIGHTED]))
@@ -348,10 +309,8 @@ def test_the_report_is_plain_json() -> None:
     assert fmean(mean["mean"] for mean in plain["means"]) <= plain["means"][0]["mean"]
 
 
-QUERIES = [
-    JudgedQuery(query_id=f"q{n}", text=f"text {n}", metadata={"self_id": f"self {n}", "project": "p"})
-    for n in range(40)
-]
+QUERIES = [JudgedQuery(query_id=f"q{n}", text=f"text {n}") for n in range(40)]
+WITHOUT_SELF = [replace(query, where={"item_id": {"ne": f"self {n}"}}) for n, query in enumerate(QUERIES)]
 QRELS = {query.query_id: {"hit": 1} for query in QUERIES}
 
 
@@ -371,7 +330,16 @@ class Tuned:
     """The error of a missing leg that is searched alone."""
     vectors: dict[str, Vector] = field(default_factory=dict)
     asked: list[dict[str, Any]] = field(default_factory=list)
-    stored: list[tuple[Profile, str]] = field(default_factory=list)
+    kept: list[tuple[Profile, str]] = field(default_factory=list)
+
+    @property
+    def stored(self) -> Tuned:
+        """The collection with its profile."""
+        return self
+
+    async def place(self) -> tuple[Tuned]:
+        """The first argument of ``get``."""
+        return (self,)
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, object]:
         """All of them."""
@@ -397,32 +365,53 @@ class Tuned:
         """The given vectors."""
         return {item_id: self.vectors[item_id] for item_id in item_ids if item_id in self.vectors}
 
-    async def set_profile(self, profile: Profile, *, note: str) -> int:
+    async def set_profile(self, profile: Profile, note: str) -> int:
         """Keep it."""
-        self.stored.append((profile, note))
-        return len(self.stored) + 1
+        self.kept.append((profile, note))
+        return len(self.kept) + 1
+
+
+@pytest.fixture(autouse=True)
+def of_tuned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Collections are those of ``Tuned``."""
+    for name in ("leg_rankings", "embeddings", "set_profile"):
+        monkeypatch.setattr(f"retrieval.services.tune.{name}", getattr(Tuned, name))
+    monkeypatch.setattr("retrieval.services.tune.read_items", Tuned.get)
+
+
+async def tuned(
+    collection: Any, queries: Sequence[JudgedQuery] = QUERIES, qrels: Qrels = QRELS, **options: Any
+) -> TuningReport:
+    """The tuning of the fake collection."""
+    return await tune_collection(collection, queries, qrels, **options)
+
+
+async def applied(collection: Any, tuning: TuningReport) -> int | None:
+    """The version of the stored profile."""
+    return await apply_tuning(collection, tuning)
 
 
 async def test_the_better_setting_becomes_a_profile() -> None:
     """With the depth that the profile had; nothing is stored yet."""
     collection = Tuned(Profile(depth=50))
-    tuning = await tune_collection(collection, QUERIES, QRELS, drop_self=DropSelf("self_id"))
+    tuning = await tuned(collection, WITHOUT_SELF)
 
-    assert tuning.report.improves
+    assert tuning.improves
+    assert tuning.profile is not None
     assert tuning.profile.depth == 50
     assert tuning.profile.legs.get(LegName.LEXICAL, 0) > tuning.profile.legs.get(LegName.DENSE, 0)
-    assert collection.stored == []
+    assert collection.kept == []
     assert tuning.as_dict()["profile"] == tuning.profile.as_dict()
 
 
 async def test_applying_stores_the_profile_with_how_it_was_found() -> None:
     """The call returns the version."""
     collection = Tuned()
-    tuning = await tune_collection(collection, QUERIES, QRELS, seed=7)
-    version = await apply_tuning(collection, tuning)
+    tuning = await tuned(collection, seed=7)
+    version = await applied(collection, tuning)
 
     assert version == 2
-    ((profile, note),) = collection.stored
+    ((profile, note),) = collection.kept
     assert profile == tuning.profile
     assert note.startswith("tuned on 40 queries, seed 7: nDCG@10 ")
 
@@ -431,9 +420,9 @@ async def test_refining_is_tuned_by_the_vectors_of_the_candidates() -> None:
     """Only the noise of the dense leg has vectors here; the proposal, refined or not, becomes the profile."""
     chance = np.random.default_rng(1)
     collection = Tuned(vectors={f"x{number}": chance.normal(size=3).astype(np.float32) for number in range(30)})
-    tuning = await tune_collection(collection, QUERIES, QRELS)
+    tuning = await tuned(collection)
 
-    assert len(tuning.report.means) == len(grid(["dense", "lexical"], with_refining=True))
+    assert len(tuning.means) == len(grid(with_refining=True))
     refined = Setting({"dense": 0.6, "lexical": 0.4}, Fusion(kind=FusionKind.WEIGHTED_SUM), Refining(share=0.2))
     profile = profile_of(refined, Profile(depth=40))
     assert (profile.refining, profile.depth, setting_of(profile)) == (Refining(share=0.2), 40, refined)
@@ -442,21 +431,19 @@ async def test_refining_is_tuned_by_the_vectors_of_the_candidates() -> None:
 async def test_without_a_gain_nothing_is_stored() -> None:
     """The current profile is the proposal."""
     collection = Tuned(Profile(legs={LegName.LEXICAL: 1.0}))
-    tuning = await tune_collection(collection, QUERIES, QRELS)
+    tuning = await tuned(collection)
 
-    assert not tuning.report.improves
+    assert not tuning.improves
     assert tuning.profile == collection.profile
-    assert await apply_tuning(collection, tuning) is None
-    assert collection.stored == []
+    assert await applied(collection, tuning) is None
+    assert collection.kept == []
 
 
 async def test_each_leg_is_searched_once_per_judged_query_with_its_filter() -> None:
     """For as many candidates as the profile asks for."""
     collection = Tuned(Profile(depth=20))
     unjudged = JudgedQuery(query_id="unjudged", text="text 99")
-    await tune_collection(
-        collection, [*QUERIES, unjudged], QRELS, where_from=[WhereFrom.parse("metadata.project=project")]
-    )
+    await tuned(collection, [*(replace(query, where={"project": "p"}) for query in QUERIES), unjudged])
 
     assert [request["query"] for request in collection.asked] == [query.text for query in QUERIES]
     assert {request["depth"] for request in collection.asked} == {20}
@@ -467,9 +454,9 @@ async def test_each_leg_is_searched_once_per_judged_query_with_its_filter() -> N
 async def test_the_querys_own_item_takes_no_rank() -> None:
     """With it, the right item would never be first."""
     means = []
-    for own in (None, DropSelf("self_id")):
-        tuning = await tune_collection(Tuned(), QUERIES, QRELS, drop_self=own)
-        means.append(next(mean for setting, mean in tuning.report.means if setting == Setting({"lexical": 1.0})))
+    for queries in (QUERIES, WITHOUT_SELF):
+        tuning = await tuned(Tuned(), queries)
+        means.append(next(mean for setting, mean in tuning.means if setting == Setting({"lexical": 1.0})))
     assert means[0] < 1.0
     assert means[1] == 1.0
 
@@ -478,20 +465,20 @@ async def test_a_leg_that_cannot_run_says_so_itself() -> None:
     """Otherwise tuning would choose among the remaining legs."""
     collection = Tuned(missing=("dense",), error=EmbedderUnavailableError("no connection"))
     with pytest.raises(EmbedderUnavailableError, match="no connection"):
-        await tune_collection(collection, QUERIES, QRELS)
+        await tuned(collection)
     assert len(collection.asked) == 2
 
 
 async def test_a_leg_that_failed_once_ends_the_tuning() -> None:
     """Even if a later call of the leg works."""
     with pytest.raises(EmbedderError, match="dense leg failed on query 'q0'"):
-        await tune_collection(Tuned(missing=("dense",)), QUERIES, QRELS)
+        await tuned(Tuned(missing=("dense",)))
 
 
 async def test_both_stages_report_their_progress() -> None:
     """Each to its end."""
     steps: list[tuple[str, int, int]] = []
-    await tune_collection(Tuned(), QUERIES, QRELS, progress=lambda *step: steps.append(step))
+    await tuned(Tuned(), progress=lambda *step: steps.append(step))
 
     asking = [step for step in steps if step[0] == ASKING]
     trying = [step for step in steps if step[0] == TRYING]
@@ -513,7 +500,7 @@ async def test_cancelled_while_it_calculates_it_stops_soon() -> None:
             cancelled.wait()
 
     loop, cancelled = asyncio.get_running_loop(), threading.Event()
-    task = asyncio.create_task(tune_collection(Tuned(), QUERIES, QRELS, progress=follow))
+    task = asyncio.create_task(tuned(Tuned(), progress=follow))
     with pytest.raises(asyncio.CancelledError):
         await task
     cancelled.set()
@@ -522,14 +509,13 @@ async def test_cancelled_while_it_calculates_it_stops_soon() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cutoff", "folds", "reason"),
-    [(0, 5, "cutoff is 0"), (1001, 5, "cutoff"), (10, 1, "folds"), (10, 41, "one for each fold")],
+    ("cutoff", "queries", "reason"), [(0, 40, "cutoff is 0"), (1001, 40, "cutoff"), (10, 4, "needs 5")]
 )
-async def test_impossible_tunings_are_refused_before_the_first_search(cutoff: int, folds: int, reason: str) -> None:
+async def test_impossible_tunings_are_refused_before_the_first_search(cutoff: int, queries: int, reason: str) -> None:
     """The searches may take long."""
     collection = Tuned()
     with pytest.raises(InvalidRequestError, match=reason):
-        await tune_collection(collection, QUERIES, QRELS, cutoff=cutoff, folds=folds)
+        await tuned(collection, QUERIES[:queries], cutoff=cutoff)
     assert collection.asked == []
 
 
@@ -546,7 +532,8 @@ def test_a_profile_and_its_setting_are_one_another() -> None:
 async def test_settings_that_are_not_tuned_stay() -> None:
     """The proposal for a profile that reranks also reranks."""
     before = Profile(rerank=Rerank(candidates=7), synonyms=(("car", "automobile"),))
-    tuning = await tune_collection(Tuned(before), QUERIES, QRELS)
-    assert tuning.report.improves
+    tuning = await tuned(Tuned(before))
+    assert tuning.improves
+    assert tuning.profile is not None
     assert tuning.profile.legs != before.legs
     assert (tuning.profile.rerank, tuning.profile.synonyms) == (before.rerank, before.synonyms)

@@ -16,7 +16,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.types import TypeInfo
 
-from retrieval.adapters.store.arrays import Blobs, HalfVector, HalfVectors, Jsonbs, PackedArray, Texts
+from retrieval.adapters.store.arrays import Blobs, Encoded, HalfVector, HalfVectors, Jsonbs, Texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installed_sql import quote_literal
 from retrieval.adapters.store.round_trip import (
@@ -137,8 +137,8 @@ def _array(packed: bytes, as_text: Callable[[bytes], str]) -> bytes:
 class _TextsText(Dumper):
     oid = 1009
 
-    def dump(self, obj: PackedArray) -> Buffer:
-        return _array(obj.elements, self.as_text)
+    def dump(self, obj: Encoded) -> Buffer:
+        return _array(obj.data[_ARRAY_HEAD:], self.as_text)
 
     def as_text(self, element: bytes) -> str:
         return element.decode()

@@ -16,8 +16,7 @@ from retrieval.domain.learning.arm import Arm, ItemArms
 # The ids are the left side of all joins, because arms outlive their items. ``OFFSET 0`` makes the planner look up each
 # id, even before the tables are analyzed, instead of reading the whole collection. ``greatest`` removes the rounding
 # error of feedback that was added and withdrawn.
-_READ = Compiled(
-    """
+_ROWS = """
     WITH decay AS MATERIALIZED (
         SELECT decay_weight(s.landmark, %(now)s::timestamptz, s.half_life_days) AS factor
         FROM learning_state(%(collection_id)s) AS s
@@ -36,56 +35,13 @@ _READ = Compiled(
     ) AS w (item_id, created_at, cluster)
     LEFT JOIN LATERAL (
         SELECT known.context, known.successes, known.failures, known.uses, known.raw_successes, known.last_used_at
-        FROM arms AS known
-        WHERE known.collection_id = %(collection_id)s AND known.item_id = w.item_id
-            AND known.context = ANY(%(buckets)s::text[])
+        FROM {known} AND known.context = ANY(%(buckets)s::text[])
         OFFSET 0
     ) AS a ON true
-""",
-    keep=0,
-)
-
-
-# The key of the feedback begins with the item, so each item is looked up separately.
-_PAST = Compiled("""
-    WITH decay AS MATERIALIZED (
-        SELECT s.half_life_days, s.landmark FROM learning_state(%(collection_id)s) AS s
-    )
-    SELECT o.item_id,
-           (SELECT i.created_at FROM items AS i WHERE i.collection_id = %(collection_id)s AND i.item_id = o.item_id),
-           (SELECT k.cluster FROM item_clusters AS k
-            WHERE k.collection_id = %(collection_id)s AND k.item_id = o.item_id),
-           known.context, known.successes, known.failures, known.uses, known.raw_successes, known.last_used_at
-    FROM decay CROSS JOIN unnest(%(item_ids)s::text[]) AS o (item_id)
-    LEFT JOIN LATERAL (
-        SELECT part.context, sum(part.successes) AS successes, sum(part.failures) AS failures,
-               sum(part.uses)::bigint AS uses, sum(part.raw_successes)::bigint AS raw_successes,
-               max(part.last_used_at) AS last_used_at
-        FROM (
-            SELECT b.context, f.weight * f.reward * share.weight AS successes,
-                   f.weight * (1 - f.reward) * share.weight AS failures, 1::bigint AS uses,
-                   (f.reward >= 0.5)::integer::bigint AS raw_successes, f.occurred_at AS last_used_at
-            FROM feedback AS f
-            CROSS JOIN LATERAL decay_weight(
-                least(f.occurred_at, f.received_at), %(moment)s::timestamptz, decay.half_life_days
-            ) AS share (weight)
-            CROSS JOIN LATERAL unnest(f.contexts) AS b (context)
-            WHERE f.collection_id = %(collection_id)s AND f.item_id = o.item_id AND f.weight > 0
-                AND f.received_at <= %(moment)s::timestamptz
-                AND (f.superseded_at IS NULL OR f.superseded_at > %(moment)s::timestamptz)
-                AND b.context = ANY(%(buckets)s::text[])
-            UNION ALL
-            SELECT a.context, a.successes * share.weight, a.failures * share.weight, a.uses, a.raw_successes,
-                   a.last_used_at
-            FROM arm_baselines AS a
-            CROSS JOIN LATERAL decay_weight(decay.landmark, %(moment)s::timestamptz, decay.half_life_days)
-                AS share (weight)
-            WHERE a.collection_id = %(collection_id)s AND a.item_id = o.item_id
-                AND a.context = ANY(%(buckets)s::text[])
-        ) AS part
-        GROUP BY part.context
-    ) AS known ON true
-""")
+"""
+_OF_ITEM = "arms AS known WHERE known.collection_id = %(collection_id)s AND known.item_id = w.item_id"
+_OF_EVENTS = "summed_events(%(collection_id)s, ARRAY[w.item_id], %(now)s::timestamptz) AS known WHERE true"
+_READ, _PAST = Compiled(_ROWS.format(known=_OF_ITEM), keep=0), Compiled(_ROWS.format(known=_OF_EVENTS))
 
 
 def arms_statement(collection_id: int, *, item_ids: Sequence[str], buckets: Sequence[str], now: datetime) -> Compiled:
@@ -101,7 +57,7 @@ def past_arms_statement(
     It omits events that were withdrawn, quarantined or capped since. Retired events count by their baselines, whatever
     their time.
     """
-    return _PAST.bind(collection_id=collection_id, item_ids=list(item_ids), buckets=list(buckets), moment=moment)
+    return _PAST.bind(collection_id=collection_id, item_ids=list(item_ids), buckets=list(buckets), now=moment)
 
 
 def arms_from(rows: Sequence[Row]) -> dict[str, ItemArms]:

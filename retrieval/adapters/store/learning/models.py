@@ -57,21 +57,10 @@ _USE = """
     WHERE collection_id = %(collection_id)s
 """
 _IS_CHOSEN = Compiled("SELECT l.model_is_chosen FROM learning_states AS l WHERE l.collection_id = %(collection_id)s")
-_USABLE = """
-    SELECT m.version FROM learned_models AS m
-    WHERE m.collection_id = %(collection_id)s AND m.is_published
-    ORDER BY m.version DESC
-    LIMIT %(kept)s
-"""
-_NEWEST = """
-    SELECT m.version, m.is_published FROM learned_models AS m
+_VERSIONS = """
+    SELECT m.version, m.is_published, m.reason FROM learned_models AS m
     WHERE m.collection_id = %(collection_id)s
     ORDER BY m.version DESC
-    LIMIT 1
-"""
-_TOLD = """
-    SELECT m.is_published, m.reason FROM learned_models AS m
-    WHERE m.collection_id = %(collection_id)s AND m.version = %(version)s
 """
 _FORGET = """
     DELETE FROM rewarded_queries
@@ -210,19 +199,19 @@ async def use_model(connection: Connection, collection_id: int, version: int | N
 
     Raises ``InvalidRequestError`` for a version that was not published, or whose rewarded queries were removed.
     """
-    values = {"collection_id": collection_id, "kept": KEPT}
+    values = {"collection_id": collection_id}
     await connection.execute(_HOLD, values)
-    if version is None:
-        newest = await (await connection.execute(_NEWEST, values)).fetchone()
-        chosen = newest[0] if newest is not None and newest[1] else 0
-    else:
-        chosen = version
-    published = [row[0] for row in await (await connection.execute(_USABLE, values)).fetchall()]
+    rows = await (await connection.execute(_VERSIONS, values)).fetchall()
+    published = [row[0] for row in rows if row[1]][:KEPT]
+    chosen = version
+    if chosen is None:
+        chosen = rows[0][0] if rows and rows[0][1] else 0
     if chosen not in (0, *published):
-        there_are = ", ".join(map(str, (0, *published)))
-        row = await (await connection.execute(_TOLD, {**values, "version": chosen})).fetchone()
-        why = f"only the latest {KEPT} can be" if row and row[0] else row[1] if row else "it does not exist"
-        raise InvalidRequestError(f"model {version!r:.20} cannot be used: {why}; there are {there_are} (0: none)")
+        reasons = {row[0]: f"only the latest {KEPT} can be" if row[1] else row[2] for row in rows}
+        raise InvalidRequestError(
+            f"model {version!r:.20} cannot be used: {reasons.get(chosen, 'it does not exist')}; there are "
+            f"{', '.join(map(str, (0, *published)))} (0: none)"
+        )
     await connection.execute(_USE, {**values, "version": chosen, "is_chosen": version is not None})
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import product
 from types import MappingProxyType
-from typing import Any, LiteralString, NamedTuple
+from typing import Any, LiteralString
 
 from psycopg.rows import dict_row
 
@@ -16,20 +16,13 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.serialization import Serializable
 
-_WEIGHING: LiteralString = """
-    SELECT * FROM off_policy_weighing(
-        %(collection)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
-        %(retrieval_ids)s::uuid[], %(item_ids)s::text[], %(probabilities)s::double precision[],
-        %(modelled)s::double precision[])
+_QUESTION: LiteralString = """
+    %(collection_id)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
+    %(targets)s::integer[], %(retrieval_ids)s::uuid[], %(item_ids)s::text[], %(probabilities)s::double precision[],
+    %(modelled)s::double precision[]
 """
-_COMPARISON: LiteralString = """
-    SELECT * FROM off_policy_comparison(
-        %(collection)s, %(since)s, %(default_reward)s::double precision, %(clip)s::double precision,
-        %(retrieval_ids)s::uuid[], %(item_ids)s::text[], %(probabilities)s::double precision[],
-        %(modelled)s::double precision[],
-        %(other_retrieval_ids)s::uuid[], %(other_item_ids)s::text[], %(other_probabilities)s::double precision[],
-        %(other_modelled)s::double precision[])
-"""
+_WEIGHING: LiteralString = f"SELECT * FROM off_policy_weighing({_QUESTION})"  # noqa: S608 - of the text above
+_COMPARISON: LiteralString = f"SELECT * FROM off_policy_comparison({_QUESTION})"  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,15 +33,6 @@ class RecordedTraffic:
     since: datetime
     default_reward: float | None = None
     """None: impressions without feedback are ignored."""
-
-    def parameters(self) -> dict[str, Any]:
-        """Values for the statements."""
-        return {
-            "collection": self.collection_id,
-            "since": self.since,
-            "default_reward": self.default_reward,
-            "clip": CLIP,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,34 +48,41 @@ class TargetComparison(Serializable):
     difference: Estimate
 
 
-async def read_weighing(connection: Connection, traffic: RecordedTraffic, target: TargetPolicy) -> Weighing:
-    """The weighing of the traffic for the target. The transaction acts as the tenant."""
+async def read_weighings(
+    connection: Connection, traffic: RecordedTraffic, first: TargetPolicy, second: TargetPolicy
+) -> tuple[Weighing, Weighing]:
+    """The weighings of the traffic for the targets. The transaction acts as the tenant."""
     async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_WEIGHING, {**traffic.parameters(), **_columns(target)})
-        (columns,) = await cursor.fetchall()
-    return Weighing(**{name: _number(value) for name, value in columns.items()})
+        await cursor.execute(_WEIGHING, _question(traffic, first, second))
+        ours, theirs = [
+            Weighing(**{name: _number(value) for name, value in columns.items()}) for columns in await cursor.fetchall()
+        ]
+    return ours, theirs
 
 
 async def read_comparison(
     connection: Connection, traffic: RecordedTraffic, first: TargetPolicy, second: TargetPolicy
 ) -> dict[tuple[Estimator, bool], TargetComparison]:
-    """Read the comparison by estimator and whether it is clipped; empty if no impression has a reward.
+    """Read the comparison by estimator and whether it is clipped, in order; empty if no impression has a reward.
 
     Both targets have the same retrievals. The transaction acts as the tenant.
     """
-    other_columns = {f"other_{name}": values for name, values in _columns(second).items()}
-    cursor = await connection.execute(_COMPARISON, {**traffic.parameters(), **_columns(first), **other_columns})
-    comparisons = [_comparison(row) for row in await cursor.fetchall()]
-    return {(comparison.estimator, comparison.is_clipped): comparison for comparison in comparisons}
+    cursor = await connection.execute(_COMPARISON, _question(traffic, first, second))
+    rows = {(row[0], row[1]): _comparison(row) for row in await cursor.fetchall()}
+    order = product(Estimator, (False, True))
+    return {key: rows[key] for key in order if key in rows}
 
 
-def _columns(target: TargetPolicy) -> Mapping[str, list[Any]]:
+def _question(traffic: RecordedTraffic, first: TargetPolicy, second: TargetPolicy) -> dict[str, Any]:
     return {
-        "retrieval_ids": target.retrieval_ids,
-        "item_ids": target.item_ids,
+        **asdict(traffic),
+        "clip": CLIP,
+        "targets": [1] * len(first.item_ids) + [2] * len(second.item_ids),
+        "retrieval_ids": first.retrieval_ids + second.retrieval_ids,
+        "item_ids": first.item_ids + second.item_ids,
         # The driver refuses a list that mixes integers and floats.
-        "probabilities": list(map(float, target.probabilities)),
-        "modelled": list(map(float, target.modelled)),
+        "probabilities": list(map(float, first.probabilities + second.probabilities)),
+        "modelled": list(map(float, first.modelled + second.modelled)),
     }
 
 
@@ -115,33 +106,12 @@ _RESULTS = Compiled("""
     FROM interleaved_results(%(collection_id)s, %(since)s, %(first)s, %(second)s) r
     ORDER BY r.retrieval_id
 """)
-_NAMES = Compiled("""
-    SELECT DISTINCT named.profile
-    FROM retrievals AS r CROSS JOIN LATERAL (
-        VALUES (r.request -> 'interleaved' ->> 'a'), (r.request -> 'interleaved' ->> 'b')
-    ) AS named (profile)
-    WHERE r.collection_id = %(collection_id)s AND r.retrieved_at >= %(since)s AND named.profile IS NOT NULL
-    ORDER BY 1
-""")
-
-
-class InterleavedRewards(NamedTuple):
-    """The rewards of the two profiles' hits in one search; both None without a verdict."""
-
-    first: float | None
-    second: float | None
 
 
 async def interleaved_results(
     database: Database, tenant_id: int, collection_id: int, *, names: tuple[str, str], since: datetime
-) -> list[InterleavedRewards]:
-    """The rewards of each search that interleaved the two profiles."""
+) -> list[tuple[float | None, float | None]]:
+    """The rewards of the two profiles' hits in each search that interleaved them; both None without a verdict."""
     first, second = names
     values = {"collection_id": collection_id, "since": since, "first": first, "second": second}
-    return [InterleavedRewards(*row) for row in await database.read(tenant_id, _RESULTS.bind(**values))]
-
-
-async def interleaved_names(database: Database, tenant_id: int, collection_id: int, *, since: datetime) -> list[str]:
-    """The names of the profiles of interleaved searches, in order."""
-    rows = await database.read(tenant_id, _NAMES.bind(collection_id=collection_id, since=since))
-    return [name for (name,) in rows]
+    return [(row[0], row[1]) for row in await database.read(tenant_id, _RESULTS.bind(**values))]

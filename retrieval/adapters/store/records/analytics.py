@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
 
-from psycopg import sql
-
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import NotFoundError
 from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView, ViewQuestion
@@ -95,48 +94,35 @@ async def analytics_rows(
 def analytics_statement(view: AnalyticsView, question: ViewQuestion, now: datetime) -> Compiled:
     """The statement that reads a view. Names come from the catalogue; a caller's values are parameters."""
     since = question.begins(_LENGTHS.get(view.name, _LENGTH) if view.is_function else None, now)
-    placeholders = {
-        "collection": "%(collection)s::text",
-        "since": "%(since)s::timestamptz",
-        "until": "%(until)s::timestamptz",
-    }
     values = {"collection": question.collection, "since": since, "until": question.until}
-    set_placeholders = {name: placeholders[name] for name, value in values.items() if value is not None}
-    source: sql.Composable = sql.Identifier(PREFIX + view.name)
-    conditions: sql.Composable = sql.SQL("true")
+    given = {name: value for name, value in values.items() if value is not None}
+    source, conditions = quote_identifier(PREFIX + view.name), ["true"]
     if view.is_function:
-        arguments = ", ".join(f"{name} => {value}" for name, value in set_placeholders.items())
-        source = sql.SQL("{}({})").format(source, _trusted(arguments))
+        source += f"({', '.join(f'{name} => {_PARAMETERS[name]}' for name in given)})"
     else:
-        conditions = _conditions(view, set_placeholders)
-    statement = sql.SQL("SELECT {} FROM {} WHERE {} ORDER BY {} LIMIT %(limit)s").format(
-        sql.SQL(", ").join(sql.Identifier(column.name) for column in view.columns),
-        source,
-        conditions,
-        _trusted(_ORDERS.get(view.name, "1")),
-    )
-    given = {name: values[name] for name in set_placeholders}
-    return Compiled(statement.as_string(), {**given, "limit": question.limit})
+        conditions += [condition for name, condition in _conditions(view).items() if name in given]
+    text = f"""
+        SELECT {", ".join(quote_identifier(column.name) for column in view.columns)}
+        FROM {source} WHERE {" AND ".join(conditions)} ORDER BY {_ORDERS.get(view.name, "1")} LIMIT %(limit)s
+    """  # noqa: S608 - of the names above
+    return Compiled(text, {**given, "limit": question.limit})
 
 
-def _conditions(view: AnalyticsView, values: dict[str, str]) -> sql.Composable:
-    """The conditions that restrict a list."""
-    conditions: list[sql.Composable] = [sql.SQL("true")]
-    if "collection" in values:
-        conditions.append(_trusted("collection = " + values["collection"]))
-    time = view.time_column
-    if time is not None:
+_PARAMETERS = {
+    "collection": "%(collection)s::text",
+    "since": "%(since)s::timestamptz",
+    "until": "%(until)s::timestamptz",
+}
+
+
+def _conditions(view: AnalyticsView) -> dict[str, str]:
+    """The conditions that restrict a list, by parameter."""
+    conditions = {"collection": f"collection = {_PARAMETERS['collection']}"}
+    if view.time_column is None:
+        return conditions
+    column, since, until = quote_identifier(view.time_column.name), _PARAMETERS["since"], _PARAMETERS["until"]
+    if view.time_column.type == "date":
         # A day belongs to each period that has a part of it, in UTC.
-        begin = "({} AT TIME ZONE 'UTC')::date" if time.type == "date" else "{}"
-        end = "({}::timestamp AT TIME ZONE 'UTC')" if time.type == "date" else "{}"
-        column = sql.Identifier(time.name)
-        if "since" in values:
-            conditions.append(sql.SQL("{} >= {}").format(column, _trusted(begin.format(values["since"]))))
-        if "until" in values:
-            conditions.append(sql.SQL("{} < {}").format(_trusted(end).format(column), _trusted(values["until"])))
-    return sql.SQL(" AND ").join(conditions)
-
-
-def _trusted(text: Any) -> sql.SQL:
-    """A part of a statement from this module."""
-    return sql.SQL(text)
+        since, until = f"({since} AT TIME ZONE 'UTC')::date", f"({until} AT TIME ZONE 'UTC')"
+        return {**conditions, "since": f"{column} >= {since}", "until": f"{column}::timestamp < {until}"}
+    return {**conditions, "since": f"{column} >= {since}", "until": f"{column} < {until}"}

@@ -8,6 +8,7 @@ https://www.postgresql.org/docs/current/protocol-overview.html
 from __future__ import annotations
 
 import json
+import re
 import sys
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +21,14 @@ from struct import Struct
 from typing import Any
 from uuid import UUID
 
-from retrieval.adapters.store.arrays import NULL, array_head
+from retrieval.adapters.store.arrays import NULL, array_head, array_of
+from retrieval.adapters.store.installed_sql import directory
 from retrieval.domain.records.search_record import Matrix, SearchRecord
 
 _INT4, _INT8, _DOUBLE = Struct(">i"), Struct(">q"), Struct(">d")
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _TEXT, _UUID = 25, 2950
-_UUID_SIZE = _INT4.pack(16)
 _FEW = 256
 _LENGTHS = [_INT4.pack(length) for length in range(_FEW)]
 
@@ -48,14 +49,6 @@ def _double(value: float) -> bytes:
     if not isfinite(value):
         raise ValueError(f"{value} is not a finite number")
     return _DOUBLE.pack(value)
-
-
-def _bool(value: bool) -> bytes:  # noqa: FBT001 - a value among others
-    return b"\1" if value else b"\0"
-
-
-def _moment(value: datetime) -> bytes:
-    return _INT8.pack(_microseconds(value))
 
 
 def _microseconds(value: datetime) -> int:
@@ -81,16 +74,12 @@ _AS_JSON = json.JSONEncoder(default=_plain, allow_nan=False).encode
 
 def texts(values: Sequence[str]) -> bytes:
     """An array of texts."""
-    # Without a Python loop, because there are about a hundred values.
-    data = list(map(str.encode, values))
-    elements = chain.from_iterable(zip(map(_INT4.pack, map(len, data)), data, strict=True))
-    return array_head(_TEXT, (len(data),)) + b"".join(elements)
+    return array_of(_TEXT, list(map(str.encode, values)))
 
 
 def uuids(values: Sequence[UUID | None]) -> bytes:
     """An array of UUIDs."""
-    elements = [NULL if value is None else _UUID_SIZE + value.bytes for value in values]
-    return array_head(_UUID, (len(elements),), has_null=NULL in elements) + b"".join(elements)
+    return array_of(_UUID, [None if value is None else value.bytes for value in values])
 
 
 def moments(values: Sequence[datetime | None]) -> bytes:
@@ -140,32 +129,22 @@ def _sizes(size: int, number: int) -> bytes:
     return (_INT4.pack(size) + bytes(size)) * number
 
 
-def _rank_matrix(rows: Sequence[Sequence[int]]) -> bytes:
-    return numbers(list(chain.from_iterable(rows)), "h", _shape(rows))
-
-
-def _double_matrix(rows: Matrix) -> bytes:
-    return numbers(list(chain.from_iterable(rows)), "d", _shape(rows))
+def _matrix(rows: Sequence[Sequence[Any]], code: str) -> bytes:
+    return numbers(list(chain.from_iterable(rows)), code, (len(rows), len(rows[0]) if rows else 0))
 
 
 def _score_matrix(rows: Matrix) -> bytes | None:
     """The scores in single precision, which the legs compute most of them in; None if that loses digits."""
-    values = list(chain.from_iterable(rows))
-    return numbers(values, "f", _shape(rows)) if _are_real(values) else None
+    return _matrix(rows, "f") if _are_real(rows) else None
 
 
 def _exact_score_matrix(rows: Matrix) -> bytes | None:
-    values = list(chain.from_iterable(rows))
-    return None if _are_real(values) else numbers(values, "d", _shape(rows))
+    return None if _are_real(rows) else _matrix(rows, "d")
 
 
-def _are_real(values: Sequence[float | None]) -> bool:
-    present = [value for value in values if value is not None]
+def _are_real(rows: Matrix) -> bool:
+    present = [value for value in chain.from_iterable(rows) if value is not None]
     return array("f", present).tolist() == present
-
-
-def _shape(rows: Sequence[Sequence[Any]]) -> tuple[int, int]:
-    return len(rows), len(rows[0]) if rows else 0
 
 
 _Encoder = Callable[[Any], bytes | None]
@@ -173,10 +152,10 @@ _KINDS: Mapping[str, tuple[int, _Encoder]] = {
     "bigint": (20, _INT8.pack),
     "integer": (23, _INT4.pack),
     "double precision": (701, _double),
-    "boolean": (16, _bool),
+    "boolean": (16, lambda value: b"\1" if value else b"\0"),
     "text": (25, str.encode),
     "uuid": (2950, attrgetter("bytes")),
-    "timestamp with time zone": (1184, _moment),
+    "timestamptz": (1184, lambda value: _INT8.pack(_microseconds(value))),
     "jsonb": (3802, _json),
     "text[]": (1009, texts),
     "smallint[]": (1005, partial(numbers, code="h")),
@@ -189,53 +168,22 @@ _KINDS: Mapping[str, tuple[int, _Encoder]] = {
 _MATRICES: Mapping[str, _Encoder] = {
     "pool_scores": _score_matrix,
     "pool_scores_exact": _exact_score_matrix,
-    "pool_ranks": _rank_matrix,
-    "pool_values": _double_matrix,
+    "pool_ranks": partial(_matrix, code="h"),
+    "pool_values": partial(_matrix, code="d"),
 }
 
-COLUMNS: Mapping[str, str] = {
-    **dict.fromkeys(("collection_id",), "bigint"),
-    "retrieval_id": "uuid",
-    "retrieved_at": "timestamp with time zone",
-    **dict.fromkeys(("actor", "session", "domain"), "text"),
-    "complexity": "double precision",
-    "cluster": "integer",
-    "query": "text",
-    "vector": "real[]",
-    "condition": "jsonb",
-    "request": "jsonb",
-    **dict.fromkeys(("profile_version", "model_version"), "integer"),
-    "policy": "text",
-    "statistics_at": "timestamp with time zone",
-    "seed": "bigint",
-    **dict.fromkeys(("eligible", "hits"), "integer"),
-    "path": "text",
-    "notes": "text[]",
-    "timings_ms": "jsonb",
-    **dict.fromkeys(("retrieval_time_ms", "top_score", "score_spread"), "double precision"),
-    "generation_triggered": "boolean",
-    "backtrack_count": "integer",
-    "legs": "text[]",
-    "bests": "double precision[]",
-    "brought": "integer[]",
-    "pool_items": "text[]",
-    "pool_scores": "real[]",
-    "pool_scores_exact": "double precision[]",
-    "pool_ranks": "smallint[]",
-    "pool_likeness": "smallint[]",
-    "measures": "text[]",
-    "pool_values": "double precision[]",
-    "shown_items": "text[]",
-    "shown_scores": "double precision[]",
-    "shown_slots": "text[]",
-    **dict.fromkeys(("propensities", "rank_propensities", "pulls"), "double precision[]"),
-    "shown_signals": "jsonb",
-}
+
+def _columns() -> dict[str, str]:
+    text = (directory("sql") / "records" / "tables.sql").read_text(encoding="utf-8")
+    body = text.partition("CREATE TYPE sent_retrieval AS (")[2].partition("\n);")[0]
+    return dict(re.findall(r"(\w+) ([a-z][a-z ]*(?:\[\])?)", body))
+
+
+COLUMNS: Mapping[str, str] = _columns()
 """The columns of a recorded search in order, with the types in which they are sent."""
 
-_TYPES = {kind: number for kind, (number, _) in _KINDS.items()}
 _COUNT = _INT4.pack(len(COLUMNS))
-_HEADS = [_INT4.pack(_TYPES[kind]) for kind in COLUMNS.values()]
+_HEADS = [_INT4.pack(_KINDS[kind][0]) for kind in COLUMNS.values()]
 _ENCODERS = [_MATRICES.get(name) or _KINDS[kind][1] for name, kind in COLUMNS.items()]
 _VALUES = attrgetter(*("pool_scores" if name == "pool_scores_exact" else name for name in COLUMNS))
 

@@ -24,41 +24,34 @@ from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Exploration, Learned
 
-_COLUMNS = """
-    r.retrieval_id, r.retrieved_at, r.query, coalesce(r.request ->> 'origin', ''), r.actor, r.session, r.domain,
-    r.profile_version, r.path, r.hits, r.top_score, r.retrieval_time_ms
-"""
-_OF_SESSION = "AND r.session = %(session)s AND r.session <> ''"
-# The first condition follows from the second, and lets the planner choose the months and the place in the index.
-_BEFORE = "AND r.retrieved_at <= %(moment)s AND (r.retrieved_at, r.retrieval_id) < (%(moment)s, %(before)s::uuid)"
+_LAST = UUID(int=2**128 - 1)
+"""An identifier after those of all searches."""
 
-
-def _page(*conditions: str) -> Compiled:
-    return Compiled(f"""
-        SELECT {_COLUMNS} FROM retrievals AS r WHERE r.collection_id = %(collection_id)s {" ".join(conditions)}
-        ORDER BY r.retrieved_at DESC, r.retrieval_id DESC LIMIT %(limit)s
-    """)  # noqa: S608 - of the texts above
-
-
-_PAGES = {
-    (False, False): _page(),
-    (False, True): _page(_BEFORE),
-    (True, False): _page(_OF_SESSION),
-    (True, True): _page(_OF_SESSION, _BEFORE),
-}
-"""The statements: whether they read one session, and whether they continue after a search."""
+# The first condition on the time follows from the second, and lets the planner choose the months and the place in the
+# index.
+_PAGE_OF = Compiled("""
+    SELECT
+        r.retrieval_id, r.retrieved_at, r.query, coalesce(r.request ->> 'origin', ''), r.actor, r.session, r.domain,
+        r.profile_version, r.path, r.hits, r.top_score, r.retrieval_time_ms
+    FROM retrievals AS r
+    WHERE r.collection_id = %(collection_id)s AND (%(session)s::text = '' OR r.session = %(session)s::text)
+        AND r.retrieved_at <= %(moment)s::timestamptz
+        AND (r.retrieved_at, r.retrieval_id) < (%(moment)s::timestamptz, %(before)s::uuid)
+    ORDER BY r.retrieved_at DESC, r.retrieval_id DESC LIMIT %(limit)s
+""")
 
 
 async def retrievals_page(
     database: Database, tenant_id: int, collection_id: int, *, limit: int, before: UUID | None, session: str
 ) -> list[RetrievalSummary]:
     """The latest ``limit`` searches, of those before the search ``before``, and of the session if it is not empty."""
-    values: dict[str, Any] = {"collection_id": collection_id, "limit": limit}
-    if session:
-        values |= {"session": session}
-    if before is not None:
-        values |= {"before": before, "moment": time_of(before)}
-    statement = _PAGES[bool(session), before is not None].bind(**values)
+    statement = _PAGE_OF.bind(
+        collection_id=collection_id,
+        limit=limit,
+        session=session,
+        moment="infinity" if before is None else time_of(before),
+        before=before or _LAST,
+    )
     return [RetrievalSummary(**dict(zip(RetrievalSummary.__slots__, row, strict=True)))
             for row in await database.read(tenant_id, statement)]  # fmt: skip
 
@@ -173,9 +166,7 @@ async def read_pools(
     connection: Connection, collection_id: int, *, since: datetime, most: int
 ) -> AsyncIterator[RecordedPool]:
     """Recorded searches, the latest first, at most ``most``. The transaction acts as the tenant."""
-    values: dict[str, Any] = {"collection_id": collection_id, "since": since}
-    # Later than any search.
-    values |= {"before": "infinity", "before_id": "ffffffff-ffff-ffff-ffff-ffffffffffff"}
+    values: dict[str, Any] = {"collection_id": collection_id, "since": since, "before": "infinity", "before_id": _LAST}
     while most > 0:
         values["page"] = min(_PAGE, most)
         rows = await (await connection.execute(_POOLS, values)).fetchall()

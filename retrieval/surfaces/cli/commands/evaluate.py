@@ -28,14 +28,13 @@ from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 if TYPE_CHECKING:
     from retrieval.platform import Platform
     from retrieval.services.calibrate import CalibrationReport
-    from retrieval.services.evaluate import CollectionReport, Report
+    from retrieval.services.evaluate import Report
     from retrieval.services.significance import Comparison
-    from retrieval.services.tune import CollectionTuning
+    from retrieval.services.tune import TuningReport
 
 
-def report_lines(evaluated: CollectionReport, *, per_query: bool = False) -> Iterator[str | Table]:
+def report_lines(report: Report, *, per_query: bool = False) -> Iterator[str | Table]:
     """The means by variant, the comparisons, and the notes of the searches, each with the number of searches."""
-    report = evaluated.report
     unjudged = f"; {report.unjudged} without judgements left out" if report.unjudged else ""
     yield f"{several(report.queries, 'judged query')}{unjudged}"
     yield table(
@@ -57,7 +56,7 @@ def report_lines(evaluated: CollectionReport, *, per_query: bool = False) -> Ite
     if per_query:
         yield ""
         yield per_query_table(report)
-    yield from (f"note ({several(times, 'search')}): {note}" for note, times in evaluated.notes.items())
+    yield from (f"note ({several(times, 'search')}): {note}" for note, times in report.notes.items())
 
 
 def comparison_lines(comparisons: Sequence[Comparison], metric: str) -> Iterator[str | Table]:
@@ -131,29 +130,26 @@ def evaluate(
     TREC's judgements are read too. Without --qrels the queries are a CSV
     with the columns query and expected_id.
     """
+    from retrieval.collection import handle_of
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
-    from retrieval.services.judgements import DropSelf, WhereFrom, judged, read_judged
+    from retrieval.services.judgements import judged, read_judged
 
     parsed_metrics, chosen_legs = parse_metrics(metrics), legs_of(legs)
-    filters = tuple(map(WhereFrom.parse, where_from or ()))
-    drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
-    test_queries, judgements = read_judged(queries, qrels)
+    test_queries, judgements = read_judged(queries, qrels, where_from=where_from or (), drop_self=drop_self)
     if limit_queries is not None:
         test_queries = judged(test_queries, judgements)[:limit_queries]
 
-    async def work(platform: Platform) -> CollectionReport:
-        target = (await platform.collection(collection, create=False)).unrecorded()
+    async def work(platform: Platform) -> Report:
+        target = await platform.collection(collection, create=False)
         chosen_profile = await profile_named(platform, target, profile)
         with progress(f"evaluate {collection}", "search") as update:
             return await evaluate_collection(
-                target,
+                handle_of(target),
                 test_queries,
                 judgements,
                 metrics=parsed_metrics,
                 legs=chosen_legs,
                 profile=chosen_profile,
-                where_from=filters,
-                drop_self=drop_rule,
                 progress=lambda done, total: update(Step(done, total, done)),
             )
 
@@ -170,9 +166,8 @@ BEST = 5
 """The number of settings that are shown."""
 
 
-def tuning_lines(tuning: CollectionTuning, applied_version: int | None) -> Iterator[str | Table]:
+def tuning_lines(report: TuningReport, applied_version: int | None) -> Iterator[str | Table]:
     """The current setting, the proposal, its gain, and the next step."""
-    report = tuning.report
     yield (
         f"{report.metric} on {report.queries} judged queries, chosen and measured in "
         f"{len(report.chosen)} folds, seed {report.seed}"
@@ -214,22 +209,18 @@ def tune(
     proposed if the gain is significant. Only --apply stores it.
     """
     from retrieval.collection import handle_of
-    from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
-    from retrieval.services.tune import HandledCollection, apply_tuning, tune_collection
+    from retrieval.services.judgements import read_judged
+    from retrieval.services.tune import apply_tuning, tune_collection
 
-    filters = tuple(map(WhereFrom.parse, where_from or ()))
-    drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
-    test_queries, judgements = read_judged(queries, qrels)
+    test_queries, judgements = read_judged(queries, qrels, where_from=where_from or (), drop_self=drop_self)
 
-    async def work(platform: Platform) -> tuple[CollectionTuning, int | None]:
-        target = HandledCollection(handle_of(await platform.collection(collection, create=False)))
+    async def work(platform: Platform) -> tuple[TuningReport, int | None]:
+        target = handle_of(await platform.collection(collection, create=False))
         with progress(f"tune {collection}", "step") as update:
             tuning = await tune_collection(
                 target,
                 test_queries,
                 judgements,
-                where_from=filters,
-                drop_self=drop_rule,
                 cutoff=cutoff,
                 seed=seed,
                 progress=lambda stage, done, total: update(Step(done, total, done, stage)),
@@ -293,13 +284,13 @@ def calibrate(
     """
     from retrieval.collection import handle_of
     from retrieval.services import calibrate as service
-    from retrieval.services.judgements import DropSelf, WhereFrom, missing_items, read_judged
+    from retrieval.services.judgements import missing_items, read_judged
 
     if queries is None and (qrels or where_from or drop_self):
         raise typer.BadParameter("--qrels, --where-from and --drop-self need it", param_hint="--queries")
-    filters = tuple(map(WhereFrom.parse, where_from or ()))
-    drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
-    judged = None if queries is None else read_judged(queries, qrels)
+    judged = None
+    if queries is not None:
+        judged = read_judged(queries, qrels, where_from=where_from or (), drop_self=drop_self)
 
     async def work(platform: Platform) -> CalibrationReport:
         target = await platform.collection(collection, create=False)
@@ -310,9 +301,7 @@ def calibrate(
 
             if judged is None:
                 return await service.calibrate_by_feedback(handle_of(target), apply=apply, progress=step)
-            await missing_items(target, *judged)
-            return await service.calibrate(
-                handle_of(target), *judged, where_from=filters, drop_self=drop_rule, apply=apply, progress=step
-            )
+            await missing_items(target.get, *judged)
+            return await service.calibrate(handle_of(target), *judged, apply=apply, progress=step)
 
     answer(context, work, calibration_lines, as_json=as_json)

@@ -14,9 +14,7 @@ import psycopg
 import pytest
 
 from retrieval import Platform, Settings, connect
-from retrieval.adapters.store import database
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import wait_for_connection
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, InvalidRequestError, PoolExhaustedError
 from tests.support.away import Away
 
@@ -51,7 +49,7 @@ async def test_a_refused_call_names_the_unreachable_database(
     url = new_database()
     away = Away(server_url, urlsplit(url).path.lstrip("/"))
     async with connect(url, settings=settings.changed(pool_size=1)) as platform:
-        platform.database._most_requests = 1  # noqa: SLF001 - as if a hundred calls waited already
+        platform.database._pool.most_waiting = 1  # noqa: SLF001 - as if a hundred calls waited already
         with contextlib.suppress(DatabaseUnreachableError):
             async with platform.database.transaction(None):
                 waiting = asyncio.create_task(platform.collections())
@@ -59,7 +57,7 @@ async def test_a_refused_call_names_the_unreachable_database(
                     await asyncio.sleep(0)
                 with pytest.raises(PoolExhaustedError, match="too many calls wait"):
                     await platform.collections()
-                platform.database._checked_at -= 60.0  # noqa: SLF001
+                platform.database._pool._checked_at -= 60.0  # noqa: SLF001
                 with away():
                     with pytest.raises(DatabaseUnreachableError):
                         await platform.collections()
@@ -103,9 +101,10 @@ async def test_a_closed_connection_is_noticed_though_its_socket_s_number_is_in_u
     """The event loop has read the end of the connection, so nothing is left to read from its socket."""
     async with connect(database_url, settings=settings.changed(pool_size=1)) as platform:
         [[former]] = await platform.database.read(None, PID)
-        spare = await platform.database.take()
+        pool = platform.database._pool  # noqa: SLF001
+        spare = await pool.take()
         number = spare.pgconn.socket
-        await platform.database.give_back(spare)
+        pool.put(spare)
         async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
             await other.execute("SELECT pg_terminate_backend(%s::integer)", (former,))
             while not spare.closed:  # noqa: ASYNC110 - no event tells
@@ -118,91 +117,45 @@ async def test_a_closed_connection_is_noticed_though_its_socket_s_number_is_in_u
     assert latter != former
 
 
-async def test_a_server_that_was_away_for_long_serves_at_once_when_it_is_back(
-    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+async def test_a_server_that_was_away_serves_at_once_when_it_is_back(
+    server_url: str, new_database: Callable[[], str], settings: Settings
 ) -> None:
-    """Once the pool has given up, a call says at once that there is no server, and the first one after is served."""
-    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
+    """Meanwhile each call says at once that there is no server."""
     url = new_database()
     patient = settings.changed(pool_size=1, pool_timeout_seconds=60)
     async with asyncio.timeout(30), connect(url, settings=patient) as platform:
         with Away(server_url, urlsplit(url).path.lstrip("/"))():
-            with pytest.raises(DatabaseUnreachableError):
-                await platform.collections()
-            pool = platform.database._pool  # noqa: SLF001 - nothing else tells that it gave up
-            while pool.get_stats()["pool_size"]:  # noqa: ASYNC110 - no event does, either
-                await asyncio.sleep(0.01)
-            with pytest.raises(DatabaseUnreachableError):
-                await platform.collections()
+            for _ in range(2):
+                with pytest.raises(DatabaseUnreachableError):
+                    await platform.collections()
         assert await platform.collections() == []
 
 
 async def test_a_waiting_call_gets_the_error_of_the_outage(
-    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+    server_url: str, new_database: Callable[[], str], settings: Settings
 ) -> None:
     """Calls that wait for a connection during an outage get the outage's error before their timeout."""
-    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
     url = new_database()
     patient = settings.changed(pool_size=2, pool_timeout_seconds=60)
     async with asyncio.timeout(30), connect(url, settings=patient) as platform:
-        pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
-        connections = [await platform.database.take() for _ in range(2)]
+        pool = platform.database._pool  # noqa: SLF001 - nothing else holds a connection
+        connections = [await pool.take() for _ in range(2)]
         waiting = [asyncio.create_task(platform.collections()) for _ in range(3)]
-        while pool.get_stats()["requests_waiting"] < len(waiting):  # noqa: ASYNC110 - no event does, either
+        while pool.state.waiting < len(waiting):  # noqa: ASYNC110 - no event tells
             await asyncio.sleep(0)
         with Away(server_url, urlsplit(url).path.lstrip("/"))():
             for connection in connections:
                 await connection.close()
-                await platform.database.give_back(connection)
+                pool.put(connection)
             outcomes = await asyncio.gather(*waiting, return_exceptions=True)
         assert [type(outcome) for outcome in outcomes] == [DatabaseUnreachableError] * 3
         assert await asyncio.gather(*(platform.collections() for _ in range(3))) == [[], [], []]
 
 
-async def test_a_waiting_call_is_served_when_the_server_is_back(
-    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The pool that gave up connects for those who wait, without anybody else asking it, however long a start took."""
-    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
-    url = new_database()
-    async with asyncio.timeout(30), connect(url, settings=settings.changed(pool_size=1)) as platform:
-        pool = platform.database._pool  # noqa: SLF001 - nothing else tells who waits
-        pool.timeout = 2
-        connections = await platform.database.take()
-        with contextlib.ExitStack() as outage:
-
-            async def end_outage() -> None:
-                await asyncio.sleep(pool.timeout)
-                outage.close()
-
-            waiting = [asyncio.create_task(wait_for_connection(pool, end_outage, 0.01)) for _ in range(2)]
-            while pool.get_stats()["requests_waiting"] < len(waiting):  # noqa: ASYNC110 - no event does, either
-                await asyncio.sleep(0)
-            outage.enter_context(Away(server_url, urlsplit(url).path.lstrip("/"))())
-            await connections.close()
-            await platform.database.give_back(connections)
-            for connection in asyncio.as_completed(waiting):
-                await pool.putconn(await connection)
-
-
 async def test_an_outage_that_many_calls_met_is_over_when_the_server_is_back(
-    server_url: str, new_database: Callable[[], str], settings: Settings, monkeypatch: pytest.MonkeyPatch
+    server_url: str, new_database: Callable[[], str], settings: Settings
 ) -> None:
-    """Calls that gave up wait no more, and all of them found out by one connection at a time."""
-    monkeypatch.setattr(database, "RECONNECT_SECONDS", 0.01)
-    under_way, most = 0, 0
-    connect_once = database._connect_once  # noqa: SLF001
-
-    async def counted(url: str) -> None:
-        nonlocal under_way, most
-        under_way += 1
-        most = max(most, under_way)
-        try:
-            await connect_once(url)
-        finally:
-            under_way -= 1
-
-    monkeypatch.setattr(database, "_connect_once", counted)
+    """Calls that gave up wait no more."""
     url = new_database()
     async with asyncio.timeout(60), connect(url, settings=settings.changed(pool_size=2)) as platform:
         await platform.database.read(None, PID)
@@ -211,8 +164,7 @@ async def test_an_outage_that_many_calls_met_is_over_when_the_server_is_back(
                 *(platform.database.read(None, PID) for _ in range(150)), return_exceptions=True
             )
         assert {type(outcome) for outcome in outcomes} == {DatabaseUnreachableError}
-        assert most == 1
-        assert platform.database.pool.waiting == 0
+        assert (platform.database.pool.waiting, platform.database.pool.open) == (0, 0)
         await platform.database.read(None, PID)
 
 
@@ -311,46 +263,45 @@ async def test_a_call_after_closing_names_the_reason(database_url: str, settings
         await collection.add([{"_id": "1", "text": "the cat sat"}])
 
 
-async def test_a_connection_that_a_cancelled_call_gives_back_is_not_lost(database_url: str, settings: Settings) -> None:
-    """Also where giving it back has to wait its turn: the pool would be the smaller by it for ever."""
-    async with connect(database_url, settings=settings.changed(pool_size=2, pool_timeout_seconds=5)) as platform:
-        pool = platform.database._pool  # noqa: SLF001 - its lock is what the call has to wait for
-        first = await platform.database.take()
-        entered, leave = asyncio.Event(), asyncio.Event()
-
-        async def work() -> None:
-            async with platform.database.transaction(None):
-                entered.set()
-                await leave.wait()
-
-        task = asyncio.create_task(work())
-        await entered.wait()
-        await platform.database.give_back(first)  # the spare connection: the next one goes back to the pool
-        async with pool._lock:  # noqa: SLF001
-            leave.set()
-            while not pool._lock._waiters:  # noqa: SLF001, ASYNC110 - no event tells
-                await asyncio.sleep(0)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        both = [await platform.database.take() for _ in range(2)]
-        for connection in both:
-            await platform.database.give_back(connection)
-
-
-async def test_a_call_that_begins_to_wait_gets_the_connection_that_is_given_back_meanwhile(
-    database_url: str, settings: Settings
-) -> None:
-    """A connection kept as a spare would serve no call, and the waiting call would time out."""
+async def test_waiting_calls_get_what_is_given_back_in_turn(database_url: str, settings: Settings) -> None:
+    """Also a call that begins to wait meanwhile, and none that was cancelled."""
     async with connect(database_url, settings=settings.changed(pool_size=1, pool_timeout_seconds=5)) as platform:
-        first = await platform.database.take()
+        pool = platform.database._pool  # noqa: SLF001
+        first = await pool.take()
         for steps in range(4):
-            waits = asyncio.create_task(platform.database.take())
+            cancelled, waits = asyncio.create_task(pool.take()), asyncio.create_task(pool.take())
             for _ in range(steps + 1):
                 await asyncio.sleep(0)
-            await platform.database.give_back(first)
+            pool.put(first)
+            cancelled.cancel()
             first = await asyncio.wait_for(waits, 1)
-        await platform.database.give_back(first)
+        pool.put(first)
+        assert (pool.state.open, pool.state.idle, pool.state.waiting) == (1, 1, 0)
+
+
+async def test_calls_that_wait_while_it_is_closed_say_so(database_url: str, settings: Settings) -> None:
+    """They would wait in vain."""
+    async with connect(database_url, settings=settings.changed(pool_size=1, pool_timeout_seconds=5)) as platform:
+        pool = platform.database._pool  # noqa: SLF001
+        first = await pool.take()
+        waits = asyncio.create_task(pool.take())
+        await asyncio.sleep(0)
+    with pytest.raises(InvalidRequestError, match="the platform is closed"):
+        await waits
+    pool.put(first)
+    assert first.closed
+
+
+async def test_long_idle_and_old_connections_are_closed(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is returned is looked at, and the one that is idle for longest."""
+    database = platform.database
+    await _open_connections(platform, 3)
+    monkeypatch.setattr("retrieval.adapters.store.pool._IDLE_SECONDS", 0.0)
+    await database.read(None, PID)
+    assert database.pool.open == database.pool.idle == 2
+    monkeypatch.setattr("retrieval.adapters.store.pool._LIFE_SECONDS", 0.0)
+    await database.read(None, PID)
+    assert database.pool.open == 1
 
 
 @pytest.mark.parametrize("is_in_task", [False, True])

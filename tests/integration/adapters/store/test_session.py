@@ -152,9 +152,9 @@ async def test_a_kept_statement_does_not_keep_its_last_answer(database_url: str,
     """A connection keeps hundreds of statements, and an answer may have megabytes."""
     async with connect(database_url, settings=settings.changed(pool_size=1), embedder=None) as platform:
         await platform.database.read(platform.tenant_id, _SEEN)
-        connection = await platform.database.take()
+        connection = await platform.database._pool.take()  # noqa: SLF001
         readers = [kept.reader for kept in connection.session._statements.values()]  # noqa: SLF001
-        await platform.database.give_back(connection)
+        platform.database._pool.put(connection)  # noqa: SLF001
         assert readers
         for reader in readers:
             assert reader is not None

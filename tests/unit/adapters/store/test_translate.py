@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 
 import psycopg
@@ -12,7 +11,7 @@ from psycopg_pool import PoolTimeout, TooManyRequests
 from sqlalchemy.exc import DBAPIError
 
 from retrieval.adapters.store.installation.schema import status
-from retrieval.adapters.store.translate import ConciseLog, server_name, translated
+from retrieval.adapters.store.translate import server_name, translated
 from retrieval.domain.errors import (
     ConfigurationError,
     DatabaseBusyError,
@@ -154,26 +153,3 @@ def test_a_message_calls_the_url_what_its_user_does() -> None:
             psycopg.connect(url)
         assert "the replica's URL is" in str(caught.value)
         assert "RETRIEVAL_DATABASE_URL" not in str(caught.value)
-
-
-def test_the_log_of_the_drivers_pools_is_concise(caplog: pytest.LogCaptureFixture) -> None:
-    """A pool logs each attempt of each connection, and the error has a line for each host and for advice."""
-    first, second = closed_ports()
-    try:
-        psycopg.connect(f"host=127.0.0.1,127.0.0.1 port={first},{second} dbname=docs user=user")
-    except psycopg.OperationalError as error:
-        caught = error
-    log, concise = logging.getLogger("test of a concise log"), ConciseLog()
-    log.addFilter(concise)
-    for name in ("docs", "docs", "others"):
-        log.warning("error connecting in %r: %s", name, caught)
-    assert "\n" in str(caught)
-    assert [message.partition(": ")[0] for message in caplog.messages] == [
-        "error connecting in 'docs'", "error connecting in 'others'",
-    ]  # fmt: skip
-    assert f"Connection refused (127.0.0.1:{second})" in caplog.messages[0]
-    assert "\n" not in caplog.messages[0]
-    record = logging.LogRecord("", logging.WARNING, "", 0, "error connecting in %r: %s", ("docs", caught), None)
-    assert not concise.filter(record)
-    record.created += 61
-    assert concise.filter(record)

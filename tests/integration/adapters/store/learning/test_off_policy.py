@@ -12,7 +12,7 @@ from off_policy_numpy import Traffic, differences, estimates, weigh
 
 from retrieval import Platform
 from retrieval.adapters.store.installation.opening import ensure_tenant
-from retrieval.adapters.store.learning.off_policy import RecordedTraffic, read_comparison, read_weighing
+from retrieval.adapters.store.learning.off_policy import RecordedTraffic, read_comparison, read_weighings
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
 from tests.support.recorded import Feedback, Impression, Recorded, record
 
@@ -121,11 +121,12 @@ async def test_weighings_are_numpys(platform: Platform) -> None:
     corpus = simulated(80)
     traffic = await prepare(platform, corpus)
     async with platform.database.snapshot(platform.tenant_id) as connection:
-        weighing = await read_weighing(connection, traffic, corpus.targets[0])
-    expected = weigh(corpus.traffic(0))
-    assert weighing.clipped > 0  # so that clipping is tested at all
-    for name in Weighing.__slots__:
-        assert getattr(weighing, name) == pytest.approx(getattr(expected, name), rel=1e-9, abs=1e-9), name
+        weighings = await read_weighings(connection, traffic, *corpus.targets)
+    assert weighings[0].clipped > 0  # so that clipping is tested at all
+    for weighing, which in zip(weighings, (0, 1), strict=True):
+        expected = weigh(corpus.traffic(which))
+        for name in Weighing.__slots__:
+            assert getattr(weighing, name) == pytest.approx(getattr(expected, name), rel=1e-9, abs=1e-9), name
 
 
 async def test_traffic_without_rewards_has_no_estimates(platform: Platform) -> None:
@@ -135,8 +136,7 @@ async def test_traffic_without_rewards_has_no_estimates(platform: Platform) -> N
     traffic = await prepare(platform, unrated)
     async with platform.database.snapshot(platform.tenant_id) as connection:
         assert await read_comparison(connection, traffic, unrated.targets[0], unrated.targets[0]) == {}
-        weighing = await read_weighing(connection, traffic, unrated.targets[0])
-        nothing = await read_weighing(connection, traffic, TargetPolicy())
+        weighing, nothing = await read_weighings(connection, traffic, unrated.targets[0], TargetPolicy())
     assert (weighing.retrievals, weighing.rated, weighing.mean_weight) == (1, 0, 1.0)
     assert "no impression of it has a reward" in weighing.objections()[0]
     assert (nothing.retrievals, nothing.effective_sample_size) == (0, 0.0)
@@ -149,7 +149,7 @@ async def test_another_tenants_traffic_is_not_there(platform: Platform) -> None:
     stranger = await ensure_tenant(platform.database, f"tenant-{uuid.uuid4()}")
     async with platform.database.snapshot(stranger) as theirs:
         assert await read_comparison(theirs, traffic, *corpus.targets) == {}
-        assert (await read_weighing(theirs, traffic, corpus.targets[0])).impressions == 0
+        assert (await read_weighings(theirs, traffic, *corpus.targets))[0].impressions == 0
 
 
 def agree(estimate: Estimate, expected: Estimate) -> None:

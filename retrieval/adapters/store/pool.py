@@ -1,0 +1,197 @@
+"""A bounded pool of connections; a call that finds none idle opens one, and gets the error if that fails.
+
+A connection is given and returned without waiting for anything, so that a cancelled call cannot lose it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg.pq import TransactionStatus
+from psycopg_pool import PoolTimeout, TooManyRequests
+
+from retrieval.adapters.store.deadline import in_background
+from retrieval.adapters.store.round_trip import SessionConnection
+from retrieval.domain.errors import PLATFORM_CLOSED, InvalidRequestError
+
+_LEAST_WAITING, _WAITING_EACH = 100, 20
+"""The most calls that may wait for a connection: so many for each connection of the pool, or the least number."""
+
+_IDLE_SECONDS, _LIFE_SECONDS = 600.0, 3600.0
+"""A connection that was idle for so long, or is so old, is closed when one is returned; the server's process grows."""
+
+_CHECK_SECONDS = 1.0
+"""The time for which the result of an attempt to connect holds for calls that time out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolState:
+    """The pool's present state, and its counts since it was opened."""
+
+    most: int = 0
+    """The most connections that it opens."""
+    open: int = 0
+    """The open connections."""
+    idle: int = 0
+    """The idle connections."""
+    waiting: int = 0
+    """The calls that wait for a connection."""
+    wait_seconds: float = 0.0
+    """The time that all calls together waited."""
+    timeouts: int = 0
+    """Calls that waited in vain, or were turned away because too many waited."""
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether all connections that the pool may have are in use."""
+        return self.open >= self.most and not self.idle
+
+
+class ConnectionPool:
+    """At most ``most`` connections that ``connect`` opens; a call waits ``timeout`` seconds for one, in turn."""
+
+    def __init__(
+        self, connect: Callable[[], Coroutine[Any, Any, SessionConnection]], *, most: int, timeout: float
+    ) -> None:
+        self.timeout = timeout
+        self.most_waiting = max(_LEAST_WAITING, _WAITING_EACH * most)
+        self._connect, self._most = connect, most
+        self._open = 0
+        self._idle: deque[tuple[SessionConnection, float]] = deque()
+        """The idle connections and the times of their return, the latest last."""
+        self._waiting: deque[asyncio.Future[SessionConnection | None]] = deque()
+        """Each gets a connection, or None: it may open one."""
+        self._check: asyncio.Task[None] | None = None
+        self._checked_at = 0.0
+        self._is_closed = False
+        self._wait_seconds, self._timeouts = 0.0, 0
+
+    @property
+    def state(self) -> PoolState:
+        """The present state."""
+        return PoolState(
+            most=self._most,
+            open=self._open,
+            idle=len(self._idle),
+            waiting=len(self._waiting),
+            wait_seconds=self._wait_seconds,
+            timeouts=self._timeouts,
+        )
+
+    async def take(self) -> SessionConnection:
+        """A working connection, the warmest of the idle ones; return it by ``put``.
+
+        Raises ``PoolTimeout``, ``TooManyRequests``, the driver's error if the server cannot be reached, and
+        ``InvalidRequestError`` if the pool is closed.
+        """
+        if self._is_closed:
+            raise InvalidRequestError(PLATFORM_CLOSED)
+        while self._idle:
+            idle, _ = self._idle.pop()
+            if not _was_closed(idle):
+                return idle
+            self._drop(idle)
+        connection = None
+        if self._open < self._most:
+            self._open += 1
+        else:
+            connection = await self._wait()
+        return connection or await self._opened()
+
+    def put(self, connection: SessionConnection) -> None:
+        """Return a connection; one in the middle of something is closed."""
+        server, now = connection.pgconn, time.monotonic()
+        is_ready = server.transaction_status == TransactionStatus.IDLE and not server.pipeline_status
+        if is_ready and not self._is_closed and now - connection.opened_at < _LIFE_SECONDS:
+            self._return(connection)
+        else:
+            self._drop(connection)
+        if len(self._idle) > 1 and now - self._idle[0][1] >= _IDLE_SECONDS:
+            self._drop(self._idle.popleft()[0])
+
+    def close(self) -> None:
+        """Close the idle connections now, and the others when they are returned."""
+        self._is_closed = True
+        while self._idle:
+            self._drop(self._idle.pop()[0])
+        while self._waiting:
+            self._waiting.popleft().set_exception(InvalidRequestError(PLATFORM_CLOSED))
+
+    def _drop(self, connection: SessionConnection) -> None:
+        connection.unwatch()
+        connection.pgconn.finish()
+        self._return(None)
+
+    def _return(self, connection: SessionConnection | None) -> None:
+        """Give the connection to the next call that waits; None: the call may open one in place of one that is gone."""
+        if self._waiting:
+            self._waiting.popleft().set_result(connection)
+        elif connection is None:
+            self._open -= 1
+        else:
+            self._idle.append((connection, time.monotonic()))
+
+    async def _wait(self) -> SessionConnection | None:
+        if len(self._waiting) >= self.most_waiting:
+            await self._timed_out()
+            raise TooManyRequests
+        future: asyncio.Future[SessionConnection | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        began = time.monotonic()
+        try:
+            await asyncio.wait([future], timeout=self.timeout)
+        except asyncio.CancelledError:
+            if future in self._waiting:
+                self._waiting.remove(future)
+            elif not future.exception():
+                self._return(future.result())
+            raise
+        finally:
+            self._wait_seconds += time.monotonic() - began
+        if not future.done():
+            self._waiting.remove(future)
+            await self._timed_out()
+            raise PoolTimeout
+        return future.result()
+
+    async def _opened(self) -> SessionConnection:
+        """A new connection, opened in a separate task, because the driver can lose a cancellation meanwhile."""
+        task = in_background(self._connect())
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            task.add_done_callback(lambda task: self._return(None) if task.exception() else self.put(task.result()))
+            raise
+        except BaseException:
+            self._return(None)
+            raise
+
+    async def _timed_out(self) -> None:
+        """Raise the driver's error if the server does not answer, as if it hangs: a timeout does not tell that apart.
+
+        One attempt to connect is for all calls, because many time out at once.
+        """
+        self._timeouts += 1
+        if self._check is None or (self._check.done() and time.monotonic() - self._checked_at >= _CHECK_SECONDS):
+            self._check, self._checked_at = in_background(self._try_to_connect()), time.monotonic()
+            self._check.add_done_callback(lambda task: task.cancelled() or task.exception())
+        await asyncio.shield(self._check)
+
+    async def _try_to_connect(self) -> None:
+        await (await self._connect()).close()
+
+
+def _was_closed(connection: SessionConnection) -> bool:
+    """Whether the server sent data on an idle connection, as it does to close it; needs no round trip."""
+    if connection.closed:
+        return True  # the number of its socket may be that of another connection by now
+    if sys.platform == "win32":
+        return bool(select.select([connection.pgconn.socket], [], [], 0)[0])
+    return bool(connection.poll.poll(0))
