@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from retrieval.adapters.store.installation.checks import ServerFacts
 from retrieval.adapters.store.installation.examination.collection_state import CollectionState, RecallState
 from retrieval.adapters.store.installation.examination.installation import QueueFacts, ServerState
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
@@ -20,32 +21,24 @@ NAMES = Names("retrieval")
 SPACE = StoredSpace(4, EmbeddingSpace(provider="minilm", model="small", dimensions=384))
 
 _SERVER = {
-    "version_number": 180006,
     "version": "18.6",
-    "database": "shop",
-    "login": "shop",
     "is_superuser": False,
-    "may_act": True,
     "may_define": True,
     "sees_activity": True,
     "unsafe_roles": (),
-    "pgvector": "0.8.6",
-    "pgvector_available": "0.8.6",
     "textsearch": None,
-    "textsearch_available": None,
     "is_textsearch_loaded": False,
-    "has_schema": True,
     "is_standby": False,
-    "encoding": "UTF8",
-    "is_collation_changed": False,
-    "checksum_failures": 0,
     "database_bytes": 50 << 20,
     "connections": 5,
     "max_connections": 97,
-    "frozen_age": 1_000_000,
-    "freeze_max_age": 200_000_000,
     "now": NOW,
 }
+
+
+FACTS = ServerFacts(
+    pgvector="0.8.6", vector_schema="public", login="shop", has_schema=True, may_act=True, database="shop"
+)
 
 
 def server(**changes: Any) -> ServerState:
@@ -57,18 +50,17 @@ def table(**changes: Any) -> TableState:
     """A table of items, cleaned and counted."""
     sound: dict[str, Any] = {
         "name": "items",
+        "columns": ("collection_id", "item_id"),
         "live": 100_000,
         "dead": 500,
         "changed": 500,
-        "analyzed_at": NOW,
-        "vacuumed_at": NOW,
+        "is_analyzed": True,
         "bytes": 30 << 20,
-        "is_private": True,
         "is_forced": True,
-        "is_granted": True,
-        "is_logged": True,
         "is_vacuumed": True,
-        "dead_share": None,
+        "is_shown": True,
+        "loose_policies": (),
+        "lacking": (),
     }
     return TableState(**{**sound, **changes})
 

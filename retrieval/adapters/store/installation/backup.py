@@ -28,7 +28,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from retrieval.adapters.files import FileLock, checked_path, unfinished
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS
-from retrieval.adapters.store.installation.checks import check_pgvector, check_postgresql
+from retrieval.adapters.store.installation.checks import check_pgvector, check_session
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
 from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
 from retrieval.adapters.store.installation.embedded.place import Account, server_account
@@ -142,7 +142,6 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
     check_folder(folder)
     programs = _own_programs()
     with _new_folder(folder) as place, _connected(url) as connection:
-        check_postgresql(connection.info.server_version // 10000)
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.autocommit = False
         database, major, pgvector, superuser, snapshot, is_on_nodes = _row(connection, _FACTS)
@@ -352,7 +351,7 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
 
 def _check_server(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:
     """Raise ``UnsupportedDatabaseError`` for a server, or its pgvector, that is too old for the backup."""
-    check_postgresql(major := connection.info.server_version // 10000)
+    major = connection.info.server_version // 10000
     if manifest["pgvector"] and (installable := connection.execute(_INSTALLABLE_PGVECTOR).fetchone()):
         check_pgvector(installable[0])
     if major < manifest["postgresql"]:
@@ -416,6 +415,7 @@ def _roles_of(connection: psycopg.Connection[Any]) -> list[dict[str, Any]]:
 def _connected(url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection that commits each statement, without the login's limits of time."""
     with translated(url), psycopg.connect(url, autocommit=True, **CONNECTION) as connection:
+        check_session(connection)
         connection.execute(WITHOUT_LIMITS.format(is_local="false").encode())
         yield connection
 

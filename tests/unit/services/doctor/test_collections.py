@@ -15,7 +15,6 @@ from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, Reemb
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.items.collection import IndexKind
 from retrieval.services.doctor.collections import (
-    EmbedderState,
     check_collection,
     check_embedders,
     check_months,
@@ -101,7 +100,7 @@ def test_pending_work_without_a_worker_is_more_severe() -> None:
     [
         (None, {"ann_index": None}, "no index", "retrieval jobs run indexes --collection tickets"),
         (hnsw(bytes=90 << 20), {}, "twice as many bytes", "retrieval reindex tickets"),
-        (hnsw(), {"documents": 60_000}, "when the collection was small", "retrieval reindex tickets"),
+        (hnsw(), {"documents": 60_000}, "was built small", "retrieval reindex tickets"),
         (hnsw(), {"documents": 45_000}, "at another size", "retrieval jobs run indexes --collection tickets"),
         (
             hnsw(),
@@ -210,15 +209,12 @@ def test_missing_months_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "severity", "text"),
-    [
-        (EmbedderState(space="a (3)", is_configured=False), Severity.WARNING, "no embedder is configured"),
-        (EmbedderState(space="a (3)", is_configured=True, problem="it is down"), Severity.ERROR, "it is down"),
-    ],
+    ("problem", "severity", "text"),
+    [(None, Severity.WARNING, "no embedder is configured"), ("it is down", Severity.ERROR, "it is down")],
 )
-def test_an_embedder_without_answers_is_reported(state: EmbedderState, severity: Severity, text: str) -> None:
+def test_an_embedder_without_answers_is_reported(problem: str | None, severity: Severity, text: str) -> None:
     """There is none, or it does not answer."""
-    (finding,) = check_embedders([EmbedderState(space="good", is_configured=True), state])
+    (finding,) = check_embedders({"good": "", "a (3)": problem})
     assert (finding.severity, finding.about, text in finding.found) == (severity, "a (3)", True)
 
 

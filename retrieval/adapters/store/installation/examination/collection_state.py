@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
-from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.checks import REVISION
 from retrieval.adapters.store.installation.queue import FAILED
 from retrieval.adapters.store.items.collection_facts import read_facts
 from retrieval.adapters.store.items.collections import StoredCollection
@@ -51,15 +48,6 @@ class CollectionState:
     """The state of a re-embedding that is not over, and the reason why it does not proceed, empty if it does."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantState:
-    """The installation and a tenant as the application role sees them."""
-
-    revision: str | None
-    missing_months: tuple[str, ...]
-    collections: tuple[CollectionState, ...]
-
-
 _MONTHS = Compiled("""
     SELECT 'retrievals' || to_char(m.month AT TIME ZONE 'UTC', '_YYYY_MM') FROM missing_months() AS m (month) ORDER BY 1
 """)
@@ -82,40 +70,39 @@ _REEMBEDDINGS = Compiled("""
 
 
 async def read_tenant(
-    database: Database, tenant_id: int | None, collections: Sequence[StoredCollection], *, drift: float
-) -> TenantState:
-    """Read the state of these collections of the tenant, in four round trips.
+    database: Database, tenant_id: int, collections: Sequence[StoredCollection], *, drift: float
+) -> tuple[list[str], list[CollectionState]]:
+    """Read the missing months and the state of these collections of the tenant, in four round trips.
 
     ``drift``: how far the average length may move, as a share, before the weights count as off.
     """
     ids = [collection.collection_id for collection in collections]
     facts = await read_facts(database, tenant_id, collections, drift=drift)
-    statements = [REVISION, _MONTHS, _LOST.bind(ids=ids, days=LOSS_DAYS), _REEMBEDDINGS.bind(ids=ids)]
-    revision, months, lost, moving = await database.read_each(tenant_id, statements)
+    statements = [_MONTHS, _LOST.bind(ids=ids, days=LOSS_DAYS), _REEMBEDDINGS.bind(ids=ids)]
+    months, lost, moving = await database.read_each(tenant_id, statements)
     without_words: dict[int, int] = dict(await database.read(tenant_id, _WITHOUT_WORDS.bind(ids=ids), JOINS_ALL))
     reembeddings = {row[0]: (ReembeddingState(row[1]), row[2]) for row in moving}
-    losses = _by_collection(lost)
-    return TenantState(
-        revision=revision[0][0] if revision else None,
-        missing_months=tuple(row[0] for row in months),
-        collections=tuple(
-            CollectionState(
-                stored=collection,
-                pending=facts.pending.get(collection.collection_id, 0),
-                are_weights_off=collection.collection_id in facts.weights_off,
-                without_words=without_words.get(collection.collection_id, 0),
-                recall=_overall(facts.recall.get(collection.collection_id, ())),
-                lost=losses.get(collection.collection_id, {}),
-                failed={
-                    run.job: run.details.get("error", "")
-                    for run in facts.runs.get(collection.collection_id, ())
-                    if run.outcome == FAILED
-                },
-                reembedding=reembeddings.get(collection.collection_id),
-            )
-            for collection in collections
-        ),
-    )
+    losses: dict[int, dict[str, int]] = {}
+    for collection_id, reason, number in lost:
+        losses.setdefault(collection_id, {})[reason] = number
+    states = [
+        CollectionState(
+            stored=collection,
+            pending=facts.pending.get(collection.collection_id, 0),
+            are_weights_off=collection.collection_id in facts.weights_off,
+            without_words=without_words.get(collection.collection_id, 0),
+            recall=_overall(facts.recall.get(collection.collection_id, ())),
+            lost=losses.get(collection.collection_id, {}),
+            failed={
+                run.job: run.details.get("error", "")
+                for run in facts.runs.get(collection.collection_id, ())
+                if run.outcome == FAILED
+            },
+            reembedding=reembeddings.get(collection.collection_id),
+        )
+        for collection in collections
+    ]
+    return [row[0] for row in months], states
 
 
 def _overall(measurements: Sequence[Measurement]) -> RecallState | None:
@@ -126,11 +113,6 @@ def _overall(measurements: Sequence[Measurement]) -> RecallState | None:
         return None
     recall = sum(each.recall * each.samples for each in measurements) / samples
     return RecallState(recall=recall, samples=samples, measured_at=max(times))
-
-
-def _by_collection(rows: Sequence[tuple[Any, ...]]) -> dict[int, dict[str, Any]]:
-    """For each collection, a mapping of names to values, from rows of (collection, name, value) in that order."""
-    return {key: {row[1]: row[2] for row in group} for key, group in groupby(rows, key=lambda row: row[0])}
 
 
 _DISAGREEMENTS = Compiled("""
