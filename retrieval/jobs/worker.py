@@ -23,7 +23,7 @@ from procrastinate.connector import Notify
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, UniqueViolation
 from procrastinate.jobs import Status
 from procrastinate.periodic import MARGIN, PeriodicDeferrer, PeriodicRegistry
-from procrastinate.worker import WORKER_NAME, Worker
+from procrastinate.worker import Worker
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from retrieval.adapters.store.database import Database
@@ -208,7 +208,11 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
         if collection is None:
             return  # it was removed since
         target = JobTarget(tenant_id, collection)
-        done = await run_job(workplace, job_named(job), target)
+        try:
+            done = await run_job(workplace, job_named(job), target)
+        except Exception:
+            _log.exception("job %s of %s broke off", job, collection.name)
+            raise
         report(replace(done, tenant=await tenant_name(workplace.database, tenant_id)))
         if done.outcome == INTERRUPTED:
             await enqueue(app, job_named(job), target)
@@ -249,10 +253,6 @@ async def enqueue_due(registry: PeriodicRegistry, at: float) -> None:
     await deferrer.defer_jobs(deferrer.get_previous_tasks(at=at))
 
 
-LONGEST_WAIT_SECONDS = 60.0
-"""The time after which a worker looks at the clock again, which may have been set."""
-
-
 class _Worker(Worker):
     """A worker that goes by the platform's schedule (None: only by the queue), and requeues stalled jobs."""
 
@@ -264,11 +264,11 @@ class _Worker(Worker):
         # The worker's end cancels this; it never ends by itself, because the worker watches its tasks until the first
         # one ends.
         while True:
-            wait, now = LONGEST_WAIT_SECONDS, time.time()
-            if self._registry is not None and self._registry.periodic_tasks:
+            now = time.time()
+            if self._registry is not None:
                 await enqueue_due(self._registry, now)
-                wait = min(wait, PeriodicDeferrer(self._registry).get_next_tick(at=now) + MARGIN)
-            await asyncio.sleep(wait)
+            # Each minute, when schedules may be due; a clock that was set is noticed then.
+            await asyncio.sleep(60 - now % 60 + MARGIN)
 
     async def _update_heartbeat(self) -> None:
         # Its own heartbeat comes first: after the server's clock went ahead, every heartbeat looks old.
@@ -287,49 +287,32 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
 
     The worker waits for a database that goes away. Raises ``DatabaseError`` if it cannot be reached at the start.
     """
+    # Every part of the queue logs the loss of its database, which the worker says once.
+    logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
     started, is_waiting = False, False
-    with _told_here():
-        while not stop.is_set():
-            try:
-                async with _open_queue(workplace, stop, report) as app:
-                    await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
-                    if is_waiting:
-                        _log.warning("at %s the worker goes on: its database answers again", _time(workplace))
-                    started, is_waiting = True, False
-                    await _until(stop, _run(app, workplace, wait=True))
-                    if not stop.is_set():
-                        _log.info("the worker restarts its queue, whose loop has ended")
-            except DatabaseError as error:
-                if not started:
-                    raise
-                if not is_waiting:
-                    _log.warning("since %s the worker waits for its database: %s", _time(workplace), error)
-                is_waiting = True
-            await _pause(stop, workplace.settings.worker_poll_seconds)
+    while not stop.is_set():
+        try:
+            async with _open_queue(workplace, stop, report) as app:
+                await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
+                if is_waiting:
+                    _log.warning("at %s the worker goes on: its database answers again", _time(workplace))
+                started, is_waiting = True, False
+                await _until(stop, _run(app, workplace, wait=True))
+                if not stop.is_set():
+                    _log.info("the worker restarts its queue, whose loop has ended")
+        except DatabaseError as error:
+            if not started:
+                raise
+            if not is_waiting:
+                _log.warning("since %s the worker waits for its database: %s", _time(workplace), error)
+            is_waiting = True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), workplace.settings.worker_poll_seconds)
 
 
 def _time(workplace: Workplace) -> str:
     """The time of day, which also tells apart the lines of two losses: a log may leave out repeated lines."""
     return f"{workplace.now():%H:%M:%S} UTC"
-
-
-@contextmanager
-def _told_here() -> Iterator[None]:
-    """Leave out what the queue logs about the loss of its database: every part of it does, and the worker says it."""
-
-    def is_other(record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, ConnectorException | DatabaseUnreachableError)
-
-    names = ("procrastinate.worker", f"procrastinate.worker.{WORKER_NAME}", "procrastinate.utils")
-    loggers = [logging.getLogger(name) for name in names]
-    for logger in loggers:
-        logger.addFilter(is_other)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(is_other)
 
 
 async def work_once(
@@ -390,11 +373,6 @@ async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
-
-
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
 
 
 @contextmanager
