@@ -1,17 +1,14 @@
 """Start-up checks: the requirements on a database before the platform uses it, including the schema's revision.
 
-Revisions are read from the migrations' files without loading Alembic, so that opening a platform stays quick.
+Loads no Alembic, so that opening a platform stays quick.
 """
 
 from __future__ import annotations
 
-import ast
 import logging
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,7 +16,7 @@ import psycopg
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installed_sql import Names, build, directory, quote_identifier
 from retrieval.adapters.store.translate import URL_SETTING
-from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
+from retrieval.domain.errors import MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +64,12 @@ class SchemaStatus:
             raise SchemaRevisionError("; ".join(self.trouble))
 
 
-def head_revision() -> str:
-    """The newest revision that this code knows."""
-    revisions = known_revisions()
-    heads = revisions.keys() - set(revisions.values())
-    if len(heads) != 1:
-        raise DatabaseError("the migrations of the installation are incomplete; install the package again")
-    return heads.pop()
+@cache
+def known_revisions() -> tuple[str, ...]:
+    """Every revision of the installation, the newest last: the numbers with which the migrations' files begin."""
+    return tuple(
+        sorted(path.name.partition("_")[0] for path in (directory("migrations") / "versions").glob("[0-9]*.py"))
+    )
 
 
 STORED_REVISION = "SELECT version_num || coalesce('+' || obj_description(tableoid, 'pg_class'), '') FROM {schema}"
@@ -86,25 +82,8 @@ REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
 def status_of(schema: str, stored: str | None) -> SchemaStatus:
     """Compare the result of ``STORED_REVISION`` (None: no row) with the revision and the build that this code needs."""
     current, _, built_by = (stored or "").partition("+")
-    return SchemaStatus(schema, current or None, head_revision(), current in known_revisions(), built_by == build())
-
-
-@cache
-def known_revisions() -> Mapping[str, str | None]:
-    """Every revision of the installation, with its predecessor."""
-    return dict(map(_declared_revision, (directory("migrations") / "versions").glob("[0-9]*.py")))
-
-
-def _declared_revision(path: Path) -> tuple[str, str | None]:
-    """``revision`` and ``down_revision``, the constants at the top of a migration."""
-    values = {
-        target.id: ast.literal_eval(line.value)
-        for line in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(line, ast.Assign)
-        for target in line.targets
-        if isinstance(target, ast.Name) and target.id in {"revision", "down_revision"}
-    }
-    return values["revision"], values["down_revision"]
+    known = known_revisions()
+    return SchemaStatus(schema, current or None, known[-1], current in known, built_by == build())
 
 
 _log = logging.getLogger(__name__)

@@ -178,7 +178,7 @@ def _status(connection: sa.Connection, schema: str) -> SchemaStatus:
 @contextmanager
 def _revision_errors(revision: str) -> Iterator[None]:
     """Translate Alembic's errors, which are about the requested revision."""
-    choices = f"there are base, {', '.join(sorted(known_revisions()))} and head"
+    choices = f"there are base, {', '.join(known_revisions())} and head"
     if not revision:  # Alembic does not expect it
         raise SchemaRevisionError(f"the revision is an empty text; {choices}")
     try:
