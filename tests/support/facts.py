@@ -6,15 +6,17 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retrieval.adapters.store.installation.checks import ServerFacts
-from retrieval.adapters.store.installation.examination.collection_state import CollectionState, RecallState
 from retrieval.adapters.store.installation.examination.installation import QueueFacts, ServerState
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
 from retrieval.adapters.store.installed_sql import Names
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.plan import default_profile
+from retrieval.services.collections import CollectionStatus
+from retrieval.services.doctor.collections import CollectionState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAMES = Names("retrieval")
@@ -93,7 +95,10 @@ def queue(**changes: Any) -> QueueFacts:
 
 
 def collection(**changes: Any) -> CollectionState:
-    """Tickets: 20,000 items with a measured index, nothing waiting. ``stored`` takes changes as a mapping."""
+    """Tickets: 20,000 items with a measured index, nothing waiting.
+
+    ``stored`` takes changes as a mapping; other changes are of its state or its status.
+    """
     stored: dict[str, Any] = {
         "collection_id": 7,
         "name": "tickets",
@@ -105,13 +110,25 @@ def collection(**changes: Any) -> CollectionState:
         "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20),
         "attributes": {},
     }
-    sound: dict[str, Any] = {
-        "recall": RecallState(recall=0.997, samples=200, measured_at=NOW),
-        "lost": {},
-        "failed": {},
-    }
     built = StoredCollection(**{**stored, **changes.pop("stored", {})})
-    return CollectionState(stored=built, **{**sound, **changes})
+    own = {name: changes.pop(name) for name in ("index", "lost", "reembedding") if name in changes}
+    status: dict[str, Any] = {
+        "name": built.name,
+        "items": built.documents,
+        "space": None,
+        "pending": 0,
+        "weights_pending": False,
+        "indexes": (),
+        "runs": (),
+        "recall": (measured(0.997, 200),),
+        "unrecorded": {},
+    }
+    return CollectionState(stored=built, status=CollectionStatus(**{**status, **changes}), **{"index": None, **own})
+
+
+def measured(recall: float, samples: int, at: datetime = NOW) -> Measurement:
+    """A measurement of recall."""
+    return Measurement(bucket="1", samples=samples, recall=recall, short_pages=0, effort=40, measured_at=at)
 
 
 def hnsw(**changes: Any) -> IndexState:

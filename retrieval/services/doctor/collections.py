@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, CollectionState
+from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, TenantFacts
 from retrieval.adapters.store.installation.examination.installation import QueueFacts
 from retrieval.adapters.store.installation.examination.table_state import IndexState
+from retrieval.adapters.store.installation.queue import FAILED
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
@@ -19,6 +20,7 @@ from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import MAX_PARTS
 from retrieval.domain.wording import duration, several
+from retrieval.services.collections import CollectionStatus
 from retrieval.services.indexes import (
     LARGE_ROWS,
     IndexOutcome,
@@ -79,42 +81,80 @@ OLD_RECALL = timedelta(days=30)
 """A recall that was measured longer ago than this is outdated."""
 
 
-def index_of(state: CollectionState, indexes: dict[str, IndexState]) -> IndexState | None:
-    """The collection's HNSW index in its active space, valid or not, all its parts together; None: one is missing."""
-    stored = state.stored
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionState:
+    """One collection."""
+
+    stored: StoredCollection
+    status: CollectionStatus
+    index: IndexState | None
+    """Its HNSW index in its active space, valid or not, all its parts together; None: one is missing."""
+    without_words: int = 0
+    """Items that the index of words lacks."""
+    lost: Mapping[str, int] = field(default_factory=dict)
+    """Searches of the last days that should have been recorded and were not, by reason."""
+    reembedding: tuple[ReembeddingState, str] | None = None
+    """See ``TenantFacts``."""
+
+    @property
+    def recall(self) -> tuple[float, int] | None:
+        """The mean of the last run's measurements over all samples, and their number; None: nothing was measured."""
+        samples = sum(each.samples for each in self.status.recall)
+        return (sum(each.recall * each.samples for each in self.status.recall) / samples, samples) if samples else None
+
+
+def states_of(
+    stored: Sequence[StoredCollection],
+    statuses: Sequence[CollectionStatus],
+    facts: TenantFacts,
+    indexes: Sequence[IndexState],
+) -> list[CollectionState]:
+    """The states of the collections; ``statuses`` have the same order."""
+    named = {index.name: index for index in indexes}
+    return [
+        CollectionState(
+            stored=collection,
+            status=status,
+            index=index_of(collection, named),
+            without_words=facts.without_words.get(collection.collection_id, 0),
+            lost=facts.lost.get(collection.collection_id, {}),
+            reembedding=facts.reembeddings.get(collection.collection_id),
+        )
+        for collection, status in zip(stored, statuses, strict=True)
+    ]
+
+
+def index_of(stored: StoredCollection, indexes: Mapping[str, IndexState]) -> IndexState | None:
+    """The collection's index among those; see ``CollectionState``."""
     if stored.space is None:
         return None
     form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
-    parts = [indexes.get(name) for name in form.names(stored.space.space_id, stored.collection_id)]
-    existing = [part for part in parts if part is not None]
-    if len(existing) < len(parts):
+    names = form.names(stored.space.space_id, stored.collection_id)
+    if not set(names) <= indexes.keys():
         return None
+    parts = [indexes[name] for name in names]
     return replace(
-        existing[0],
-        is_valid=all(part.is_valid for part in existing),
-        is_being_built=any(part.is_being_built for part in existing),
-        bytes=sum(part.bytes for part in existing),
+        parts[0],
+        is_valid=all(part.is_valid for part in parts),
+        is_being_built=any(part.is_being_built for part in parts),
+        bytes=sum(part.bytes for part in parts),
     )
 
 
-def check_collection(
-    state: CollectionState, index: IndexState | None, now: datetime, *, has_worker: bool
-) -> Iterator[Finding]:
-    """Check one collection, with its HNSW index if it has one; ``has_worker``: whether a worker runs."""
+def check_collection(state: CollectionState, now: datetime, *, has_worker: bool) -> Iterator[Finding]:
+    """Check one collection; ``has_worker``: whether a worker runs."""
+    index, name = state.index, state.stored.name
     yield from _check_waiting(state, has_worker=has_worker)
     if state.stored.space is not None and (index is None or (index.is_valid and not index.is_being_built)):
         yield from _check_index(state.stored, state.stored.space, index)  # the check of all indexes reports the others
     yield from _check_effort(state.stored)
     yield from _check_recall(state, now)
     yield from _check_reembedding(state)
-    name = state.stored.name
-    for job, error in state.failed.items():
-        yield Severity.WARNING.finding(
-            "jobs",
-            f"the last run of job {job} over collection {name!r} failed: {error or 'no reason is on record'}",
-            _job(job, name),
-            about=name,
-        )
+    for run in state.status.runs:
+        if run.outcome == FAILED:
+            error = run.details.get("error") or "no reason is on record"
+            found = f"the last run of job {run.job} over collection {name!r} failed: {error}"
+            yield Severity.WARNING.finding("jobs", found, _job(run.job, name), about=name)
     if state.lost:
         reasons = ", ".join(f"{reason} {number:,}" for reason, number in state.lost.items())
         yield Severity.WARNING.finding(
@@ -133,13 +173,15 @@ def _job(job: str, name: str) -> str:
 def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Finding]:
     name = state.stored.name
     severity = Severity.ADVICE if has_worker else Severity.WARNING
-    if state.pending:
-        found = f"{several(state.pending, 'item')} of collection {name!r} without a vector yet: only words find them"
+    if state.status.pending:
+        found = (
+            f"{several(state.status.pending, 'item')} of collection {name!r} without a vector yet: only words find them"
+        )
         yield severity.finding("pending", found, _job("embed", name), about=name)
     if state.without_words:
         found = f"{several(state.without_words, 'item')} of collection {name!r} not in the index of words"
         yield Severity.ERROR.finding("words", f"{found}: only vectors find them", _job("statistics", name), about=name)
-    if state.are_weights_off:
+    if state.status.weights_pending:
         found = f"the BM25 weights of collection {name!r} are outdated, because the average length changed"
         yield severity.finding("weights", found, _job("weights", name), about=name)
 
@@ -201,19 +243,20 @@ def _check_effort(stored: StoredCollection) -> Iterator[Finding]:
 
 
 def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
-    name, recall = state.stored.name, state.recall
+    name = state.stored.name
     if state.stored.ann_index is None:
         return  # every search compares all vectors: nothing can be missed
     job, severity = _job("recall", name), Severity.ADVICE
-    if recall is None:
+    measured_at = max((each.measured_at for each in state.status.recall if each.measured_at), default=now)
+    if state.recall is None:
         found = f"the recall of collection {name!r} was not measured yet on its searches"
         job = f"{job} (once searches were sampled: RETRIEVAL_RECALL_SAMPLE_RATE)"
-    elif recall.recall < LEAST_RECALL and recall.samples >= LEAST_SAMPLES:
-        share = f"{recall.recall:.1%} of the nearest items, in {several(recall.samples, 'sample')}"
+    elif state.recall[0] < LEAST_RECALL and state.recall[1] >= LEAST_SAMPLES:
+        share = f"{state.recall[0]:.1%} of the nearest items, in {several(state.recall[1], 'sample')}"
         found = f"searches of collection {name!r} find {share}; the target is 99 %"
         severity = Severity.WARNING
-    elif now - recall.measured_at > OLD_RECALL:
-        found = f"the recall of collection {name!r} was last measured on {recall.measured_at:%Y-%m-%d}"
+    elif now - measured_at > OLD_RECALL:
+        found = f"the recall of collection {name!r} was last measured on {measured_at:%Y-%m-%d}"
     else:
         return
     yield severity.finding("recall", found, job, about=name)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation.embedded.cluster import hanging_seconds
 from retrieval.adapters.store.installation.embedded.place import default_home
-from retrieval.adapters.store.installation.examination.collection_state import (
-    CollectionState,
-    read_disagreements,
-    read_tenant,
-)
+from retrieval.adapters.store.installation.examination.collection_state import read_disagreements, read_tenant_facts
 from retrieval.adapters.store.installation.examination.installation import (
     Installation,
     connected,
@@ -33,15 +27,17 @@ from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_o
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.domain.wording import several, size
+from retrieval.services.collections import collection_statuses
 from retrieval.services.doctor.collections import (
     ARM_TOLERANCE,
+    CollectionState,
     check_collection,
     check_embedders,
     check_months,
     check_queue,
     check_rows,
-    index_of,
     no_queue,
+    states_of,
     try_embedders,
 )
 from retrieval.services.doctor.server import (
@@ -60,8 +56,7 @@ from retrieval.services.doctor.server import (
     finding_of,
 )
 from retrieval.services.doctor.storage import check_indexes, check_isolation, check_missing, check_tables
-from retrieval.services.textsearch import DRIFT
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import Workplace
 from retrieval.settings import Settings
 
 
@@ -127,22 +122,16 @@ def storage_findings(
 
 
 def collection_findings(
-    installation: Installation,
-    collections: Sequence[CollectionState],
-    embedders: Mapping[str, str | None],
-    now: datetime,
+    states: Sequence[CollectionState], embedders: Mapping[str, str | None], now: datetime, *, has_worker: bool
 ) -> Iterator[Finding]:
     """The tenant's collections, one by one, with their embedders."""
     if embedders:
         fine = f"{', '.join(embedders)}: it answers, in the collections' space"
         yield from or_fine(check_embedders(embedders), "embedder", fine)
-    indexes = {index.name: index for index in installation.indexes}
-    has_worker = installation.queue is not None and installation.queue.workers > 0
-    for state in collections:
-        found = check_collection(state, index_of(state, indexes), now, has_worker=has_worker)
-        recall = f", recall {state.recall.recall:.3f} of {state.recall.samples}" if state.recall else ""
+    for state in states:
+        recall = ", recall {:.3f} of {}".format(*state.recall) if state.recall else ""
         fine = f"{state.stored.name!r}: {several(state.stored.documents, 'item')}, nothing waits{recall}"
-        yield from or_fine(found, "collection", fine)
+        yield from or_fine(check_collection(state, now, has_worker=has_worker), "collection", fine)
 
 
 def index_owners(collections: Sequence[CollectionState]) -> dict[str, str]:
@@ -173,9 +162,6 @@ async def diagnose_closed(settings: Settings, error: RetrievalError, clock: Call
     return diagnosis_of(findings, clock())
 
 
-_log = logging.getLogger(__name__)
-
-
 async def diagnose(
     workplace: Workplace,
     tenant_id: int | None,
@@ -201,9 +187,12 @@ async def diagnose(
         try:
             stored = await all_collections(database, tenant_id)
             chosen = [known for known in stored if collection in (None, known.name)]
-            missing_months, states = await read_tenant(database, tenant_id, chosen, drift=DRIFT)
+            tenant = await read_tenant_facts(database, tenant_id, [known.collection_id for known in chosen])
+            statuses = await collection_statuses(database, tenant_id, chosen)
+            states = states_of(chosen, statuses, tenant, installation.indexes)
             embedders = await try_embedders(workplace, tenant_id, chosen)
-            findings += collection_findings(installation, states, embedders, where.now)
+            has_worker = installation.queue is not None and installation.queue.workers > 0
+            findings += collection_findings(states, embedders, where.now, has_worker=has_worker)
         except DatabaseUnreachableError:
             raise
         except DatabaseError as error:
@@ -221,7 +210,7 @@ async def diagnose(
         ]
     # Months are made whenever a platform opens: where there is no collection yet, there may have been no need.
     if states and not is_own:
-        months = check_months(missing_months, shlex.quote(states[0].stored.name))
+        months = check_months(tenant.missing_months, shlex.quote(states[0].stored.name))
         findings += or_fine(months, "months", "those to come are made")
     if is_deep and tenant_id is not None:
         findings += await _deep_findings(database, tenant_id, states)
@@ -251,20 +240,6 @@ async def _replica_findings(database: Database, settings: Settings) -> Sequence[
     states = database.replicas.states
     each = ", ".join(f"{state.server} is at most {state.lag_seconds or 0:.1f} s behind" for state in states)
     return or_fine(check_replicas(states, settings.read_max_lag_seconds), "replicas", each)
-
-
-async def examine_collection(
-    workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress
-) -> dict[str, Any]:
-    """The job: examine one collection, log its errors and warnings, and record them."""
-    diagnosis = await diagnose(workplace, target.tenant_id, target.collection.name, is_own=True)
-    advance(len(diagnosis.findings))
-    errors = [finding for finding in diagnosis.findings if finding.severity is Severity.ERROR]
-    warnings = [finding for finding in diagnosis.findings if finding.severity is Severity.WARNING]
-    notes = [f"{finding.check}: {finding.found} ({finding.mend})" for finding in (*errors, *warnings)]
-    for note in notes:
-        _log.warning("%s", note)
-    return {"errors": len(errors), "warnings": len(warnings), "notes": notes}
 
 
 def unread_finding(error: DatabaseError) -> Finding:

@@ -18,7 +18,7 @@ from retrieval.domain.errors import EmbedderUnavailableError, SchemaRevisionErro
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
-from retrieval.services.doctor import diagnose_closed, examine
+from retrieval.services.doctor.diagnose import diagnose_closed, examine
 from tests.support.database import login, opened
 from tests.support.jobs import make_pending, target_of
 

@@ -33,7 +33,7 @@ def test_a_schedule_is_changed_by_job_and_switched_off() -> None:
 
 def test_jobs_on_request_are_off_by_default() -> None:
     """These jobs can be scheduled like all others."""
-    assert [name for name in JOBS if name not in schedule({})] == ["reindex", "doctor"]
+    assert [name for name in JOBS if name not in schedule({})] == ["reindex"]
 
 
 def test_jobs_that_build_indexes_of_one_table_run_in_turn() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.installation.examination.collection_state import RecallState
 from retrieval.adapters.store.installation.examination.table_state import IndexState
+from retrieval.adapters.store.installation.queue import FAILED, JobRun
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
 from retrieval.domain.diagnosis import Finding, Severity
@@ -21,33 +21,36 @@ from retrieval.services.doctor.collections import (
     check_queue,
     index_of,
 )
-from tests.support.facts import NOW, collection, hnsw, queue
+from tests.support.facts import NOW, collection, hnsw, measured, queue
 
 USELESS = AnnIndex(rows=20_000, index_bytes=40 << 20, is_quantised=True, effort_10=1001)
 """Bits by which the nearest are not found."""
 
 
+FAILED_RUN = JobRun(job="learn", started_at=NOW, finished_at=NOW, outcome=FAILED, details={"error": "it broke"})
+
+
 def findings(index: IndexState | None, *, has_worker: bool = False, **changes: Any) -> list[Finding]:
     """The findings about the collection with those changes."""
-    return list(check_collection(collection(**changes), index, NOW, has_worker=has_worker))
+    return list(check_collection(collection(index=index, **changes), NOW, has_worker=has_worker))
 
 
 def test_a_sound_collection_is_not_spoken_of() -> None:
     """Neither is one without vectors, nor a small one without an index."""
     assert findings(hnsw()) == []
-    assert findings(None, stored={"space": None, "ann_index": None}, recall=None) == []
-    assert findings(None, stored={"documents": 500, "ann_index": None}, recall=None) == []
+    assert findings(None, stored={"space": None, "ann_index": None}, recall=()) == []
+    assert findings(None, stored={"documents": 500, "ann_index": None}, recall=()) == []
 
 
 @pytest.mark.parametrize(
     ("changes", "check", "job"),
     [
         ({"pending": 3}, "pending", "embed"),
-        ({"are_weights_off": True}, "weights", "weights"),
-        ({"failed": {"learn": "it broke"}}, "jobs", "learn"),
-        ({"recall": RecallState(recall=0.95, samples=50, measured_at=NOW)}, "recall", "recall"),
-        ({"recall": None}, "recall", "recall"),
-        ({"recall": RecallState(recall=1, samples=50, measured_at=NOW - timedelta(days=31))}, "recall", "recall"),
+        ({"weights_pending": True}, "weights", "weights"),
+        ({"runs": (FAILED_RUN,)}, "jobs", "learn"),
+        ({"recall": (measured(0.95, 50, NOW),)}, "recall", "recall"),
+        ({"recall": ()}, "recall", "recall"),
+        ({"recall": (measured(1, 50, NOW - timedelta(days=31)),)}, "recall", "recall"),
     ],
 )
 def test_pending_work_and_low_recall_are_reported_with_the_job_that_helps(
@@ -86,7 +89,7 @@ def test_a_reembedding_that_proceeds_is_not_spoken_of(stage: ReembeddingState) -
 
 def test_few_samples_say_too_little_about_recall() -> None:
     """Nine searches that missed something are too few for a measure."""
-    assert findings(hnsw(), recall=RecallState(recall=0.5, samples=9, measured_at=NOW)) == []
+    assert findings(hnsw(), recall=(measured(0.5, 9, NOW),)) == []
 
 
 def test_pending_work_without_a_worker_is_more_severe() -> None:
@@ -141,7 +144,7 @@ def test_an_index_that_does_not_fit_the_collection_is_reported(
 
 def test_an_index_that_is_being_built_is_waited_for() -> None:
     """The check of all indexes reports an invalid one, so this check does not."""
-    assert findings(hnsw(is_valid=False, is_being_built=True), stored={"ann_index": None}, recall=None) == []
+    assert findings(hnsw(is_valid=False, is_being_built=True), stored={"ann_index": None}, recall=()) == []
 
 
 def test_searches_that_were_not_recorded_are_counted_by_reason() -> None:
@@ -220,7 +223,7 @@ def test_an_embedder_without_answers_is_reported(problem: str | None, severity: 
 
 def test_an_index_in_parts_is_looked_at_as_one() -> None:
     """Its bytes add up; an invalid part makes it invalid, and with a missing part there is none."""
-    divided = collection(stored={"parts": 2, "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2)})
+    divided = collection(stored={"parts": 2, "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2)}).stored
     each = [hnsw(name=f"embeddings_4_7_hnsw_{part}_of_2", bytes=20 << 20) for part in (1, 2)]
     whole = index_of(divided, {index.name: index for index in each})
     assert whole is not None
