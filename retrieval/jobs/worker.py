@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -147,48 +147,27 @@ async def enqueue(app: App, job: Job, target: JobTarget) -> bool:
     return True
 
 
-CHECKING_SHARE = 0.01
-"""The largest share of its time that a worker spends on vain checks of a job in a collection."""
+async def is_needed(workplace: Workplace, job: Job, target: JobTarget) -> bool:
+    """Whether the job is needed.
 
-
-@dataclass(slots=True)
-class NeedChecks:
-    """Checks whether jobs are needed. A vain check is repeated only after a time that makes it cheap.
-
-    Some checks read all of a collection, for example to find items that wait for their vector.
+    A job whose check fails counts as needed: its run records the failure, and other collections get their jobs.
     """
-
-    clock: Callable[[], float] = time.monotonic
-    _rests: dict[tuple[str, int], float] = field(default_factory=dict)
-    """The end of the time without a check, by job and collection."""
-
-    async def is_needed(self, workplace: Workplace, job: Job, target: JobTarget) -> bool:
-        """Whether the job is needed; False also if it was not needed a moment ago.
-
-        A job whose check fails counts as needed: its run records the failure, and other collections get their jobs.
-        """
-        key, began = (job.name, target.collection.collection_id), self.clock()
-        if began < self._rests.get(key, began):
-            return False
-        try:
-            is_needed = await job.is_needed(workplace, target)
-        except DatabaseUnreachableError:
-            raise
-        except RetrievalError as error:
-            _log.warning("whether %s needs job %s is not known: %s", target.collection.name, job.name, error)
-            is_needed = True
-        ended = self.clock()
-        self._rests[key] = ended if is_needed else ended + (ended - began) / CHECKING_SHARE
-        return is_needed
+    try:
+        return await job.is_needed(workplace, target)
+    except DatabaseUnreachableError:
+        raise
+    except RetrievalError as error:
+        _log.warning("whether %s needs job %s is not known: %s", target.collection.name, job.name, error)
+        return True
 
 
-async def enqueue_needed(app: App, workplace: Workplace, job: Job, checks: NeedChecks) -> int:
+async def enqueue_needed(app: App, workplace: Workplace, job: Job) -> int:
     """Put the job of every collection of every tenant that needs it into the queue; returns their number."""
     enqueued = 0
     for tenant_id in await tenants_with_collections(workplace.database):
         for collection in await all_collections(workplace.database, tenant_id):
             target = JobTarget(tenant_id, collection)
-            if await checks.is_needed(workplace, job, target):
+            if await is_needed(workplace, job, target):
                 enqueued += await enqueue(app, job, target)
     return enqueued
 
@@ -200,7 +179,6 @@ async def forget_failed(app: App, days: int) -> None:
 
 def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
     """Register the tasks that run the queue's jobs."""
-    checks = NeedChecks()
 
     @app.task(name=RUN)
     async def run(job: str, tenant_id: int, collection_id: int) -> None:
@@ -221,7 +199,7 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
     async def dispatch(timestamp: int, job: str) -> None:
         if job == "prune":
             await forget_failed(app, workplace.settings.retention_runs_days)
-        enqueued = await enqueue_needed(app, workplace, job_named(job), checks)
+        enqueued = await enqueue_needed(app, workplace, job_named(job))
         _log.info("job %s, due at %d, is needed by %d collections", job, timestamp, enqueued)
 
 

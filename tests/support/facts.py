@@ -16,7 +16,6 @@ from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.plan import default_profile
 from retrieval.services.collections import CollectionStatus
-from retrieval.services.doctor.collections import CollectionState
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAMES = Names("retrieval")
@@ -94,11 +93,8 @@ def queue(**changes: Any) -> QueueFacts:
     return QueueFacts(**{**sound, **changes})
 
 
-def collection(**changes: Any) -> CollectionState:
-    """Tickets: 20,000 items with a measured index, nothing waiting.
-
-    ``stored`` takes changes as a mapping; other changes are of its state or its status.
-    """
+def collection(**changes: Any) -> StoredCollection:
+    """Tickets: 20,000 items with a measured index."""
     stored: dict[str, Any] = {
         "collection_id": 7,
         "name": "tickets",
@@ -110,11 +106,14 @@ def collection(**changes: Any) -> CollectionState:
         "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20),
         "attributes": {},
     }
-    built = StoredCollection(**{**stored, **changes.pop("stored", {})})
-    own = {name: changes.pop(name) for name in ("index", "lost", "reembedding") if name in changes}
-    status: dict[str, Any] = {
-        "name": built.name,
-        "items": built.documents,
+    return StoredCollection(**{**stored, **changes})
+
+
+def status(**changes: Any) -> CollectionStatus:
+    """The status of that collection, with nothing waiting."""
+    sound: dict[str, Any] = {
+        "name": "tickets",
+        "items": 20_000,
         "space": None,
         "pending": 0,
         "weights_pending": False,
@@ -123,7 +122,7 @@ def collection(**changes: Any) -> CollectionState:
         "recall": (measured(0.997, 200),),
         "unrecorded": {},
     }
-    return CollectionState(stored=built, status=CollectionStatus(**{**status, **changes}), **{"index": None, **own})
+    return CollectionStatus(**{**sound, **changes})
 
 
 def measured(recall: float, samples: int, at: datetime = NOW) -> Measurement:

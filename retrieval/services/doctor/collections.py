@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, TenantFacts
@@ -81,51 +81,8 @@ OLD_RECALL = timedelta(days=30)
 """A recall that was measured longer ago than this is outdated."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionState:
-    """One collection."""
-
-    stored: StoredCollection
-    status: CollectionStatus
-    index: IndexState | None
-    """Its HNSW index in its active space, valid or not, all its parts together; None: one is missing."""
-    without_words: int = 0
-    """Items that the index of words lacks."""
-    lost: Mapping[str, int] = field(default_factory=dict)
-    """Searches of the last days that should have been recorded and were not, by reason."""
-    reembedding: tuple[ReembeddingState, str] | None = None
-    """See ``TenantFacts``."""
-
-    @property
-    def recall(self) -> tuple[float, int] | None:
-        """The mean of the last run's measurements over all samples, and their number; None: nothing was measured."""
-        samples = sum(each.samples for each in self.status.recall)
-        return (sum(each.recall * each.samples for each in self.status.recall) / samples, samples) if samples else None
-
-
-def states_of(
-    stored: Sequence[StoredCollection],
-    statuses: Sequence[CollectionStatus],
-    facts: TenantFacts,
-    indexes: Sequence[IndexState],
-) -> list[CollectionState]:
-    """The states of the collections; ``statuses`` have the same order."""
-    named = {index.name: index for index in indexes}
-    return [
-        CollectionState(
-            stored=collection,
-            status=status,
-            index=index_of(collection, named),
-            without_words=facts.without_words.get(collection.collection_id, 0),
-            lost=facts.lost.get(collection.collection_id, {}),
-            reembedding=facts.reembeddings.get(collection.collection_id),
-        )
-        for collection, status in zip(stored, statuses, strict=True)
-    ]
-
-
 def index_of(stored: StoredCollection, indexes: Mapping[str, IndexState]) -> IndexState | None:
-    """The collection's index among those; see ``CollectionState``."""
+    """The collection's HNSW index in its active space, valid or not, all its parts together; None: one is missing."""
     if stored.space is None:
         return None
     form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
@@ -141,25 +98,41 @@ def index_of(stored: StoredCollection, indexes: Mapping[str, IndexState]) -> Ind
     )
 
 
-def check_collection(state: CollectionState, now: datetime, *, has_worker: bool) -> Iterator[Finding]:
-    """Check one collection; ``has_worker``: whether a worker runs."""
-    index, name = state.index, state.stored.name
-    yield from _check_waiting(state, has_worker=has_worker)
-    if state.stored.space is not None and (index is None or (index.is_valid and not index.is_being_built)):
-        yield from _check_index(state.stored, state.stored.space, index)  # the check of all indexes reports the others
-    yield from _check_effort(state.stored)
-    yield from _check_recall(state, now)
-    yield from _check_reembedding(state)
-    for run in state.status.runs:
+def mean_recall(status: CollectionStatus) -> tuple[float, int] | None:
+    """The mean of the last run's measurements over all samples, and their number; None: nothing was measured."""
+    samples = sum(each.samples for each in status.recall)
+    return (sum(each.recall * each.samples for each in status.recall) / samples, samples) if samples else None
+
+
+def check_collection(
+    stored: StoredCollection,
+    status: CollectionStatus,
+    tenant: TenantFacts,
+    index: IndexState | None,
+    now: datetime,
+    *,
+    has_worker: bool,
+) -> Iterator[Finding]:
+    """Check one collection; ``index``: see ``index_of``; ``has_worker``: whether a worker runs."""
+    name, collection_id = stored.name, stored.collection_id
+    yield from _check_waiting(status, tenant.without_words.get(collection_id, 0), has_worker=has_worker)
+    if stored.space is not None and (index is None or (index.is_valid and not index.is_being_built)):
+        yield from _check_index(stored, stored.space, index)  # the check of all indexes reports the others
+    yield from _check_effort(stored)
+    if stored.ann_index is not None:  # otherwise every search compares all vectors: nothing can be missed
+        yield from _check_recall(status, now)
+    if collection_id in tenant.reembeddings:
+        yield from _check_reembedding(name, *tenant.reembeddings[collection_id])
+    for run in status.runs:
         if run.outcome == FAILED:
             error = run.details.get("error") or "no reason is on record"
             found = f"the last run of job {run.job} over collection {name!r} failed: {error}"
             yield Severity.WARNING.finding("jobs", found, _job(run.job, name), about=name)
-    if state.lost:
-        reasons = ", ".join(f"{reason} {number:,}" for reason, number in state.lost.items())
+    if lost := tenant.lost.get(collection_id):
+        reasons = ", ".join(f"{reason} {number:,}" for reason, number in lost.items())
         yield Severity.WARNING.finding(
             "recording",
-            f"{several(sum(state.lost.values()), 'answer')} of collection {name!r} in the last {LOSS_DAYS} days "
+            f"{several(sum(lost.values()), 'answer')} of collection {name!r} in the last {LOSS_DAYS} days "
             f"were not recorded ({reasons})",
             "see docs/how-to/recording.md: let processes end their platform, or let searches wait for the record",
             about=name,
@@ -170,18 +143,16 @@ def _job(job: str, name: str) -> str:
     return f"retrieval jobs run {job} --collection {shlex.quote(name)}"
 
 
-def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Finding]:
-    name = state.stored.name
+def _check_waiting(status: CollectionStatus, without_words: int, *, has_worker: bool) -> Iterator[Finding]:
+    name = status.name
     severity = Severity.ADVICE if has_worker else Severity.WARNING
-    if state.status.pending:
-        found = (
-            f"{several(state.status.pending, 'item')} of collection {name!r} without a vector yet: only words find them"
-        )
+    if status.pending:
+        found = f"{several(status.pending, 'item')} of collection {name!r} without a vector yet: only words find them"
         yield severity.finding("pending", found, _job("embed", name), about=name)
-    if state.without_words:
-        found = f"{several(state.without_words, 'item')} of collection {name!r} not in the index of words"
+    if without_words:
+        found = f"{several(without_words, 'item')} of collection {name!r} not in the index of words"
         yield Severity.ERROR.finding("words", f"{found}: only vectors find them", _job("statistics", name), about=name)
-    if state.status.weights_pending:
+    if status.weights_pending:
         found = f"the BM25 weights of collection {name!r} are outdated, because the average length changed"
         yield severity.finding("weights", found, _job("weights", name), about=name)
 
@@ -242,17 +213,15 @@ def _check_effort(stored: StoredCollection) -> Iterator[Finding]:
     yield Severity.WARNING.finding("hnsw", found, mend, about=name)
 
 
-def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
-    name = state.stored.name
-    if state.stored.ann_index is None:
-        return  # every search compares all vectors: nothing can be missed
+def _check_recall(status: CollectionStatus, now: datetime) -> Iterator[Finding]:
+    name, recall = status.name, mean_recall(status)
     job, severity = _job("recall", name), Severity.ADVICE
-    measured_at = max((each.measured_at for each in state.status.recall if each.measured_at), default=now)
-    if state.recall is None:
+    measured_at = max((each.measured_at for each in status.recall if each.measured_at), default=now)
+    if recall is None:
         found = f"the recall of collection {name!r} was not measured yet on its searches"
         job = f"{job} (once searches were sampled: RETRIEVAL_RECALL_SAMPLE_RATE)"
-    elif state.recall[0] < LEAST_RECALL and state.recall[1] >= LEAST_SAMPLES:
-        share = f"{state.recall[0]:.1%} of the nearest items, in {several(state.recall[1], 'sample')}"
+    elif recall[0] < LEAST_RECALL and recall[1] >= LEAST_SAMPLES:
+        share = f"{recall[0]:.1%} of the nearest items, in {several(recall[1], 'sample')}"
         found = f"searches of collection {name!r} find {share}; the target is 99 %"
         severity = Severity.WARNING
     elif now - measured_at > OLD_RECALL:
@@ -262,10 +231,7 @@ def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
     yield severity.finding("recall", found, job, about=name)
 
 
-def _check_reembedding(state: CollectionState) -> Iterator[Finding]:
-    if state.reembedding is None:
-        return
-    (stage, note), name = state.reembedding, state.stored.name
+def _check_reembedding(name: str, stage: ReembeddingState, note: str) -> Iterator[Finding]:
     if not note and stage is not ReembeddingState.READY:
         return  # it proceeds, or the former space is kept for a time
     found = f"the re-embedding of collection {name!r} is {stage.value} and waits: {note or 'somebody has to switch it'}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +21,7 @@ from retrieval.adapters.store.installation.examination.installation import (
 )
 from retrieval.adapters.store.installation.opening import open_database
 from retrieval.adapters.store.installed_sql import Names
-from retrieval.adapters.store.items.collections import all_collections, find_collection, find_tenant
+from retrieval.adapters.store.items.collections import StoredCollection, all_collections, find_collection, find_tenant
 from retrieval.adapters.store.search.indexes import hnsw_name, stem_of
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of, or_fine
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError, UnknownCollectionError
@@ -30,14 +30,14 @@ from retrieval.domain.wording import several, size
 from retrieval.services.collections import collection_statuses
 from retrieval.services.doctor.collections import (
     ARM_TOLERANCE,
-    CollectionState,
     check_collection,
     check_embedders,
     check_months,
     check_queue,
     check_rows,
+    index_of,
+    mean_recall,
     no_queue,
-    states_of,
     try_embedders,
 )
 from retrieval.services.doctor.server import (
@@ -100,16 +100,16 @@ def server_findings(installation: Installation, where: DoctorContext) -> Iterato
 
 
 def storage_findings(
-    installation: Installation, collections: Sequence[CollectionState], where: DoctorContext
+    installation: Installation, collections: Sequence[StoredCollection], where: DoctorContext
 ) -> Iterator[Finding]:
     """Tables, indexes, isolation, the queue."""
     schema, tables, indexes = where.names.schema, installation.tables, installation.indexes
     private = several(sum(table.is_private for table in tables), "table")
     isolation = check_isolation(tables, where.names, is_distributed=installation.facts.is_distributed)
     yield from or_fine(isolation, "isolation", f"row-level security is forced on all {private} of tenants")
-    yield from check_missing(installation, schema)
+    found = [*check_indexes(indexes, schema, index_owners(collections)), *check_missing(tables, indexes, schema)]
     fine = f"all {several(len(indexes), 'index')} are valid, {size(sum(index.bytes for index in indexes))}"
-    yield from or_fine(check_indexes(indexes, schema, index_owners(collections)), "indexes", fine)
+    yield from or_fine(found, "indexes", fine)
     fine = f"{several(len(tables), 'table')} are cleaned and counted, {size(sum(table.bytes for table in tables))}"
     yield from or_fine(check_tables(tables, schema), "tables", fine)
     if not installation.has_queue:
@@ -121,25 +121,12 @@ def storage_findings(
         yield from or_fine(check_queue(queue), "worker", fine)
 
 
-def collection_findings(
-    states: Sequence[CollectionState], embedders: Mapping[str, str | None], now: datetime, *, has_worker: bool
-) -> Iterator[Finding]:
-    """The tenant's collections, one by one, with their embedders."""
-    if embedders:
-        fine = f"{', '.join(embedders)}: it answers, in the collections' space"
-        yield from or_fine(check_embedders(embedders), "embedder", fine)
-    for state in states:
-        recall = ", recall {:.3f} of {}".format(*state.recall) if state.recall else ""
-        fine = f"{state.stored.name!r}: {several(state.stored.documents, 'item')}, nothing waits{recall}"
-        yield from or_fine(check_collection(state, now, has_worker=has_worker), "collection", fine)
-
-
-def index_owners(collections: Sequence[CollectionState]) -> dict[str, str]:
+def index_owners(collections: Sequence[StoredCollection]) -> dict[str, str]:
     """The collections' names, for a shell, by the beginning of the names of their HNSW indexes."""
     return {
-        hnsw_name(state.stored.space.space_id, state.stored.collection_id): shlex.quote(state.stored.name)
-        for state in collections
-        if state.stored.space is not None
+        hnsw_name(stored.space.space_id, stored.collection_id): shlex.quote(stored.name)
+        for stored in collections
+        if stored.space is not None
     }
 
 
@@ -181,55 +168,71 @@ async def diagnose(
     async with database.maintenance() as connection:
         installation = await read_installation(connection, database.names, SETTINGS, settings.worker_stalled_seconds)
     where = DoctorContext(names=database.names, settings=settings, asked_at=asked_at, now=workplace.now())
-    states: Sequence[CollectionState] = ()
-    findings: list[Finding] = []
+    collections: list[StoredCollection] = []
+    about_tenant: list[Finding] = []
     if tenant_id is not None:
         try:
-            stored = await all_collections(database, tenant_id)
-            chosen = [known for known in stored if collection in (None, known.name)]
-            tenant = await read_tenant_facts(database, tenant_id, [known.collection_id for known in chosen])
-            statuses = await collection_statuses(database, tenant_id, chosen)
-            states = states_of(chosen, statuses, tenant, installation.indexes)
-            embedders = await try_embedders(workplace, tenant_id, chosen)
-            has_worker = installation.queue is not None and installation.queue.workers > 0
-            findings += collection_findings(states, embedders, where.now, has_worker=has_worker)
+            known = await all_collections(database, tenant_id)
+            collections = [stored for stored in known if collection in (None, stored.name)]
+            about_tenant = await _tenant_findings(workplace, tenant_id, collections, installation, where.now)
         except DatabaseUnreachableError:
             raise
         except DatabaseError as error:
-            findings.append(unread_finding(error))
+            about_tenant = [unread_finding(error)]
     if is_own:
-        owners = index_owners(states)
+        owners = index_owners(collections)
         own_indexes = [index for index in installation.indexes if stem_of(index.name) in owners]
-        findings += check_indexes(own_indexes, database.names.schema, owners)
+        findings = list(check_indexes(own_indexes, database.names.schema, owners))
+        about_tenant = [finding for finding in about_tenant if finding.check != "months"]
     else:
-        findings = [
-            *server_findings(installation, where),
-            *storage_findings(installation, states, where),
-            *await _replica_findings(database, settings),
-            *findings,
-        ]
-    # Months are made whenever a platform opens: where there is no collection yet, there may have been no need.
-    if states and not is_own:
-        months = check_months(tenant.missing_months, shlex.quote(states[0].stored.name))
-        findings += or_fine(months, "months", "those to come are made")
+        findings = [*server_findings(installation, where), *storage_findings(installation, collections, where)]
+        findings += await _replica_findings(database, settings)
     if is_deep and tenant_id is not None:
-        findings += await _deep_findings(database, tenant_id, states)
-    return diagnosis_of(findings, workplace.now())
+        about_tenant += await _deep_findings(database, tenant_id, collections)
+    return diagnosis_of([*findings, *about_tenant], workplace.now())
 
 
-async def _deep_findings(database: Database, tenant_id: int, collections: Sequence[CollectionState]) -> list[Finding]:
+async def _tenant_findings(
+    workplace: Workplace,
+    tenant_id: int,
+    collections: Sequence[StoredCollection],
+    installation: Installation,
+    now: datetime,
+) -> list[Finding]:
+    """The tenant's collections, one by one, with their months and embedders."""
+    database, findings = workplace.database, list[Finding]()
+    tenant = await read_tenant_facts(database, tenant_id, [stored.collection_id for stored in collections])
+    # Months are made whenever a platform opens: where there is no collection yet, there may have been no need.
+    if collections:
+        months = check_months(tenant.missing_months, shlex.quote(collections[0].name))
+        findings += or_fine(months, "months", "those to come are made")
+    if embedders := await try_embedders(workplace, tenant_id, collections):
+        fine = f"{', '.join(embedders)}: it answers, in the collections' space"
+        findings += or_fine(check_embedders(embedders), "embedder", fine)
+    indexes = {index.name: index for index in installation.indexes}
+    has_worker = installation.queue is not None and installation.queue.workers > 0
+    statuses = await collection_statuses(database, tenant_id, collections)
+    for stored, status in zip(collections, statuses, strict=True):
+        index, recall = index_of(stored, indexes), mean_recall(status)
+        measured = ", recall {:.3f} of {}".format(*recall) if recall else ""
+        fine = f"{stored.name!r}: {several(stored.documents, 'item')}, nothing waits{measured}"
+        found = check_collection(stored, status, tenant, index, now, has_worker=has_worker)
+        findings += or_fine(found, "collection", fine)
+    return findings
+
+
+async def _deep_findings(database: Database, tenant_id: int, collections: Sequence[StoredCollection]) -> list[Finding]:
     """Compare the rows of each collection, one after the other."""
     findings: list[Finding] = []
-    for state in collections:
-        name, number = state.stored.name, state.stored.collection_id
+    for stored in collections:
         try:
-            rows = await read_disagreements(database, tenant_id, number, tolerance=ARM_TOLERANCE)
+            rows = await read_disagreements(database, tenant_id, stored.collection_id, tolerance=ARM_TOLERANCE)
         except DatabaseUnreachableError:
             raise
         except DatabaseError as error:
             findings.append(unread_finding(error))
         else:
-            findings += or_fine(check_rows(name, rows), "deep", f"{name!r}: all rows agree")
+            findings += or_fine(check_rows(stored.name, rows), "deep", f"{stored.name!r}: all rows agree")
     return findings
 
 

@@ -1,43 +1,21 @@
-"""Checks of the schema: its functions, tables and indexes, and the isolation of tenants. Pure."""
+"""Checks of the tables and indexes, and of the isolation of tenants. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from retrieval.adapters.store.installation.examination.installation import Installation
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
-from retrieval.adapters.store.installed_sql import Names, directory, qualified, quote_identifier
+from retrieval.adapters.store.installed_sql import Names, qualified, quote_identifier
 from retrieval.adapters.store.search.indexes import stem_of
 from retrieval.domain.diagnosis import Finding, Severity
 
-_FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (\w+) ?\(", re.MULTILINE)
-_RESTORE = "restore it from a backup; retrieval db sql prints how it is made"
 
-
-def check_missing(installation: Installation, schema: str) -> Iterator[Finding]:
-    """Check that every function, table, column and index that the migrations create exists, by its name."""
-    from retrieval.adapters.store.tables import TABLES
-
-    # Without the queue's functions and a cluster's.
-    paths = (path for path in directory("sql").rglob("*.sql") if path.parent.name != "cluster")
-    functions = {name for path in paths for name in _FUNCTION.findall(path.read_text(encoding="utf-8"))}
-    for name in sorted(functions - installation.functions):
-        found = f"function {name!r}, a part of the schema, is gone: calls that need it fail"
-        yield Severity.ERROR.finding("functions", found, _RESTORE, about=name)
-    tables = {table.name: table for table in installation.tables}
-    for name, expected in TABLES.items():
-        if name not in tables:
-            found = f"table {name!r}, a part of the schema, is gone"
-            yield Severity.ERROR.finding("tables", found, _RESTORE, about=name)
-            continue
-        for column in expected.columns:
-            if column.name not in tables[name].columns:
-                found = f"column {column.name!r} of table {name!r}, a part of the schema, is gone"
-                yield Severity.ERROR.finding("tables", found, _RESTORE, about=f"{name}.{column.name}")
-    present = {index.name for index in installation.indexes}
-    for name, (table_name, statement) in expected_indexes(schema).items():
-        if table_name in tables and name not in present:
+def check_missing(tables: Sequence[TableState], indexes: Sequence[IndexState], schema: str) -> Iterator[Finding]:
+    """Check that every index and key that the migrations create exists, by its name."""
+    names, present = {table.name for table in tables}, {index.name for index in indexes}
+    for name, (table, statement) in expected_indexes(schema).items():
+        if table in names and name not in present:
             found = f"index {name!r}, a part of the schema, is gone: queries that need it read whole tables"
             yield Severity.ERROR.finding("indexes", found, statement, about=name)
 

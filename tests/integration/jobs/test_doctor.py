@@ -190,22 +190,6 @@ async def test_items_that_no_word_finds_are_an_error_and_are_indexed_again(url: 
     assert {hit.item_id for hit in await collection.search("things", legs=["lexical"])} == {"1", "2"}
 
 
-async def test_functions_and_columns_that_are_gone_are_errors(url: str, settings: Settings, platform: Platform) -> None:
-    """Each by its name, and that the tenant's part could not be read; what the SQL makes is what a database has."""
-    await platform.collection("things")
-    with opened(url) as connection:
-        connection.execute("SET search_path = retrieval, public")
-        connection.execute("DROP FUNCTION ensure_tenant, missing_months CASCADE")
-        connection.execute("ALTER TABLE memories DROP COLUMN base_relevance CASCADE")
-        connection.execute("DROP TABLE rewarded_queries CASCADE")
-    diagnosis = await examine(settings.changed(database_url=SecretStr(url)))
-    assert {(finding.check, finding.about) for finding in diagnosis.findings if finding.severity is Severity.ERROR} >= {
-        *(("functions", "ensure_tenant"), ("functions", "missing_months"), ("tables", "memories.base_relevance")),
-        ("tables", "rewarded_queries"),
-        ("reading", ""),
-    }
-
-
 def run_each(connection: psycopg.Connection[Any], script: str) -> None:
     """The statements one by one, as a cluster takes them."""
     for statement in script.strip().removesuffix(";").split(";"):

@@ -27,7 +27,6 @@ from retrieval.jobs import worker
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport
 from retrieval.jobs.worker import (
-    NeedChecks,
     add_tasks,
     enqueue,
     enqueue_due,
@@ -160,7 +159,7 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
     async with queue(platform) as app:
         assert await enqueue(app, JOBS["embed"], target)
         assert not await enqueue(app, JOBS["embed"], target)
-        assert await enqueue_needed(app, platform.workplace, JOBS["embed"], NeedChecks()) == 0
+        assert await enqueue_needed(app, platform.workplace, JOBS["embed"]) == 0
         assert await enqueue(app, JOBS["prune"], target)
     assert jobs_in(platform.database.url) == [("embed", "todo"), ("prune", "todo")]
 
@@ -175,7 +174,7 @@ async def test_a_collection_that_cannot_be_checked_does_not_keep_others_from_the
 
     async with queue(platform) as app:
         workplace = replace(platform.workplace, embedder_of=embedder_of)
-        assert await enqueue_needed(app, workplace, JOBS["embed"], NeedChecks()) == 2
+        assert await enqueue_needed(app, workplace, JOBS["embed"]) == 2
 
 
 async def test_a_worker_polls_the_queue_without_listening_and_ends_on_request(platform: Platform) -> None:

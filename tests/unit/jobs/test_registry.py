@@ -38,7 +38,7 @@ def test_jobs_on_request_are_off_by_default() -> None:
 
 def test_jobs_that_build_indexes_of_one_table_run_in_turn() -> None:
     """A reindex that is due waits in the queue for the job that keeps the same table's indexes."""
-    target = JobTarget(1, a_collection().stored)
+    target = JobTarget(1, a_collection())
     assert lock_of("reindex", target) == lock_of("indexes", target) == "indexes:embeddings_4"
     assert lock_of("weights", target) == "weights:7"
 

@@ -128,7 +128,7 @@ def test_the_kind_follows_the_wish_and_what_was_measured(
 ) -> None:
     """The requested kind is kept, whatever the measurement."""
     space = StoredSpace(1, EmbeddingSpace(provider="test", model="kinds", dimensions=dimensions))
-    assert wants_bits(collection(stored={"space": space, "ann_index": index, "index_kind": kind}).stored) is wants
+    assert wants_bits(collection(space=space, ann_index=index, index_kind=kind)) is wants
 
 
 @pytest.mark.parametrize(("dimensions", "rows"), [(384, 3_582), (3072, 652), (1, 9_954), (4000, 508)])

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from retrieval.adapters.store.installation.examination.collection_state import TenantFacts
 from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.installation.queue import FAILED, JobRun
 from retrieval.adapters.store.search.indexes import AnnIndex
@@ -21,7 +22,7 @@ from retrieval.services.doctor.collections import (
     check_queue,
     index_of,
 )
-from tests.support.facts import NOW, collection, hnsw, measured, queue
+from tests.support.facts import NOW, collection, hnsw, measured, queue, status
 
 USELESS = AnnIndex(rows=20_000, index_bytes=40 << 20, is_quantised=True, effort_10=1001)
 """Bits by which the nearest are not found."""
@@ -30,9 +31,18 @@ USELESS = AnnIndex(rows=20_000, index_bytes=40 << 20, is_quantised=True, effort_
 FAILED_RUN = JobRun(job="learn", started_at=NOW, finished_at=NOW, outcome=FAILED, details={"error": "it broke"})
 
 
-def findings(index: IndexState | None, *, has_worker: bool = False, **changes: Any) -> list[Finding]:
-    """The findings about the collection with those changes."""
-    return list(check_collection(collection(index=index, **changes), NOW, has_worker=has_worker))
+def findings(
+    index: IndexState | None,
+    *,
+    has_worker: bool = False,
+    stored: dict[str, Any] | None = None,
+    tenant: TenantFacts | None = None,
+    **changes: Any,
+) -> list[Finding]:
+    """The findings about the collection with those changes of its status."""
+    changed = collection(**stored or {})
+    state = status(**{"name": changed.name, **changes})
+    return list(check_collection(changed, state, tenant or TenantFacts(), index, NOW, has_worker=has_worker))
 
 
 def test_a_sound_collection_is_not_spoken_of() -> None:
@@ -74,7 +84,7 @@ def test_pending_work_and_low_recall_are_reported_with_the_job_that_helps(
 )
 def test_a_reembedding_that_waits_is_reported(stage: ReembeddingState, note: str, says: str, mend: str) -> None:
     """The finding says why it waits, and names the action that ends the waiting, where one does."""
-    (finding,) = findings(hnsw(), reembedding=(stage, note))
+    (finding,) = findings(hnsw(), tenant=TenantFacts(reembeddings={7: (stage, note)}))
     assert (finding.check, finding.severity, finding.mend) == (
         "reembed", Severity.ADVICE, f"retrieval reembed tickets{mend}"
     )  # fmt: skip
@@ -84,7 +94,7 @@ def test_a_reembedding_that_waits_is_reported(stage: ReembeddingState, note: str
 @pytest.mark.parametrize("stage", [ReembeddingState.FILLING, ReembeddingState.SWITCHED])
 def test_a_reembedding_that_proceeds_is_not_spoken_of(stage: ReembeddingState) -> None:
     """Neither is one that keeps its former space for some days."""
-    assert findings(hnsw(), reembedding=(stage, "")) == []
+    assert findings(hnsw(), tenant=TenantFacts(reembeddings={7: (stage, "")})) == []
 
 
 def test_few_samples_say_too_little_about_recall() -> None:
@@ -149,7 +159,7 @@ def test_an_index_that_is_being_built_is_waited_for() -> None:
 
 def test_searches_that_were_not_recorded_are_counted_by_reason() -> None:
     """The searches of the last week count."""
-    (finding,) = findings(hnsw(), lost={"full": 12, "closed": 3})
+    (finding,) = findings(hnsw(), tenant=TenantFacts(lost={7: {"full": 12, "closed": 3}}))
     assert (finding.check, finding.severity) == ("recording", Severity.WARNING)
     assert "15 answers" in finding.found
     assert "full 12, closed 3" in finding.found
@@ -223,7 +233,7 @@ def test_an_embedder_without_answers_is_reported(problem: str | None, severity: 
 
 def test_an_index_in_parts_is_looked_at_as_one() -> None:
     """Its bytes add up; an invalid part makes it invalid, and with a missing part there is none."""
-    divided = collection(stored={"parts": 2, "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2)}).stored
+    divided = collection(parts=2, ann_index=AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2))
     each = [hnsw(name=f"embeddings_4_7_hnsw_{part}_of_2", bytes=20 << 20) for part in (1, 2)]
     whole = index_of(divided, {index.name: index for index in each})
     assert whole is not None

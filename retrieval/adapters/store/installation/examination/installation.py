@@ -23,7 +23,6 @@ from retrieval.adapters.store.installation.checks import (
 from retrieval.adapters.store.installation.examination.table_state import (
     IndexState,
     TableState,
-    read_functions,
     read_indexes,
     read_tables,
 )
@@ -212,8 +211,6 @@ class Installation:
     indexes: Sequence[IndexState]
     holdups: Sequence[Holdup]
     queue: QueueFacts | None
-    functions: frozenset[str]
-    """The names of the schema's functions."""
     has_queue: bool = True
     """Whether the queue's schema and tables exist."""
 
@@ -221,7 +218,7 @@ class Installation:
 async def read_installation(
     connection: _Connection, names: Names, settings: Sequence[str], stalled_seconds: float
 ) -> Installation:
-    """Read all facts, in nine statements on one connection outside any transaction.
+    """Read all facts, in eight statements on one connection outside any transaction.
 
     ``settings``: the names of the settings to read; ``stalled_seconds``: see ``read_queue``.
     """
@@ -248,7 +245,6 @@ async def read_installation(
         indexes=await read_indexes(connection, names, is_distributed=facts.is_distributed),
         holdups=await read_holdups(connection),
         queue=queue,
-        functions=await read_functions(connection, names),
         has_queue=has_queue,
     )
 

@@ -105,15 +105,6 @@ async def read_tables(
         return await cursor.fetchall()
 
 
-async def read_functions(connection: psycopg.AsyncConnection[Any], names: Names) -> frozenset[str]:
-    """The names of the schema's functions."""
-    statement = """
-        SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %s
-    """
-    rows = await (await connection.execute(statement, (names.schema,))).fetchall()
-    return frozenset(row[0] for row in rows)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexState:
     """One index."""
