@@ -551,7 +551,8 @@ class Platform:
         # It imports the jobs, which a process that only searches does not need.
         from retrieval.services.collections import collection_statuses
 
-        return await collection_statuses(self.workplace, self._tenant_id)
+        stored = await all_collections(self.database, self._tenant_id)
+        return await collection_statuses(self.database, self._tenant_id, stored)
 
     async def doctor(self, collection: str | None = None, *, deep: bool = False) -> Diagnosis:
         """Examine the server, the installation, and all collections of the tenant or only that one; change nothing.
@@ -560,7 +561,7 @@ class Platform:
         values of filters, vectors, records, arms. Each finding has a severity and a remedy. Raises
         ``UnknownCollectionError``, and ``DatabaseUnreachableError`` without a database.
         """
-        from retrieval.services.doctor import diagnose
+        from retrieval.services.doctor.diagnose import diagnose
 
         check_flags(deep=deep)
         if collection is not None:

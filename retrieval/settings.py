@@ -51,7 +51,6 @@ DEFAULT_SCHEDULE: Mapping[str, str] = {
     "arms": "57 3 * * *",
     "prune": "27 3 * * *",
     "reindex": OFF,
-    "doctor": OFF,
 }
 """Cron expressions by job, in UTC, or ``off``. A frequent job costs one statement where there is nothing to do."""
 

@@ -17,9 +17,7 @@ import anyio
 import numpy as np
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.arms import (
-    Decay,
     items_with_feedback,
     read_decay,
     recount_arms,
@@ -37,7 +35,6 @@ from retrieval.adapters.store.learning.clusters import (
 from retrieval.adapters.store.learning.models import RewardedQueries, add_model
 from retrieval.adapters.store.learning.training import (
     CountedVerdict,
-    LastFit,
     RatedSearch,
     count_lost_verdicts,
     count_verdicts,
@@ -72,11 +69,15 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     """The verdicts up to that time, with the searches that they are about."""
     where = workplace.place(target)
     verdicts = await read_verdicts(*where, until=until)
-    ids = list(dict.fromkeys(verdict.retrieval_id for verdict in verdicts if verdict.retrieval_id))[:MOST_SEARCHES]
+    by_search: dict[UUID, list[CountedVerdict]] = defaultdict(list)
+    for verdict in verdicts:
+        if verdict.retrieval_id is not None:
+            by_search[verdict.retrieval_id].append(verdict)
     searches: dict[UUID, _Search] = {}
-    rated, space_id = _items_by_search(verdicts), target.collection.space_id
-    async for page in read_rated_searches(*where, ids):
-        searches |= {search.retrieval_id: _reduce(search, rated[search.retrieval_id], space_id) for search in page}
+    async for page in read_rated_searches(*where, list(by_search)[:MOST_SEARCHES]):
+        for search in page:
+            rated = {verdict.item_id for verdict in by_search[search.retrieval_id]}
+            searches[search.retrieval_id] = _reduce(search, rated, target.collection.space_id)
     vectors = await _vectors(workplace, target, searches)
     half_life = timedelta(days=(await read_decay(*where)).half_life_days)
     seen = sorted(
@@ -85,7 +86,7 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     return Examples(
         # Many of them take a second, in which the event loop goes on.
         rated=await anyio.to_thread.run_sync(_rated_examples, verdicts, searches, vectors, until, half_life),
-        slates=await anyio.to_thread.run_sync(_slates, verdicts, searches, vectors),
+        slates=await anyio.to_thread.run_sync(_slates, by_search, searches, vectors),
         clusters=await read_item_clusters(*where, seen),
         octets=await read_item_octets(*where, seen),
     )
@@ -103,14 +104,6 @@ class _Search(NamedTuple):
     """Relevance by item, of shown or rated items that the record has."""
     legs: Mapping[str, Mapping[str, float]]
     """Scores from 0 to 1 by leg and item; empty where there is one leg."""
-
-
-def _items_by_search(verdicts: Sequence[CountedVerdict]) -> dict[UUID, set[str]]:
-    items: dict[UUID, set[str]] = defaultdict(set)
-    for verdict in verdicts:
-        if verdict.retrieval_id is not None:
-            items[verdict.retrieval_id].add(verdict.item_id)
-    return items
 
 
 def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Search:
@@ -204,25 +197,27 @@ def _event(verdict: CountedVerdict, search: _Search | None) -> Event:
 
 
 def _slates(
-    verdicts: Sequence[CountedVerdict], searches: Mapping[UUID, _Search], vectors: Mapping[UUID, Vector]
+    by_search: Mapping[UUID, Sequence[CountedVerdict]],
+    searches: Mapping[UUID, _Search],
+    vectors: Mapping[UUID, Vector],
 ) -> list[Slate]:
-    by_search: dict[UUID, list[CountedVerdict]] = defaultdict(list)
-    for verdict in verdicts:
-        if verdict.retrieval_id is not None and verdict.retrieval_id in searches:
-            by_search[verdict.retrieval_id].append(verdict)
-    return [_slate(searches[key], by_search[key], vectors.get(key)) for key in by_search]
-
-
-def _slate(search: _Search, verdicts: Sequence[CountedVerdict], vector: Vector | None) -> Slate:
-    return Slate(
-        question=search.question,
-        vector=vector,
-        buckets=verdicts[0].contexts,
-        item_ids=search.shown,
-        relevance=[search.relevance[item] for item in search.shown],
-        legs={leg: [scores[item] for item in search.shown] for leg, scores in search.legs.items()},
-        rewards=[_mean([verdict for verdict in verdicts if verdict.item_id == item]) for item in search.shown],
-    )
+    slates = []
+    for key, verdicts in by_search.items():
+        if (search := searches.get(key)) is None:
+            continue
+        rewards = [_mean([verdict for verdict in verdicts if verdict.item_id == item]) for item in search.shown]
+        slates.append(
+            Slate(
+                question=search.question,
+                vector=vectors.get(key),
+                buckets=verdicts[0].contexts,
+                item_ids=search.shown,
+                relevance=[search.relevance[item] for item in search.shown],
+                legs={leg: [scores[item] for item in search.shown] for leg, scores in search.legs.items()},
+                rewards=rewards,
+            )
+        )
+    return slates
 
 
 def _mean(verdicts: Sequence[CountedVerdict]) -> float | None:
@@ -245,27 +240,18 @@ async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
         return True
     if last is None or not collection.model_version:
         return False
-    return (
-        _was_fitted_otherwise(last, collection)
-        or await count_lost_verdicts(*where, since=last.statistics_at, most=least) >= least
-        or await _has_lost_trust(workplace, target, last)
-    )
-
-
-def _was_fitted_otherwise(last: LastFit, collection: StoredCollection) -> bool:
-    """True if it was fitted in a former space, or its sum was tried with a share that is not the profile's."""
     learned = collection.profile.learned
-    is_in_space = collection.space is None or last.space_id in (None, collection.space.space_id)
-    has_share = learned.combination is not Combination.SUM or last.share in (None, learned.share)
-    return not (is_in_space and has_share)
-
-
-async def _has_lost_trust(workplace: Workplace, target: JobTarget, last: LastFit) -> bool:
-    """True if the last fit had as many verdicts as the profile trusts, and fewer are left."""
-    trusted_from = target.collection.profile.learned.trusted_from
+    is_of_other_space = collection.space is not None and last.space_id not in (None, collection.space.space_id)
+    has_other_share = learned.combination is Combination.SUM and last.share not in (None, learned.share)
+    if is_of_other_space or has_other_share:
+        return True
+    if await count_lost_verdicts(*where, since=last.statistics_at, most=least) >= least:
+        return True
+    # The last fit had as many verdicts as the profile trusts: are fewer left?
+    trusted_from = learned.trusted_from
     if trusted_from is None or last.events < trusted_from:
         return False
-    return await count_verdicts(*workplace.place(target), since=None, most=trusted_from) < trusted_from
+    return await count_verdicts(*where, since=None, most=trusted_from) < trusted_from
 
 
 async def learn(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
@@ -361,7 +347,10 @@ async def keep_arms(
     """
     moment = now or datetime.now(UTC)
     where = workplace.place(target)
-    is_moved = await _move_landmark(workplace, target, moment)
+    decay = await read_decay(*where)
+    is_moved = abs(moment - decay.landmark) > MOST_HALF_LIVES * timedelta(days=decay.half_life_days)
+    if is_moved:
+        await set_decay(*where, replace(decay, landmark=moment), moment)
     days = workplace.settings.retention_feedback_days
     arms = mended = retired = 0
     after = ""
@@ -377,16 +366,6 @@ async def keep_arms(
             "%d of %d arms of %s had drifted from their events, and were mended", mended, arms, target.collection.name
         )
     return {"arms": arms, "mended": mended, "retired": retired, "landmark_moved": is_moved}
-
-
-async def _move_landmark(workplace: Workplace, target: JobTarget, moment: datetime) -> bool:
-    """Move the landmark to the moment if weights have grown large; returns whether it was moved."""
-    where = workplace.place(target)
-    decay = await read_decay(*where)
-    if abs(moment - decay.landmark) <= MOST_HALF_LIVES * timedelta(days=decay.half_life_days):
-        return False
-    await set_decay(*where, Decay(half_life_days=decay.half_life_days, landmark=moment), moment)
-    return True
 
 
 GROWTH = 2.0

@@ -31,7 +31,6 @@ from retrieval.jobs.upkeep import (
     weigh,
 )
 from retrieval.services.collections import finish_walk, is_walk_unfinished
-from retrieval.services.doctor import examine_collection
 from retrieval.services.memories import forget_expired, is_anything_expired
 from retrieval.services.recall import is_recall_in_question, measure_recall
 from retrieval.services.reembed import is_reembedding_due, reembed
@@ -82,8 +81,6 @@ _ALL = (
         run=prune, is_needed=always),
     Job(name="reindex", what="rebuild indexes, term counts and weights", noun="item",
         run=reindex, is_needed=always),
-    Job(name="doctor", what="examine the collection, and warn of faults", noun="finding",
-        run=examine_collection, is_needed=always),
 )  # fmt: skip
 
 JOBS: Mapping[str, Job] = {job.name: job for job in _ALL}

@@ -18,14 +18,12 @@ from retrieval.adapters.store.installation.queue import (
     DONE,
     FAILED,
     INTERRUPTED,
-    JobRun,
     begin_run,
     end_run,
     last_runs_of_tenant,
     note_progress,
 )
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.learning.clusters import read_centroids
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.serialization import Serializable
@@ -138,28 +136,18 @@ async def _note_progress(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedJob:
+class PlannedJob(Serializable):
     """A job with its place in time."""
 
     name: str
     what: str
     schedule: str | None
     """The cron expression, in UTC; None: it runs only on demand."""
-    last: JobRun | None
-    """Its last run over any of the tenant's collections."""
+    last_at: datetime | None
+    """The begin of its last run over any of the tenant's collections."""
+    last_outcome: str | None
     next_at: datetime | None
     """The time when a worker next checks whether it is needed."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values; times are ISO 8601."""
-        return {
-            "name": self.name,
-            "what": self.what,
-            "schedule": self.schedule,
-            "last_at": self.last.started_at.isoformat() if self.last else None,
-            "last_outcome": self.last.outcome if self.last else None,
-            "next_at": self.next_at.isoformat() if self.next_at else None,
-        }
 
 
 async def planned_jobs(workplace: Workplace, tenant_id: int, *, now: datetime) -> list[PlannedJob]:
@@ -171,7 +159,8 @@ async def planned_jobs(workplace: Workplace, tenant_id: int, *, now: datetime) -
             name=job.name,
             what=job.what,
             schedule=crons.get(job.name),
-            last=last.get(job.name),
+            last_at=last[job.name].started_at if job.name in last else None,
+            last_outcome=last[job.name].outcome if job.name in last else None,
             next_at=next_time(crons[job.name], now) if job.name in crons else None,
         )
         for job in JOBS.values()
@@ -191,29 +180,17 @@ Refresh = Callable[[], Awaitable[StoredCollection]]
 async def learn_now(workplace: Workplace, tenant_id: int, refresh: Refresh) -> dict[str, Any]:
     """Find the clusters, then fit and try a model; returns the outcome of ``learn`` and the number of ``clusters``.
 
-    Each is a recorded run, as a worker's is. Raises ``RetrievalError`` where a run failed.
+    Each is a recorded run, as a worker's is; ``clusters`` is 0 while another process finds them. Raises
+    ``RetrievalError`` where a run failed.
     """
-    clustering = await _run(workplace, "clusters", JobTarget(tenant_id, await refresh()))
-    learned = await _run(workplace, "learn", JobTarget(tenant_id, await refresh()))
+    reports = []
+    for name in ("clusters", "learn"):
+        report = await run_job(workplace, job_named(name), JobTarget(tenant_id, await refresh()))
+        if report.outcome == FAILED:
+            raise RetrievalError(f"job {name} of {report.collection} failed: {report.details.get('error', '')}")
+        reports.append(report)
+    clustering, learned = reports
+    details: Mapping[str, Any] = learned.details
     if learned.outcome != DONE:
-        details: dict[str, Any] = {"verdicts": 0, "published": False, "reason": f"not learned: {learned.outcome}"}
-    else:
-        details = dict(learned.details)
-    clusters = clustering.details.get("clusters")
-    return {**details, "clusters": await _clusters(workplace, tenant_id, refresh) if clusters is None else clusters}
-
-
-async def _clusters(workplace: Workplace, tenant_id: int, refresh: Refresh) -> int:
-    """The number of clusters, where another process is finding them."""
-    stored = await refresh()
-    if stored.space is None:
-        return 0
-    known = await read_centroids(workplace.database, tenant_id, stored.collection_id, stored.space.space_id)
-    return 0 if known is None else len(known)
-
-
-async def _run(workplace: Workplace, name: str, target: JobTarget) -> RunReport:
-    report = await run_job(workplace, job_named(name), target)
-    if report.outcome == FAILED:
-        raise RetrievalError(f"job {name} of {report.collection} failed: {report.details.get('error', '')}")
-    return report
+        details = {"verdicts": 0, "published": False, "reason": f"not learned: {learned.outcome}"}
+    return {**details, "clusters": clustering.details.get("clusters", 0)}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -29,7 +28,6 @@ from retrieval.services.textsearch import (
     refresh_weights,
 )
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
-from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -135,14 +133,6 @@ async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = igno
     return {"weighed": weighed}
 
 
-async def weigh_all(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
-    """Recompute every BM25 weight of the collection, whether lengths have drifted or not."""
-    # Every collection has more drift than -1.
-    weighed = await refresh_weights(*workplace.place(target), drift=-1.0)
-    advance(weighed)
-    return {"weighed": weighed}
-
-
 async def is_index_in_question(_workplace: Workplace, target: JobTarget) -> bool:
     """True if the collection has an index, or is large enough to need one."""
     collection = target.collection
@@ -197,48 +187,32 @@ async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advanc
     return {"embedded": report.embedded, "pending": pending, **({"notes": list(notes)} if notes else {})}
 
 
-@dataclass(frozen=True, slots=True)
-class _Retention:
-    table: str
-    time: str
-    days: int
-    of_tenant: bool = False
-    """True if the rows are the tenant's and not the collection's."""
-
-
-def _retentions(settings: Settings) -> tuple[_Retention, ...]:
-    return (
-        _Retention("embedding_cache", "created_at", settings.retention_cache_days, of_tenant=True),
-        _Retention("query_rewrites", "expires_at", 0, of_tenant=True),
-        _Retention("query_samples", "sampled_at", settings.retention_samples_days),
-        _Retention("recall_measurements", "measured_at", settings.retention_runs_days),
-        _Retention("job_runs", "started_at", settings.retention_runs_days),
-        _Retention("recording_losses", "day", settings.retention_retrievals_days),
-    )
-
-
 async def prune(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Remove a collection's old rows, its tenant's old cache entries, and every tenant's expired answers to writes.
 
     Returns the number of rows by table.
     """
-    removed: dict[str, Any] = {}
-
-    async def remove(table: str, step: Callable[[], Awaitable[int]]) -> None:
-        removed[table] = 0
-        while count := await step():
+    database, tenant_id, collection_id = workplace.place(target)
+    settings = workplace.settings
+    of_tenant, of_collection = ("tenant_id", tenant_id), ("collection_id", collection_id)
+    older: dict[str, Callable[[], Awaitable[int]]] = {
+        table: partial(remove_older, database, tenant_id, table, owner=owner, time=time, days=days)
+        for table, owner, time, days in (
+            ("embedding_cache", of_tenant, "created_at", settings.retention_cache_days),
+            ("query_rewrites", of_tenant, "expires_at", 0),
+            ("query_samples", of_collection, "sampled_at", settings.retention_samples_days),
+            ("recall_measurements", of_collection, "measured_at", settings.retention_runs_days),
+            ("job_runs", of_collection, "started_at", settings.retention_runs_days),
+            ("recording_losses", of_collection, "day", settings.retention_retrievals_days),
+        )
+    }
+    older["idempotency_keys"] = partial(remove_expired_writes, database, tenant_id)
+    removed: dict[str, Any] = dict.fromkeys(older, 0)
+    for table, remove_step in older.items():
+        while count := await remove_step():
             removed[table] += count
             advance(sum(removed.values()))
             workplace.end_of_step()
-
-    tenant_id = target.tenant_id
-    for rule in _retentions(workplace.settings):
-        owner = ("tenant_id", tenant_id) if rule.of_tenant else ("collection_id", target.collection.collection_id)
-        older = partial(
-            remove_older, workplace.database, tenant_id, rule.table, owner=owner, time=rule.time, days=rule.days
-        )
-        await remove(rule.table, older)
-    await remove("idempotency_keys", partial(remove_expired_writes, workplace.database, tenant_id))
     return removed
 
 
@@ -267,10 +241,12 @@ async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ig
     workplace.end_of_step()
     counted = await recount(workplace, target)
     workplace.end_of_step()
-    weighed = await weigh_all(workplace, target, advance)
+    # Every collection has more drift than -1.
+    weighed = await refresh_weights(*workplace.place(target), drift=-1.0)
+    advance(weighed)
     workplace.end_of_step()
     textsearch = await rebuild_textsearch_index(workplace.database, target.collection)
     workplace.end_of_step()
     outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)
     known = {"mended": mended} if mended else {}
-    return {**known, **counted, **weighed, "textsearch": textsearch.value, "index": outcome.value}
+    return {**known, **counted, "weighed": weighed, "textsearch": textsearch.value, "index": outcome.value}

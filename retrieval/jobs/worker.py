@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from procrastinate.connector import Notify
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, UniqueViolation
 from procrastinate.jobs import Status
 from procrastinate.periodic import MARGIN, PeriodicDeferrer, PeriodicRegistry
-from procrastinate.worker import WORKER_NAME, Worker
+from procrastinate.worker import Worker
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from retrieval.adapters.store.database import Database
@@ -147,48 +147,27 @@ async def enqueue(app: App, job: Job, target: JobTarget) -> bool:
     return True
 
 
-CHECKING_SHARE = 0.01
-"""The largest share of its time that a worker spends on vain checks of a job in a collection."""
+async def is_needed(workplace: Workplace, job: Job, target: JobTarget) -> bool:
+    """Whether the job is needed.
 
-
-@dataclass(slots=True)
-class NeedChecks:
-    """Checks whether jobs are needed. A vain check is repeated only after a time that makes it cheap.
-
-    Some checks read all of a collection, for example to find items that wait for their vector.
+    A job whose check fails counts as needed: its run records the failure, and other collections get their jobs.
     """
-
-    clock: Callable[[], float] = time.monotonic
-    _rests: dict[tuple[str, int], float] = field(default_factory=dict)
-    """The end of the time without a check, by job and collection."""
-
-    async def is_needed(self, workplace: Workplace, job: Job, target: JobTarget) -> bool:
-        """Whether the job is needed; False also if it was not needed a moment ago.
-
-        A job whose check fails counts as needed: its run records the failure, and other collections get their jobs.
-        """
-        key, began = (job.name, target.collection.collection_id), self.clock()
-        if began < self._rests.get(key, began):
-            return False
-        try:
-            is_needed = await job.is_needed(workplace, target)
-        except DatabaseUnreachableError:
-            raise
-        except RetrievalError as error:
-            _log.warning("whether %s needs job %s is not known: %s", target.collection.name, job.name, error)
-            is_needed = True
-        ended = self.clock()
-        self._rests[key] = ended if is_needed else ended + (ended - began) / CHECKING_SHARE
-        return is_needed
+    try:
+        return await job.is_needed(workplace, target)
+    except DatabaseUnreachableError:
+        raise
+    except RetrievalError as error:
+        _log.warning("whether %s needs job %s is not known: %s", target.collection.name, job.name, error)
+        return True
 
 
-async def enqueue_needed(app: App, workplace: Workplace, job: Job, checks: NeedChecks) -> int:
+async def enqueue_needed(app: App, workplace: Workplace, job: Job) -> int:
     """Put the job of every collection of every tenant that needs it into the queue; returns their number."""
     enqueued = 0
     for tenant_id in await tenants_with_collections(workplace.database):
         for collection in await all_collections(workplace.database, tenant_id):
             target = JobTarget(tenant_id, collection)
-            if await checks.is_needed(workplace, job, target):
+            if await is_needed(workplace, job, target):
                 enqueued += await enqueue(app, job, target)
     return enqueued
 
@@ -200,7 +179,6 @@ async def forget_failed(app: App, days: int) -> None:
 
 def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
     """Register the tasks that run the queue's jobs."""
-    checks = NeedChecks()
 
     @app.task(name=RUN)
     async def run(job: str, tenant_id: int, collection_id: int) -> None:
@@ -208,7 +186,11 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
         if collection is None:
             return  # it was removed since
         target = JobTarget(tenant_id, collection)
-        done = await run_job(workplace, job_named(job), target)
+        try:
+            done = await run_job(workplace, job_named(job), target)
+        except Exception:
+            _log.exception("job %s of %s broke off", job, collection.name)
+            raise
         report(replace(done, tenant=await tenant_name(workplace.database, tenant_id)))
         if done.outcome == INTERRUPTED:
             await enqueue(app, job_named(job), target)
@@ -217,7 +199,7 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
     async def dispatch(timestamp: int, job: str) -> None:
         if job == "prune":
             await forget_failed(app, workplace.settings.retention_runs_days)
-        enqueued = await enqueue_needed(app, workplace, job_named(job), checks)
+        enqueued = await enqueue_needed(app, workplace, job_named(job))
         _log.info("job %s, due at %d, is needed by %d collections", job, timestamp, enqueued)
 
 
@@ -249,10 +231,6 @@ async def enqueue_due(registry: PeriodicRegistry, at: float) -> None:
     await deferrer.defer_jobs(deferrer.get_previous_tasks(at=at))
 
 
-LONGEST_WAIT_SECONDS = 60.0
-"""The time after which a worker looks at the clock again, which may have been set."""
-
-
 class _Worker(Worker):
     """A worker that goes by the platform's schedule (None: only by the queue), and requeues stalled jobs."""
 
@@ -264,11 +242,11 @@ class _Worker(Worker):
         # The worker's end cancels this; it never ends by itself, because the worker watches its tasks until the first
         # one ends.
         while True:
-            wait, now = LONGEST_WAIT_SECONDS, time.time()
-            if self._registry is not None and self._registry.periodic_tasks:
+            now = time.time()
+            if self._registry is not None:
                 await enqueue_due(self._registry, now)
-                wait = min(wait, PeriodicDeferrer(self._registry).get_next_tick(at=now) + MARGIN)
-            await asyncio.sleep(wait)
+            # Each minute, when schedules may be due; a clock that was set is noticed then.
+            await asyncio.sleep(60 - now % 60 + MARGIN)
 
     async def _update_heartbeat(self) -> None:
         # Its own heartbeat comes first: after the server's clock went ahead, every heartbeat looks old.
@@ -287,49 +265,32 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
 
     The worker waits for a database that goes away. Raises ``DatabaseError`` if it cannot be reached at the start.
     """
+    # Every part of the queue logs the loss of its database, which the worker says once.
+    logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
     started, is_waiting = False, False
-    with _told_here():
-        while not stop.is_set():
-            try:
-                async with _open_queue(workplace, stop, report) as app:
-                    await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
-                    if is_waiting:
-                        _log.warning("at %s the worker goes on: its database answers again", _time(workplace))
-                    started, is_waiting = True, False
-                    await _until(stop, _run(app, workplace, wait=True))
-                    if not stop.is_set():
-                        _log.info("the worker restarts its queue, whose loop has ended")
-            except DatabaseError as error:
-                if not started:
-                    raise
-                if not is_waiting:
-                    _log.warning("since %s the worker waits for its database: %s", _time(workplace), error)
-                is_waiting = True
-            await _pause(stop, workplace.settings.worker_poll_seconds)
+    while not stop.is_set():
+        try:
+            async with _open_queue(workplace, stop, report) as app:
+                await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
+                if is_waiting:
+                    _log.warning("at %s the worker goes on: its database answers again", _time(workplace))
+                started, is_waiting = True, False
+                await _until(stop, _run(app, workplace, wait=True))
+                if not stop.is_set():
+                    _log.info("the worker restarts its queue, whose loop has ended")
+        except DatabaseError as error:
+            if not started:
+                raise
+            if not is_waiting:
+                _log.warning("since %s the worker waits for its database: %s", _time(workplace), error)
+            is_waiting = True
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), workplace.settings.worker_poll_seconds)
 
 
 def _time(workplace: Workplace) -> str:
     """The time of day, which also tells apart the lines of two losses: a log may leave out repeated lines."""
     return f"{workplace.now():%H:%M:%S} UTC"
-
-
-@contextmanager
-def _told_here() -> Iterator[None]:
-    """Leave out what the queue logs about the loss of its database: every part of it does, and the worker says it."""
-
-    def is_other(record: logging.LogRecord) -> bool:
-        error = record.exc_info[1] if record.exc_info else None
-        return not isinstance(error, ConnectorException | DatabaseUnreachableError)
-
-    names = ("procrastinate.worker", f"procrastinate.worker.{WORKER_NAME}", "procrastinate.utils")
-    loggers = [logging.getLogger(name) for name in names]
-    for logger in loggers:
-        logger.addFilter(is_other)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(is_other)
 
 
 async def work_once(
@@ -390,11 +351,6 @@ async def _until(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> None:
         running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await running
-
-
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(stop.wait(), seconds)
 
 
 @contextmanager

@@ -138,10 +138,10 @@ class CollectionStatus(Serializable):
     """The model of the learned reward that somebody chose, 0 for none of them; None: nobody chose."""
 
 
-async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[CollectionStatus]:
-    """The state of the tenant's collections, in order of name."""
-    database = workplace.database
-    stored = await all_collections(database, tenant_id)
+async def collection_statuses(
+    database: Database, tenant_id: int, stored: Sequence[StoredCollection]
+) -> list[CollectionStatus]:
+    """The state of these collections of the tenant."""
     known = await read_facts(database, tenant_id, stored, drift=DRIFT)
     return [
         CollectionStatus(
@@ -163,15 +163,20 @@ async def collection_statuses(workplace: Workplace, tenant_id: int) -> list[Coll
 _STEP = 500
 
 
-async def refresh_windows(database: Database, tenant_id: int, collection_id: int) -> int:
+async def refresh_windows(
+    database: Database, tenant_id: int, collection_id: int, advance: Advance = ignore_progress
+) -> int:
     """Index the items whose neighbours' setting changed; returns their number.
 
     Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next call
     continues. No words or vectors are computed anew.
     """
-    done = 0
-    while step := await _step(database, tenant_id, collection_id):
+    done, step = 0, _STEP
+    while step:
+        async with database.transaction(tenant_id) as connection:
+            step = await reindex_windows(connection, collection_id, _STEP)
         done += step
+        advance(done)
     if done:
         await refresh_weights(database, tenant_id, collection_id)
     return done
@@ -184,18 +189,12 @@ async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
 
 async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Index the items that a change of neighbours has not reached yet."""
-    done = 0
-    while step := await _step(*workplace.place(target)):
-        done += step
+
+    def note(done: int) -> None:
         advance(done)
         workplace.end_of_step()
-    await refresh_weights(*workplace.place(target))
-    return {"reindexed": done}
 
-
-async def _step(database: Database, tenant_id: int, collection_id: int) -> int:
-    async with database.transaction(tenant_id) as connection:
-        return await reindex_windows(connection, collection_id, _STEP)
+    return {"reindexed": await refresh_windows(*workplace.place(target), note)}
 
 
 @checks_existence

@@ -5,47 +5,41 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.adapters.store.installation.examination.collection_state import CollectionState, RecallState
+from retrieval.adapters.store.installation.checks import ServerFacts
 from retrieval.adapters.store.installation.examination.installation import QueueFacts, ServerState
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
 from retrieval.adapters.store.installed_sql import Names
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.plan import default_profile
+from retrieval.services.collections import CollectionStatus
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAMES = Names("retrieval")
 SPACE = StoredSpace(4, EmbeddingSpace(provider="minilm", model="small", dimensions=384))
 
 _SERVER = {
-    "version_number": 180006,
     "version": "18.6",
-    "database": "shop",
-    "login": "shop",
     "is_superuser": False,
-    "may_act": True,
     "may_define": True,
     "sees_activity": True,
     "unsafe_roles": (),
-    "pgvector": "0.8.6",
-    "pgvector_available": "0.8.6",
     "textsearch": None,
-    "textsearch_available": None,
     "is_textsearch_loaded": False,
-    "has_schema": True,
     "is_standby": False,
-    "encoding": "UTF8",
-    "is_collation_changed": False,
-    "checksum_failures": 0,
     "database_bytes": 50 << 20,
     "connections": 5,
     "max_connections": 97,
-    "frozen_age": 1_000_000,
-    "freeze_max_age": 200_000_000,
     "now": NOW,
 }
+
+
+FACTS = ServerFacts(
+    pgvector="0.8.6", vector_schema="public", login="shop", has_schema=True, may_act=True, database="shop"
+)
 
 
 def server(**changes: Any) -> ServerState:
@@ -57,18 +51,17 @@ def table(**changes: Any) -> TableState:
     """A table of items, cleaned and counted."""
     sound: dict[str, Any] = {
         "name": "items",
+        "columns": ("collection_id", "item_id"),
         "live": 100_000,
         "dead": 500,
         "changed": 500,
-        "analyzed_at": NOW,
-        "vacuumed_at": NOW,
+        "is_analyzed": True,
         "bytes": 30 << 20,
-        "is_private": True,
         "is_forced": True,
-        "is_granted": True,
-        "is_logged": True,
         "is_vacuumed": True,
-        "dead_share": None,
+        "is_shown": True,
+        "loose_policies": (),
+        "lacking": (),
     }
     return TableState(**{**sound, **changes})
 
@@ -100,8 +93,8 @@ def queue(**changes: Any) -> QueueFacts:
     return QueueFacts(**{**sound, **changes})
 
 
-def collection(**changes: Any) -> CollectionState:
-    """Tickets: 20,000 items with a measured index, nothing waiting. ``stored`` takes changes as a mapping."""
+def collection(**changes: Any) -> StoredCollection:
+    """Tickets: 20,000 items with a measured index."""
     stored: dict[str, Any] = {
         "collection_id": 7,
         "name": "tickets",
@@ -113,13 +106,28 @@ def collection(**changes: Any) -> CollectionState:
         "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20),
         "attributes": {},
     }
+    return StoredCollection(**{**stored, **changes})
+
+
+def status(**changes: Any) -> CollectionStatus:
+    """The status of that collection, with nothing waiting."""
     sound: dict[str, Any] = {
-        "recall": RecallState(recall=0.997, samples=200, measured_at=NOW),
-        "lost": {},
-        "failed": {},
+        "name": "tickets",
+        "items": 20_000,
+        "space": None,
+        "pending": 0,
+        "weights_pending": False,
+        "indexes": (),
+        "runs": (),
+        "recall": (measured(0.997, 200),),
+        "unrecorded": {},
     }
-    built = StoredCollection(**{**stored, **changes.pop("stored", {})})
-    return CollectionState(stored=built, **{**sound, **changes})
+    return CollectionStatus(**{**sound, **changes})
+
+
+def measured(recall: float, samples: int, at: datetime = NOW) -> Measurement:
+    """A measurement of recall."""
+    return Measurement(bucket="1", samples=samples, recall=recall, short_pages=0, effort=40, measured_at=at)
 
 
 def hnsw(**changes: Any) -> IndexState:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, CollectionState
+from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, TenantFacts
 from retrieval.adapters.store.installation.examination.installation import QueueFacts
 from retrieval.adapters.store.installation.examination.table_state import IndexState
+from retrieval.adapters.store.installation.queue import FAILED
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
@@ -19,6 +20,7 @@ from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import MAX_PARTS
 from retrieval.domain.wording import duration, several
+from retrieval.services.collections import CollectionStatus
 from retrieval.services.indexes import (
     LARGE_ROWS,
     IndexOutcome,
@@ -34,213 +36,202 @@ TRY_SECONDS = 15.0
 """An embedder that takes longer for one word does not answer."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EmbedderState:
-    """The embedder of one space."""
-
-    space: str
-    """The space's name."""
-    is_configured: bool
-    problem: str = ""
-    """The reason why it returned no usable vector; empty: it returned one of the right shape."""
-
-
 async def try_embedders(
     workplace: Workplace, tenant_id: int, collections: Sequence[StoredCollection]
-) -> list[EmbedderState]:
-    """Ask each embedder that the collections need for one vector."""
-    spaces = dict.fromkeys(collection.space for collection in collections if collection.space is not None)
-    return await asyncio.gather(*(_try_embedder(workplace, tenant_id, space) for space in spaces))
+) -> dict[str, str | None]:
+    """Ask each embedder that the collections need for one vector.
+
+    Returns the reason why it returned no usable vector by the space's name, empty if it returned one; None: no embedder
+    is configured.
+    """
+    spaces = list(dict.fromkeys(collection.space for collection in collections if collection.space is not None))
+    problems = await asyncio.gather(*(_problem(workplace, tenant_id, space) for space in spaces))
+    return {space.space.name: problem for space, problem in zip(spaces, problems, strict=True)}
 
 
-async def _try_embedder(workplace: Workplace, tenant_id: int, space: StoredSpace) -> EmbedderState:
-    name = space.space.name
+async def _problem(workplace: Workplace, tenant_id: int, space: StoredSpace) -> str | None:
     try:
         embedder = workplace.embedder_of(tenant_id, space)
         if embedder is None:
-            return EmbedderState(space=name, is_configured=False)
+            return None
         await asyncio.wait_for(embedder.try_out(), TRY_SECONDS)
     except TimeoutError:
-        return EmbedderState(space=name, is_configured=True, problem=f"no answer within {TRY_SECONDS:g} s")
+        return f"no answer within {TRY_SECONDS:g} s"
     except RetrievalError as error:
-        return EmbedderState(space=name, is_configured=True, problem=str(error))
-    return EmbedderState(space=name, is_configured=True)
+        return str(error)
+    return ""
 
 
-def check_embedders(states: Sequence[EmbedderState]) -> Iterator[Finding]:
-    """Check that each space that collections use has an embedder that answers."""
-    for state in states:
-        if not state.is_configured:
-            found = f"no embedder is configured for space {state.space}: searches use words alone"
+def check_embedders(problems: Mapping[str, str | None]) -> Iterator[Finding]:
+    """Check that each space that collections use has an embedder that answers; see ``try_embedders``."""
+    for space, problem in problems.items():
+        if problem is None:
+            found = f"no embedder is configured for space {space}: searches use words alone"
             mend = (
                 "set RETRIEVAL_EMBEDDER to the space's embedder, or move its collections to another: retrieval reembed"
             )
-            yield Severity.WARNING.finding("embedder", found, mend, about=state.space)
-        elif state.problem:
-            found = f"the embedder of space {state.space} gives no vectors: {state.problem}"
+            yield Severity.WARNING.finding("embedder", found, mend, about=space)
+        elif problem:
+            found = f"the embedder of space {space} gives no vectors: {problem}"
             mend = "see docs/how-to/embedders.md; items wait and are embedded once it answers"
-            yield Severity.ERROR.finding("embedder", found, mend, about=state.space)
+            yield Severity.ERROR.finding("embedder", found, mend, about=space)
 
 
 OLD_RECALL = timedelta(days=30)
 """A recall that was measured longer ago than this is outdated."""
 
 
-def index_of(state: CollectionState, indexes: dict[str, IndexState]) -> IndexState | None:
+def index_of(stored: StoredCollection, indexes: Mapping[str, IndexState]) -> IndexState | None:
     """The collection's HNSW index in its active space, valid or not, all its parts together; None: one is missing."""
-    stored = state.stored
     if stored.space is None:
         return None
     form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
-    parts = [indexes.get(name) for name in form.names(stored.space.space_id, stored.collection_id)]
-    existing = [part for part in parts if part is not None]
-    if len(existing) < len(parts):
+    names = form.names(stored.space.space_id, stored.collection_id)
+    if not set(names) <= indexes.keys():
         return None
+    parts = [indexes[name] for name in names]
     return replace(
-        existing[0],
-        is_valid=all(part.is_valid for part in existing),
-        is_being_built=any(part.is_being_built for part in existing),
-        bytes=sum(part.bytes for part in existing),
+        parts[0],
+        is_valid=all(part.is_valid for part in parts),
+        is_being_built=any(part.is_being_built for part in parts),
+        bytes=sum(part.bytes for part in parts),
     )
 
 
+def mean_recall(status: CollectionStatus) -> tuple[float, int] | None:
+    """The mean of the last run's measurements over all samples, and their number; None: nothing was measured."""
+    samples = sum(each.samples for each in status.recall)
+    return (sum(each.recall * each.samples for each in status.recall) / samples, samples) if samples else None
+
+
 def check_collection(
-    state: CollectionState, index: IndexState | None, now: datetime, *, has_worker: bool
+    stored: StoredCollection,
+    status: CollectionStatus,
+    tenant: TenantFacts,
+    index: IndexState | None,
+    now: datetime,
+    *,
+    has_worker: bool,
 ) -> Iterator[Finding]:
-    """Check one collection, with its HNSW index if it has one; ``has_worker``: whether a worker runs."""
-    yield from _check_waiting(state, has_worker=has_worker)
-    yield from _check_index(state, index)
-    yield from _check_effort(state)
-    yield from _check_parts(state)
-    yield from _check_recall(state, now)
-    yield from _check_reembedding(state)
-    name = state.stored.name
-    for job, error in state.failed.items():
-        yield Severity.WARNING.finding(
-            "jobs",
-            f"the last run of job {job} over collection {name!r} failed: {error or 'no reason is on record'}",
-            f"retrieval jobs run {job} --collection {shlex.quote(name)}",
-            about=name,
-        )
-    if state.lost:
-        reasons = ", ".join(f"{reason} {number:,}" for reason, number in state.lost.items())
+    """Check one collection; ``index``: see ``index_of``; ``has_worker``: whether a worker runs."""
+    name, collection_id = stored.name, stored.collection_id
+    yield from _check_waiting(status, tenant.without_words.get(collection_id, 0), has_worker=has_worker)
+    if stored.space is not None and (index is None or (index.is_valid and not index.is_being_built)):
+        yield from _check_index(stored, stored.space, index)  # the check of all indexes reports the others
+    yield from _check_effort(stored)
+    if stored.ann_index is not None:  # otherwise every search compares all vectors: nothing can be missed
+        yield from _check_recall(status, now)
+    if collection_id in tenant.reembeddings:
+        yield from _check_reembedding(name, *tenant.reembeddings[collection_id])
+    for run in status.runs:
+        if run.outcome == FAILED:
+            error = run.details.get("error") or "no reason is on record"
+            found = f"the last run of job {run.job} over collection {name!r} failed: {error}"
+            yield Severity.WARNING.finding("jobs", found, _job(run.job, name), about=name)
+    if lost := tenant.lost.get(collection_id):
+        reasons = ", ".join(f"{reason} {number:,}" for reason, number in lost.items())
         yield Severity.WARNING.finding(
             "recording",
-            f"{several(sum(state.lost.values()), 'answer')} of collection {name!r} in the last {LOSS_DAYS} days "
+            f"{several(sum(lost.values()), 'answer')} of collection {name!r} in the last {LOSS_DAYS} days "
             f"were not recorded ({reasons})",
             "see docs/how-to/recording.md: let processes end their platform, or let searches wait for the record",
             about=name,
         )
 
 
-def _check_waiting(state: CollectionState, *, has_worker: bool) -> Iterator[Finding]:
-    name = state.stored.name
+def _job(job: str, name: str) -> str:
+    return f"retrieval jobs run {job} --collection {shlex.quote(name)}"
+
+
+def _check_waiting(status: CollectionStatus, without_words: int, *, has_worker: bool) -> Iterator[Finding]:
+    name = status.name
     severity = Severity.ADVICE if has_worker else Severity.WARNING
-    if state.pending:
-        yield severity.finding(
-            "pending",
-            f"{several(state.pending, 'item')} of collection {name!r} without a vector yet: only words find them",
-            f"retrieval jobs run embed --collection {shlex.quote(name)}",
-            about=name,
-        )
-    if state.without_words:
-        yield Severity.ERROR.finding(
-            "words",
-            f"{several(state.without_words, 'item')} of collection {name!r} not in the index of words: only "
-            "vectors find them",
-            f"retrieval jobs run statistics --collection {shlex.quote(name)}",
-            about=name,
-        )
-    if state.are_weights_off:
-        yield severity.finding(
-            "weights",
-            f"the BM25 weights of collection {name!r} are outdated, because the average length changed",
-            f"retrieval jobs run weights --collection {shlex.quote(name)}",
-            about=name,
-        )
+    if status.pending:
+        found = f"{several(status.pending, 'item')} of collection {name!r} without a vector yet: only words find them"
+        yield severity.finding("pending", found, _job("embed", name), about=name)
+    if without_words:
+        found = f"{several(without_words, 'item')} of collection {name!r} not in the index of words"
+        yield Severity.ERROR.finding("words", f"{found}: only vectors find them", _job("statistics", name), about=name)
+    if status.weights_pending:
+        found = f"the BM25 weights of collection {name!r} are outdated, because the average length changed"
+        yield severity.finding("weights", found, _job("weights", name), about=name)
 
 
-def _check_index(state: CollectionState, index: IndexState | None) -> Iterator[Finding]:
-    stored = state.stored
-    if stored.space is None or (index is not None and (not index.is_valid or index.is_being_built)):
-        return  # an invalid index is reported with the indexes
+_OUTCOMES = {
+    IndexOutcome.BUILT: (
+        Severity.WARNING, "collection {!r} is large and has no index: each search compares all vectors",
+    ),
+    IndexOutcome.REBUILT: (
+        Severity.WARNING,
+        "the index of collection {!r} takes more than twice as many bytes per item as when built, or was built small",
+    ),
+    IndexOutcome.REPLACED: (
+        Severity.ADVICE, "collection {!r} is set to another kind of index, or to other parts, than it has",
+    ),
+    IndexOutcome.MEASURED: (Severity.ADVICE, "the index of collection {!r} was measured at another size, or never"),
+    IndexOutcome.DROPPED: (Severity.ADVICE, "collection {!r} has shrunk so far that its index is not needed"),
+}  # fmt: skip
+"""What is found where the job of indexes would have this outcome."""
+
+
+def _check_index(stored: StoredCollection, space: StoredSpace, index: IndexState | None) -> Iterator[Finding]:
+    name, dimensions = stored.name, space.space.dimensions
     outcome = wanted_outcome(
         stored.documents,
-        index_rows(stored.space.space.dimensions),
+        index_rows(dimensions),
         stored.ann_index,
         index.bytes if index else 0,
         is_there=index is not None,
         form=wanted_form(stored),
     )
-    name, job = stored.name, f"retrieval jobs run indexes --collection {shlex.quote(stored.name)}"
-    match outcome:
-        case IndexOutcome.BUILT:
-            found = f"collection {name!r} has {stored.documents:,} items and no index: each search compares all vectors"
-            yield Severity.WARNING.finding("hnsw", found, job, about=name)
-        case IndexOutcome.REBUILT:
-            found = (
-                f"the index of collection {name!r} takes more than twice as many bytes per item as when it was built, "
-                "or was built when the collection was small"
-            )
-            mend = f"retrieval reindex {shlex.quote(name)}"
-            yield Severity.WARNING.finding("hnsw", found, mend, about=name)
-        case IndexOutcome.REPLACED:
-            found = f"collection {name!r} is set to another kind of index, or to other parts, than it has"
-            yield Severity.ADVICE.finding("hnsw", found, job, about=name)
-        case IndexOutcome.MEASURED:
-            found = f"the index of collection {name!r} was measured at another size, or never"
-            yield Severity.ADVICE.finding("hnsw", found, job, about=name)
-        case IndexOutcome.DROPPED:
-            found = f"collection {name!r} has shrunk so far that its index is not needed"
-            yield Severity.ADVICE.finding("hnsw", found, job, about=name)
+    if outcome in _OUTCOMES:
+        severity, found = _OUTCOMES[outcome]
+        is_rebuilt = outcome is IndexOutcome.REBUILT
+        mend = f"retrieval reindex {shlex.quote(name)}" if is_rebuilt else _job("indexes", name)
+        yield severity.finding("hnsw", found.format(name), mend, about=name)
+    parts = parts_to_build(stored.documents, dimensions)
+    if stored.ann_index is not None and parts > stored.parts:
+        found = f"an index build of collection {name!r} does not fit in memory and takes many times as long"
+        yield Severity.ADVICE.finding("hnsw", found, _split(name, parts), about=name)
 
 
-def _check_effort(state: CollectionState) -> Iterator[Finding]:
-    index, name = state.stored.ann_index, state.stored.name
+def _split(name: str, parts: int) -> str:
+    return f"retrieval collections split {shlex.quote(name)} --parts {parts}"
+
+
+def _check_effort(stored: StoredCollection) -> Iterator[Finding]:
+    index, name = stored.ann_index, stored.name
     if index is None or not index.is_measured or index.effort_10 <= MAX_EFFORT:
         return
-    kind, mend = "quantised ", f"retrieval collections index {shlex.quote(name)} full"
-    if not index.is_quantised:
-        if state.stored.documents < LARGE_ROWS:
-            return  # comparing all of them takes milliseconds
-        kind, mend = "", f"retrieval collections split {shlex.quote(name)} --parts {min(4 * index.parts, MAX_PARTS)}"
+    if index.is_quantised:
+        kind, mend = "quantised ", f"retrieval collections index {shlex.quote(name)} full"
+    elif stored.documents >= LARGE_ROWS:
+        kind, mend = "", _split(name, min(4 * index.parts, MAX_PARTS))
+    else:
+        return  # comparing all of them takes milliseconds
     found = f"the {kind}index of collection {name!r} finds too few of the nearest vectors: each search compares all"
     yield Severity.WARNING.finding("hnsw", found, mend, about=name)
 
 
-def _check_parts(state: CollectionState) -> Iterator[Finding]:
-    stored = state.stored
-    if stored.space is None or stored.ann_index is None:
-        return
-    parts = parts_to_build(stored.documents, stored.space.space.dimensions)
-    if parts > stored.parts:
-        found = f"an index build of collection {stored.name!r} does not fit in memory and takes many times as long"
-        mend = f"retrieval collections split {shlex.quote(stored.name)} --parts {parts}"
-        yield Severity.ADVICE.finding("hnsw", found, mend, about=stored.name)
-
-
-def _check_recall(state: CollectionState, now: datetime) -> Iterator[Finding]:
-    name, recall = state.stored.name, state.recall
-    if state.stored.ann_index is None:
-        return  # every search compares all vectors: nothing can be missed
-    job = f"retrieval jobs run recall --collection {shlex.quote(name)}"
+def _check_recall(status: CollectionStatus, now: datetime) -> Iterator[Finding]:
+    name, recall = status.name, mean_recall(status)
+    job, severity = _job("recall", name), Severity.ADVICE
+    measured_at = max((each.measured_at for each in status.recall if each.measured_at), default=now)
     if recall is None:
         found = f"the recall of collection {name!r} was not measured yet on its searches"
-        mend = f"{job} (once searches were sampled: RETRIEVAL_RECALL_SAMPLE_RATE)"
-        yield Severity.ADVICE.finding("recall", found, mend, about=name)
-    elif recall.recall < LEAST_RECALL and recall.samples >= LEAST_SAMPLES:
-        share = f"{recall.recall:.1%} of the nearest items, in {several(recall.samples, 'sample')}"
-        found = f"searches of collection {name!r} find {share}"
-        yield Severity.WARNING.finding("recall", f"{found}; the target is 99 %", job, about=name)
-    elif now - recall.measured_at > OLD_RECALL:
-        found = f"the recall of collection {name!r} was last measured on {recall.measured_at:%Y-%m-%d}"
-        yield Severity.ADVICE.finding("recall", found, job, about=name)
-
-
-def _check_reembedding(state: CollectionState) -> Iterator[Finding]:
-    if state.reembedding is None:
+        job = f"{job} (once searches were sampled: RETRIEVAL_RECALL_SAMPLE_RATE)"
+    elif recall[0] < LEAST_RECALL and recall[1] >= LEAST_SAMPLES:
+        share = f"{recall[0]:.1%} of the nearest items, in {several(recall[1], 'sample')}"
+        found = f"searches of collection {name!r} find {share}; the target is 99 %"
+        severity = Severity.WARNING
+    elif now - measured_at > OLD_RECALL:
+        found = f"the recall of collection {name!r} was last measured on {measured_at:%Y-%m-%d}"
+    else:
         return
-    (stage, note), name = state.reembedding, state.stored.name
+    yield severity.finding("recall", found, job, about=name)
+
+
+def _check_reembedding(name: str, stage: ReembeddingState, note: str) -> Iterator[Finding]:
     if not note and stage is not ReembeddingState.READY:
         return  # it proceeds, or the former space is kept for a time
     found = f"the re-embedding of collection {name!r} is {stage.value} and waits: {note or 'somebody has to switch it'}"
@@ -319,30 +310,27 @@ def check_months(missing: Sequence[str], collection: str) -> Iterator[Finding]:
 ARM_TOLERANCE = 1e-9
 """The relative difference of an arm's decayed sum up to which it is rounding, not drift."""
 
+_NOUNS = {"statistics": "row", "records": "recorded search", "arms": "arm"}
 _ROWS = {
-    "words": ("the indexed words of {} do not match {} text", "reindex"),
-    "weights": ("the BM25 weights of {} do not match {} words", "reindex"),
-    "statistics": ("the statistics of words are wrong in {}", "reindex"),
-    "filters": ("the tags or declared attributes of {} differ from those that filters read", "reindex"),
-    "vectors": ("the vectors of {} do not match {} text, tags, attributes and status", "reindex"),
-    "records": ("the record of {} contradicts itself", ""),
-    "arms": ("{} differing from the sum of the feedback", "arms"),
+    "words": "the indexed words of {} do not match {} text",
+    "weights": "the BM25 weights of {} do not match {} words",
+    "statistics": "the statistics of words are wrong in {}",
+    "filters": "the tags or declared attributes of {} differ from those that filters read",
+    "vectors": "the vectors of {} do not match {} text, tags, attributes and status",
+    "records": "the record of {} contradicts itself",
+    "arms": "{} differing from the sum of the feedback",
 }
-"""The text of each kind of disagreement, and the job that corrects it."""
+"""The text of each kind of disagreement."""
 
 
 def check_rows(name: str, disagreements: Sequence[tuple[str, int, list[str]]]) -> Iterator[Finding]:
     """Check that a collection's rows agree with their sources; kinds are those of SQL's ``disagreements``."""
-    nouns = {"statistics": "row", "records": "recorded search", "arms": "arm"}
+    mends = {
+        "arms": _job("arms", name),
+        "records": "delete it, or leave it: searches do not read records; please report how it came about",
+    }
     for kind, number, first in disagreements:
-        text, job = _ROWS[kind]
-        noun = nouns.get(kind, "item")
-        many = several(number, noun)
-        found = text.format(many, "its" if number == 1 else "their")
+        found = _ROWS[kind].format(several(number, _NOUNS.get(kind, "item")), "its" if number == 1 else "their")
         found = f"{found}: {', '.join(map(repr, first))}{', ...' if number > len(first) else ''} (collection {name!r})"
-        mend = {
-            "reindex": f"retrieval reindex {shlex.quote(name)}",
-            "arms": f"retrieval jobs run arms --collection {shlex.quote(name)}",
-            "": "delete it, or leave it: searches do not read records; please report how it came about",
-        }[job]
+        mend = mends.get(kind, f"retrieval reindex {shlex.quote(name)}")
         yield Severity.ERROR.finding(f"deep {kind}", found, mend, about=name)

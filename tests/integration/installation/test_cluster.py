@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.cluster import distribute, rebalance
 from retrieval.adapters.store.installation.examination.installation import connected
-from retrieval.adapters.store.installation.examination.table_state import TableState, read_indexes, read_tables
+from retrieval.adapters.store.installation.examination.table_state import read_indexes, read_tables
 from retrieval.adapters.store.installed_sql import Names, installed_sql
 from retrieval.adapters.store.items.collection_facts import read_facts
 from retrieval.adapters.store.search.indexes import collection_indexes, hnsw_indexes
@@ -198,33 +198,6 @@ async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: 
     assert {name: indexes[name] for name in sizes} == sizes
     # The coordinator has counted no row of them, which is not the same as none.
     assert {index.rows for index in (*listed, *facts.indexes[stored.collection_id])} == {-1}
-
-
-@on_a_cluster
-async def test_the_doctor_counts_the_rows_of_all_nodes(new_database: NewDatabase, settings: Settings) -> None:
-    """Removed rows do not count; small tables, of which each node has a whole copy, count once."""
-
-    async def counted() -> dict[str, TableState]:
-        async with connected(platform.database.url) as connection:
-            tables = await read_tables(connection, platform.database.names, is_distributed=True)
-        return {table.name: table for table in tables}
-
-    def live(tables: Mapping[str, TableState]) -> dict[str, int]:
-        return {name: tables[name].live for name in ("items", "collections")}
-
-    # In a database of its own, without autovacuum: what is counted exactly, and told by a session afterwards, counts
-    # twice until the next time.
-    async with connect(new_database(), settings=settings, embedder=HashingEmbedder()) as platform:
-        async with platform.database.maintenance() as connection:
-            await connection.execute(f"ALTER TABLE {SCHEMA}.items SET (autovacuum_enabled = false)".encode())
-            await connection.execute(f"ANALYZE {SCHEMA}.items, {SCHEMA}.collections".encode())
-        await fill(platform)
-        for number in range(COLLECTIONS):
-            await (await platform.collection(f"c{number}")).delete(["i-1", "i-2", "i-3"])
-        async with asyncio.timeout(20):  # a node tells what it has counted a moment later
-            while (after := await counted()) and live(after) != {"items": 17 * COLLECTIONS, "collections": COLLECTIONS}:
-                pass
-        assert None not in (after["items"].analyzed_at, after["collections"].analyzed_at)
 
 
 @on_a_cluster

@@ -13,7 +13,6 @@ from retrieval.collection import handle_of
 from retrieval.engine.reading import infos_after
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
-from retrieval.services.collections import collection_statuses
 from retrieval.services.items import set_status
 from tests.support.jobs import target_of
 
@@ -64,7 +63,7 @@ async def test_nothing_counts_them_as_waiting(platform: Platform, photos: Collec
     target = await target_of(platform, photos)
     assert (await photos.info()).pending == 0
     infos = await infos_after(platform.database, platform.tenant_id, after="", limit=10)
-    statuses = await collection_statuses(platform.workplace, platform.tenant_id)
+    statuses = await platform.statistics()
     assert ([info.pending for info in infos], [status.pending for status in statuses]) == ([0], [0])
     assert not await JOBS["embed"].is_needed(platform.workplace, target)
     assert (await run_job(platform.workplace, JOBS["embed"], target)).details == {"embedded": 0, "pending": 0}

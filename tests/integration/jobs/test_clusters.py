@@ -112,16 +112,6 @@ async def test_centroids_are_computed_beside_the_event_loop(
     assert threads[0] is not threading.current_thread()
 
 
-async def test_learning_notes_that_another_process_computes_clusters(platform: Platform) -> None:
-    """It uses the clusters that exist so far."""
-    collection = await _fill(platform)
-    await find_clusters(platform.workplace, await target_of(platform, collection))
-    stored = await collection.refresh()
-    async with platform.database.only_one(f"job clusters {stored.collection_id}") as alone:
-        assert alone
-        assert (await collection.learn())["clusters"] == 8
-
-
 async def test_an_item_that_is_being_removed_gets_no_cluster(platform: Platform) -> None:
     """The others get theirs; a cluster of the removed item would violate its foreign key, and the job would fail."""
     collection = await _fill(platform)

@@ -15,7 +15,6 @@ from retrieval.domain.errors import EmbedderUnavailableError
 from retrieval.jobs.registry import JOBS, Job
 from retrieval.jobs.run import run_job
 from retrieval.jobs.upkeep import always
-from retrieval.services.collections import collection_statuses
 from retrieval.services.workplace import Advance, JobTarget, Workplace
 from tests.support.jobs import WAITING, make_pending, target_of
 
@@ -162,7 +161,7 @@ async def test_the_status_lists_pending_work_and_runs(platform: Platform) -> Non
     target = await target_of(platform, await make_pending(platform, "docs", 3))
     await run_job(platform.workplace, JOBS["prune"], target)
     await (await platform.collection("docs")).use_model(0)
-    (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
+    (status,) = await platform.statistics()
     shown = json.loads(json.dumps(status.as_dict()))
     assert (shown["name"], shown["items"], shown["pending"], shown["weights_pending"]) == ("docs", 3, 3, False)
     assert (shown["indexes"], shown["recall"], shown["chosen_model"]) == ([], [], 0)

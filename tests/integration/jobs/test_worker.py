@@ -20,14 +20,13 @@ from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.installation import queue as installed
-from retrieval.adapters.store.installation.queue import begin_run, last_runs_of_tenant
+from retrieval.adapters.store.installation.queue import last_runs_of_tenant
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import ConfigurationError, DatabaseUnreachableError, MissingPrivilegeError
 from retrieval.jobs import worker
 from retrieval.jobs.registry import JOBS
-from retrieval.jobs.run import RunReport, run_job
+from retrieval.jobs.run import RunReport
 from retrieval.jobs.worker import (
-    NeedChecks,
     add_tasks,
     enqueue,
     enqueue_due,
@@ -117,30 +116,15 @@ async def test_due_jobs_run_for_every_tenant(platform: Platform, settings: Setti
         assert jobs_in(platform.database.url) == []
 
 
-async def test_a_reindex_and_an_examination_run_by_schedule(platform: Platform) -> None:
-    """They are recorded like every other job; the log has the findings, which are also stored."""
+async def test_a_reindex_runs_by_schedule(platform: Platform) -> None:
+    """It is recorded like every other job."""
     await make_pending(platform, "docs", 3)
-    workplace = scheduled(platform.workplace, reindex="* * * * *", doctor="* * * * *")
+    workplace = scheduled(platform.workplace, reindex="* * * * *")
     reports: dict[str, RunReport] = {}
     await work_once(workplace, asyncio.Event(), report=lambda report: reports.update({report.job: report}))
     assert reports["reindex"].details["weighed"] == 3
-    assert (reports["doctor"].outcome, reports["doctor"].details["errors"]) == ("done", 0)
     runs = await last_runs_of_tenant(platform.database, platform.tenant_id)
-    assert {job: run.outcome for job, run in runs.items()} == {"reindex": "done", "doctor": "done"}
-
-
-async def test_an_examination_warns_of_what_is_wrong(platform: Platform, caplog: pytest.LogCaptureFixture) -> None:
-    """With how to mend it."""
-    target = await target_of(platform, await platform.collection("docs"))
-    await begin_run(platform.database, platform.tenant_id, target.collection.collection_id, "weights")
-    with opened(platform.database.url) as admin:
-        admin.execute(
-            "UPDATE retrieval.job_runs SET finished_at = now(), outcome = 'failed', details = '{\"error\": \"oh\"}'"
-        )
-    report = await run_job(platform.workplace, JOBS["doctor"], target)
-    assert report.details["errors"] + report.details["warnings"] == len(report.details["notes"]) == 1
-    assert "retrieval jobs run weights --collection docs" in report.details["notes"][0]
-    assert report.details["notes"][0] in caplog.text
+    assert {job: run.outcome for job, run in runs.items()} == {"reindex": "done"}
 
 
 async def test_a_missed_job_runs_once(platform: Platform) -> None:
@@ -175,7 +159,7 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
     async with queue(platform) as app:
         assert await enqueue(app, JOBS["embed"], target)
         assert not await enqueue(app, JOBS["embed"], target)
-        assert await enqueue_needed(app, platform.workplace, JOBS["embed"], NeedChecks()) == 0
+        assert await enqueue_needed(app, platform.workplace, JOBS["embed"]) == 0
         assert await enqueue(app, JOBS["prune"], target)
     assert jobs_in(platform.database.url) == [("embed", "todo"), ("prune", "todo")]
 
@@ -190,7 +174,7 @@ async def test_a_collection_that_cannot_be_checked_does_not_keep_others_from_the
 
     async with queue(platform) as app:
         workplace = replace(platform.workplace, embedder_of=embedder_of)
-        assert await enqueue_needed(app, workplace, JOBS["embed"], NeedChecks()) == 2
+        assert await enqueue_needed(app, workplace, JOBS["embed"]) == 2
 
 
 async def test_a_worker_polls_the_queue_without_listening_and_ends_on_request(platform: Platform) -> None:

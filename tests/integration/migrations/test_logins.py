@@ -23,7 +23,7 @@ from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError, UnsupportedDatabaseError
 from retrieval.engine.stages import utc_now
-from retrieval.services.doctor import diagnose_closed, examine
+from retrieval.services.doctor.diagnose import diagnose_closed, examine
 from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, database_url, login, opened, use

@@ -35,7 +35,6 @@ from retrieval.engine import recorder as sampling
 from retrieval.engine.record import AnsweredSearch, record
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
-from retrieval.services.collections import collection_statuses
 from retrieval.services.indexes import IndexOutcome, keep_index
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
@@ -214,7 +213,7 @@ async def test_a_record_that_was_sent_twice_is_stored_once(platform: Platform) -
     for texts in ([first], [first, other]):
         stored_ids = await recordings.store_recordings(platform.database, platform.tenant_id, texts, losses)
         assert len(stored_ids) == len(texts)
-    (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
+    (status,) = await platform.statistics()
     assert status.unrecorded == {"overflow": 2}
 
 
@@ -277,7 +276,7 @@ async def test_a_search_whose_record_is_refused_answers_as_always(
     assert platform.recording.lost == {"refused": 1}
     await collection.search("common")
     await platform.recorded()
-    (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
+    (status,) = await platform.statistics()
     assert status.unrecorded == {"refused": 1}
 
 

@@ -16,7 +16,6 @@ from retrieval.adapters.store.search.recall import MOST_EFFORT, keep_sample, lat
 from retrieval.domain.items.embedding import Vectors
 from retrieval.domain.search.filters import as_mapping, parse_where
 from retrieval.domain.search.hit import Path
-from retrieval.services.collections import collection_statuses
 from retrieval.services.recall import is_recall_in_question, measure_recall
 from retrieval.services.workplace import JobTarget
 from tests.support.database import SCHEMA, opened
@@ -112,7 +111,7 @@ async def test_a_good_index_is_measured_and_left_alone(
     assert await is_recall_in_question(platform.workplace, target)
     details = await measure_recall(platform.workplace, target)
     assert details == {"samples": 24, "recall": 1.0}
-    (status,) = await collection_statuses(platform.workplace, platform.tenant_id)
+    (status,) = await platform.statistics()
     assert [(bucket.bucket, bucket.samples, bucket.recall, bucket.short_pages) for bucket in status.recall] == [
         ("no filter", 12, 1.0, 0),
         ("over 10 %", 12, 1.0, 0),

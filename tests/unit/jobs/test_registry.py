@@ -33,12 +33,12 @@ def test_a_schedule_is_changed_by_job_and_switched_off() -> None:
 
 def test_jobs_on_request_are_off_by_default() -> None:
     """These jobs can be scheduled like all others."""
-    assert [name for name in JOBS if name not in schedule({})] == ["reindex", "doctor"]
+    assert [name for name in JOBS if name not in schedule({})] == ["reindex"]
 
 
 def test_jobs_that_build_indexes_of_one_table_run_in_turn() -> None:
     """A reindex that is due waits in the queue for the job that keeps the same table's indexes."""
-    target = JobTarget(1, a_collection().stored)
+    target = JobTarget(1, a_collection())
     assert lock_of("reindex", target) == lock_of("indexes", target) == "indexes:embeddings_4"
     assert lock_of("weights", target) == "weights:7"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import LiteralString
 
 from psycopg import sql
 
@@ -61,11 +62,10 @@ async def find_key(database: Database, key_id: str) -> StoredKey | None:
 
 async def add_key(database: Database, tenant_id: int, key: ApiKey, secret_hash: bytes) -> ApiKey:
     """Store a new key of the tenant, and return it as stored."""
+    columns = {name: getattr(key, name) for name in _COLUMNS.split(", ")}
     statement = _ADD.bind(
-        key_id=key.key_id, tenant_id=tenant_id, name=key.name, scopes=sorted(key.scopes), secret_hash=secret_hash,
-        requests_per_minute=key.requests_per_minute, feedback_cap=key.feedback_cap, created_at=key.created_at,
-        expires_at=key.expires_at,
-    )  # fmt: skip
+        **columns | {"tenant_id": tenant_id, "scopes": sorted(key.scopes), "secret_hash": secret_hash}
+    )
     return _from_row(key.tenant, (await database.write(tenant_id, statement))[0])
 
 
@@ -111,24 +111,25 @@ class Analyst:
 
 def adding(names: Names, tenant_id: int, login: str) -> list[str]:
     """The statements that make a login an analyst of a tenant."""
-    return _texts(
-        names,
-        login,
-        tenant_id,
-        "INSERT INTO {schema}.analyst_logins (login, tenant_id) VALUES ({name}, {tenant})",
-        "GRANT {role} TO {login} WITH INHERIT TRUE",
-    )
+    insert = "INSERT INTO {schema}.analyst_logins (login, tenant_id) VALUES ({name}, {tenant})"
+    return _texts(names, tenant_id, login, insert, "GRANT {role} TO {login} WITH INHERIT TRUE")
 
 
 def removing(names: Names, tenant_id: int, login: str) -> list[str]:
     """The statements that end that; the login stays."""
-    return _texts(
-        names,
-        login,
-        tenant_id,
-        "DELETE FROM {schema}.analyst_logins WHERE login = {name} AND tenant_id = {tenant}",
-        "REVOKE {role} FROM {login}",
-    )
+    delete = "DELETE FROM {schema}.analyst_logins WHERE login = {name} AND tenant_id = {tenant}"
+    return _texts(names, tenant_id, login, delete, "REVOKE {role} FROM {login}")
+
+
+def _texts(names: Names, tenant_id: int, login: str, *statements: LiteralString) -> list[str]:
+    parts = {
+        "schema": sql.Identifier(names.schema),
+        "role": sql.Identifier(names.analyst_role),
+        "login": sql.Identifier(login),
+        "name": sql.Literal(login),
+        "tenant": sql.Literal(tenant_id),
+    }
+    return [sql.SQL(statement).format(**parts).as_string() for statement in statements]
 
 
 async def add_analyst(database: Database, tenant_id: int, login: str) -> None:
@@ -137,11 +138,14 @@ async def add_analyst(database: Database, tenant_id: int, login: str) -> None:
     Raises ``NotFoundError`` for a login that does not exist, ``InvalidRequestError`` for a login that sees more than
     one tenant or is another tenant's analyst, and ``MissingPrivilegeError``.
     """
+    names = database.names
+    table = sql.Identifier(names.schema, "analyst_logins")
     async with database.maintenance() as connection, connection.transaction():
-        await _check(connection, database.names, tenant_id, login)
-        table = sql.Identifier(database.names.schema, "analyst_logins")
-        await connection.execute(sql.SQL("DELETE FROM {} WHERE login = %s").format(table), (login,))
-        for statement in adding(database.names, tenant_id, login):
+        await _check(connection, [names.app_role, names.definer_role], login)
+        owners = sql.SQL("DELETE FROM {} WHERE login = %s RETURNING tenant_id").format(table)
+        if await (await connection.execute(owners, (login,))).fetchone() not in (None, (tenant_id,)):
+            raise InvalidRequestError(f"login {login!r} is another tenant's analyst; a login sees one tenant")
+        for statement in adding(names, tenant_id, login):
             await connection.execute(statement.encode())
 
 
@@ -161,8 +165,7 @@ async def analysts(database: Database, tenant_id: int) -> list[Analyst]:
     return [Analyst(*row) for row in await database.read(tenant_id, _ANALYSTS.bind(tenant=tenant_id))]
 
 
-async def _check(connection: Connection, names: Names, tenant_id: int, login: str) -> None:
-    roles = [names.app_role, names.definer_role]
+async def _check(connection: Connection, roles: list[str], login: str) -> None:
     row = await (await connection.execute(_LOGIN, {"login": login, "others": roles})).fetchone()
     if row is None:
         raise NotFoundError(
@@ -173,18 +176,3 @@ async def _check(connection: Connection, names: Names, tenant_id: int, login: st
             f"login {login!r} is a superuser, bypasses row-level security or may act as {' or '.join(roles)}: "
             "it would see every tenant; make a separate login for the analyst"
         )
-    query = sql.SQL("SELECT FROM {} WHERE login = %s AND tenant_id <> %s")
-    cursor = await connection.execute(query.format(sql.Identifier(names.schema, "analyst_logins")), (login, tenant_id))
-    if cursor.rowcount:
-        raise InvalidRequestError(f"login {login!r} is another tenant's analyst; a login sees one tenant")
-
-
-def _texts(names: Names, login: str, tenant_id: int, *statements: str) -> list[str]:
-    parts = {
-        "schema": sql.Identifier(names.schema),
-        "role": sql.Identifier(names.analyst_role),
-        "login": sql.Identifier(login),
-        "name": sql.Literal(login),
-        "tenant": sql.Literal(tenant_id),
-    }
-    return [sql.SQL(statement).format(**parts).as_string() for statement in statements]

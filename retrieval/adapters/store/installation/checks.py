@@ -1,17 +1,14 @@
 """Start-up checks: the requirements on a database before the platform uses it, including the schema's revision.
 
-Revisions are read from the migrations' files without loading Alembic, so that opening a platform stays quick.
+Loads no Alembic, so that opening a platform stays quick.
 """
 
 from __future__ import annotations
 
-import ast
 import logging
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -19,7 +16,7 @@ import psycopg
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installed_sql import Names, build, directory, quote_identifier
 from retrieval.adapters.store.translate import URL_SETTING
-from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
+from retrieval.domain.errors import MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +64,12 @@ class SchemaStatus:
             raise SchemaRevisionError("; ".join(self.trouble))
 
 
-def head_revision() -> str:
-    """The newest revision that this code knows."""
-    revisions = known_revisions()
-    heads = revisions.keys() - set(revisions.values())
-    if len(heads) != 1:
-        raise DatabaseError("the migrations of the installation are incomplete; install the package again")
-    return heads.pop()
+@cache
+def known_revisions() -> tuple[str, ...]:
+    """Every revision of the installation, the newest last: the numbers with which the migrations' files begin."""
+    return tuple(
+        sorted(path.name.partition("_")[0] for path in (directory("migrations") / "versions").glob("[0-9]*.py"))
+    )
 
 
 STORED_REVISION = "SELECT version_num || coalesce('+' || obj_description(tableoid, 'pg_class'), '') FROM {schema}"
@@ -86,25 +82,8 @@ REVISION = Compiled(STORED_REVISION.format(schema="alembic_version"))
 def status_of(schema: str, stored: str | None) -> SchemaStatus:
     """Compare the result of ``STORED_REVISION`` (None: no row) with the revision and the build that this code needs."""
     current, _, built_by = (stored or "").partition("+")
-    return SchemaStatus(schema, current or None, head_revision(), current in known_revisions(), built_by == build())
-
-
-@cache
-def known_revisions() -> Mapping[str, str | None]:
-    """Every revision of the installation, with its predecessor."""
-    return dict(map(_declared_revision, (directory("migrations") / "versions").glob("[0-9]*.py")))
-
-
-def _declared_revision(path: Path) -> tuple[str, str | None]:
-    """``revision`` and ``down_revision``, the constants at the top of a migration."""
-    values = {
-        target.id: ast.literal_eval(line.value)
-        for line in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(line, ast.Assign)
-        for target in line.targets
-        if isinstance(target, ast.Name) and target.id in {"revision", "down_revision"}
-    }
-    return values["revision"], values["down_revision"]
+    known = known_revisions()
+    return SchemaStatus(schema, current or None, known[-1], current in known, built_by == build())
 
 
 _log = logging.getLogger(__name__)
@@ -113,20 +92,15 @@ OLDEST_POSTGRESQL = 16
 OLDEST_PGVECTOR = "0.8.0"
 SOUND_PGVECTOR = "0.8.6"
 
-MAJOR_VERSION = "SELECT current_setting('server_version_num')::int / 10000"
-
 _FACTS = """
     SELECT
-        current_setting('server_version_num')::int / 10000 AS postgresql,
         extension.extversion AS pgvector,
         place.nspname AS vector_schema,
         session_user::text AS login,
         -- The catalog, because a name cannot be resolved in a schema that the login may not use.
         EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                 WHERE n.nspname = %(schema)s AND c.relname = 'alembic_version') AS has_schema,
-        coalesce((SELECT CASE WHEN current_setting('server_version_num')::int >= 160000
-                              THEN pg_has_role(r.oid, 'SET') ELSE pg_has_role(r.oid, 'MEMBER') END
-                  FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
+        coalesce((SELECT pg_has_role(r.oid, 'SET') FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
         current_database() AS database,
         extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds,
         EXISTS (SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
@@ -142,8 +116,6 @@ _FACTS = """
 class ServerFacts:
     """The facts about the server that the start-up checks need."""
 
-    postgresql: int
-    """Major version."""
     pgvector: str | None
     vector_schema: str | None
     login: str
@@ -166,62 +138,57 @@ async def server_facts(connection: psycopg.AsyncConnection[Any], names: Names) -
     return ServerFacts(*(row or ()))
 
 
-def check_encoding(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    """Raise ``UnsupportedDatabaseError`` for a database that cannot hold every text, without a query."""
-    encoding = connection.info.parameter_status("server_encoding")
+def check_session(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    """Check what the server reports of itself at login, without a query.
+
+    Raises ``UnsupportedDatabaseError`` for a PostgreSQL that is too old, a database that cannot hold every text, and a
+    login that gets dates as texts that the driver cannot read.
+    """
+    info = connection.info
+    if (major := info.server_version // 10000) < OLDEST_POSTGRESQL:
+        raise UnsupportedDatabaseError(
+            f"the server is PostgreSQL {major}, and {OLDEST_POSTGRESQL} or newer is needed; "
+            f"upgrade the server, or use the embedded one, without {URL_SETTING}"
+        )
+    encoding, style = info.parameter_status("server_encoding"), info.parameter_status("DateStyle")
     if encoding not in {None, "UTF8"}:
         raise UnsupportedDatabaseError(
-            f"database {connection.info.dbname!r} has the encoding {encoding}, and cannot hold every text; make one "
+            f"database {info.dbname!r} has the encoding {encoding}, and cannot hold every text; make one "
             "such as: CREATE DATABASE retrieval ENCODING 'UTF8' TEMPLATE template0;"
         )
-
-
-def check_date_style(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Raise ``UnsupportedDatabaseError`` for a login that gets dates as texts that the driver cannot read."""
-    style = connection.info.parameter_status("DateStyle")
     if style is not None and not style.startswith("ISO"):
-        login = quote_identifier(connection.info.user)
         raise UnsupportedDatabaseError(
-            f"login {connection.info.user!r} gets dates in the style {style!r}, and ISO is needed; run: "
-            f"ALTER ROLE {login} SET DateStyle = 'ISO';"
+            f"login {info.user!r} gets dates in the style {style!r}, and ISO is needed; run: "
+            f"ALTER ROLE {quote_identifier(info.user)} SET DateStyle = 'ISO';"
         )
 
 
-def check_isolation(facts: ServerFacts) -> None:
-    """Raise ``UnsupportedDatabaseError`` for a login whose statements do not see what others committed before them."""
+def check_login(facts: ServerFacts, names: Names) -> None:
+    """Check that the login may act as the application role, and sees what others committed before its statements.
+
+    Raises ``MissingPrivilegeError`` with the grant that is missing, and ``UnsupportedDatabaseError``.
+    """
+    login = quote_identifier(facts.login)
     if facts.isolation != "read committed":
         raise UnsupportedDatabaseError(
             f"transactions of login {facts.login!r} begin as {facts.isolation}, and simultaneous writes would fail; "
-            f"run: ALTER ROLE {quote_identifier(facts.login)} SET default_transaction_isolation = 'read committed';"
+            f"run: ALTER ROLE {login} SET default_transaction_isolation = 'read committed';"
+        )
+    if not facts.may_act:
+        raise MissingPrivilegeError(
+            f"login {facts.login!r} may not act as role {names.app_role!r}; "
+            f"have the schema's owner run: GRANT {quote_identifier(names.app_role)} TO {login};"
         )
 
 
-def check_postgresql(major: int) -> None:
-    """Raise ``UnsupportedDatabaseError`` for a PostgreSQL that is too old."""
-    if major < OLDEST_POSTGRESQL:
-        raise UnsupportedDatabaseError(
-            f"the server is PostgreSQL {major}; version {OLDEST_POSTGRESQL} or newer is needed; "
-            f"upgrade the server, or use the embedded one, without {URL_SETTING}"
-        )
-
-
-def check_versions(facts: ServerFacts) -> None:
-    """Raise ``UnsupportedDatabaseError`` for a PostgreSQL or pgvector that is too old; warn about a risky pgvector."""
-    check_postgresql(facts.postgresql)
-    if facts.pgvector is None and not facts.has_schema:
-        return  # setting up the schema also installs the extension, or names what is missing
-    if facts.pgvector is None:
+def check_extension(facts: ServerFacts) -> None:
+    """Raise ``UnsupportedDatabaseError`` for a pgvector that is missing or too old."""
+    if facts.pgvector is not None:
+        check_pgvector(facts.pgvector)
+    elif facts.has_schema:  # otherwise setting up the schema installs the extension, or names what is missing
         raise UnsupportedDatabaseError(
             f"pgvector is not installed in database {facts.database!r}; have a superuser run there: "
             "CREATE EXTENSION vector;"
-        )
-    check_pgvector(facts.pgvector)
-    if version(facts.pgvector) < version(SOUND_PGVECTOR):
-        _log.warning(
-            "pgvector %s is installed; releases before %s can corrupt or break HNSW indexes "
-            "(parallel builds, vacuum); update it, run ALTER EXTENSION vector UPDATE; and REINDEX the HNSW indexes",
-            facts.pgvector,
-            SOUND_PGVECTOR,
         )
 
 
@@ -229,9 +196,20 @@ def check_pgvector(installed: str) -> None:
     """Raise ``UnsupportedDatabaseError`` for a pgvector that is too old."""
     if version(installed) < version(OLDEST_PGVECTOR):
         raise UnsupportedDatabaseError(
-            f"pgvector {installed} is installed; {OLDEST_PGVECTOR} or newer is needed (iterative index scans); "
+            f"pgvector {installed} is installed, and {OLDEST_PGVECTOR} or newer is needed (iterative index scans); "
             "install the newer package on the server, then run: ALTER EXTENSION vector UPDATE;"
         )
+
+
+def pgvector_defect(installed: str | None) -> tuple[str, str] | None:
+    """The known defect of that pgvector, and the remedy; None: there is none."""
+    if installed is None or version(installed) >= version(SOUND_PGVECTOR):
+        return None
+    found = f"pgvector {installed} can corrupt or break HNSW indexes (parallel builds, vacuum)"
+    return found, (
+        f"install {SOUND_PGVECTOR} or newer on the server, run: ALTER EXTENSION vector UPDATE; and then: "
+        "retrieval reindex COLLECTION"
+    )
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -240,26 +218,19 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(map(int, numbers[0].split("."))) if numbers else ()
 
 
-def check_privileges(facts: ServerFacts, names: Names) -> None:
-    """Raise ``MissingPrivilegeError`` with the grant that is missing."""
-    app = quote_identifier(names.app_role)
-    if not facts.may_act:
-        raise MissingPrivilegeError(
-            f"login {facts.login!r} may not act as role {names.app_role!r}; "
-            f"have the schema's owner run: GRANT {app} TO {quote_identifier(facts.login)};"
-        )
-
-
 async def check_server(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerFacts:
-    """Run all start-up checks, in the order in which problems can be solved. Warns or raises; see each check."""
-    check_encoding(connection)
-    check_date_style(connection)
+    """Run all start-up checks, in the order in which problems can be solved; a pgvector with a defect is logged.
+
+    Raises ``UnsupportedDatabaseError``, ``SchemaRevisionError`` and ``MissingPrivilegeError``.
+    """
+    check_session(connection)
     facts = await server_facts(connection, names)
-    check_versions(facts)
-    check_isolation(facts)
+    check_extension(facts)
+    if defect := pgvector_defect(facts.pgvector):
+        _log.warning("%s; %s", *defect)
     if not facts.has_schema:
         status_of(names.schema, None).check()
-    check_privileges(facts, names)
+    check_login(facts, names)
     status_of(names.schema, await stored_revision(connection, names)).check()
     return facts
 

@@ -16,7 +16,7 @@ from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.types import TypeInfo
 
-from retrieval.adapters.store.arrays import Blobs, Encoded, HalfVector, HalfVectors, Jsonbs, Texts
+from retrieval.adapters.store.arrays import Blobs, HalfVector, HalfVectors, Jsonbs, Texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installed_sql import quote_literal
 from retrieval.adapters.store.round_trip import (
@@ -134,48 +134,23 @@ def _array(packed: bytes, as_text: Callable[[bytes], str]) -> bytes:
     return f"{{{','.join(parts)}}}".encode()
 
 
-class _TextsText(Dumper):
-    oid = 1009
+class _Literal(Dumper):
+    """Writes a value into the text of a statement."""
 
-    def dump(self, obj: Encoded) -> Buffer:
-        return _array(obj.data[_ARRAY_HEAD:], self.as_text)
+    write: Callable[[Any], bytes]
 
-    def as_text(self, element: bytes) -> str:
-        return element.decode()
-
-
-class _BlobsText(_TextsText):
-    oid = 1001
-
-    def as_text(self, element: bytes) -> str:
-        return f"\\x{element.hex()}"
-
-
-class _HalfVectorsText(_TextsText):
-    def as_text(self, element: bytes) -> str:
-        return _vector(element)
-
-
-class _JsonbsText(Dumper):
-    oid = 3807
-
-    def dump(self, obj: Jsonbs) -> Buffer:
-        return _array(obj.data[_ARRAY_HEAD:], lambda element: element[1:].decode())
-
-
-class _HalfVectorText(Dumper):
-    def dump(self, obj: HalfVector) -> Buffer:
-        return _vector(obj.data).encode()
+    def dump(self, obj: Any) -> Buffer:
+        return self.write(obj)
 
 
 def register_literals(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
     """Let a connection write arrays and vectors into statements; the OIDs of pgvector's types differ by database."""
-    dumpers = {
-        Texts: _TextsText,
-        Blobs: _BlobsText,
-        Jsonbs: _JsonbsText,
-        HalfVector: type("_OwnHalfVectorText", (_HalfVectorText,), {"oid": halfvec.oid}),
-        HalfVectors: type("_OwnHalfVectorsText", (_HalfVectorsText,), {"oid": halfvec.array_oid}),
-    }
-    for kind, dumper in dumpers.items():
-        adapters.register_dumper(kind, dumper)
+    kinds: list[tuple[type, int, Callable[[Any], bytes]]] = [
+        (Texts, 1009, lambda texts: _array(texts.elements, bytes.decode)),
+        (Blobs, 1001, lambda blobs: _array(blobs.elements, lambda element: f"\\x{element.hex()}")),
+        (Jsonbs, 3807, lambda jsonbs: _array(jsonbs.data[_ARRAY_HEAD:], lambda element: element[1:].decode())),
+        (HalfVector, halfvec.oid, lambda vector: _vector(vector.data).encode()),
+        (HalfVectors, halfvec.array_oid, lambda vectors: _array(vectors.elements, _vector)),
+    ]
+    for kind, oid, write in kinds:
+        adapters.register_dumper(kind, type("_OwnLiteral", (_Literal,), {"oid": oid, "write": staticmethod(write)}))

@@ -19,12 +19,10 @@ from sqlalchemy.exc import DBAPIError
 
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.installation.checks import (
-    MAJOR_VERSION,
     STORED_REVISION,
     SchemaStatus,
-    check_encoding,
     check_pgvector,
-    check_postgresql,
+    check_session,
     known_revisions,
     status_of,
 )
@@ -45,7 +43,6 @@ UPGRADE_WAIT_SECONDS = 120.0
 def status(url: str, schema: str) -> SchemaStatus:
     """Read the schema's status. Raises ``UnsupportedDatabaseError`` for a server that is too old."""
     with _connection(url) as connection:
-        check_postgresql(connection.execute(sa.text(MAJOR_VERSION)).scalar_one())
         return _status(connection, schema)
 
 
@@ -57,7 +54,6 @@ def upgrade(url: str, schema: str, revision: str = "head", *, wait_seconds: floa
     and ``DatabaseError`` if it could not get the lock.
     """
     with _connection(url) as connection, _only_one(url, schema, wait_seconds):
-        check_postgresql(connection.execute(sa.text(MAJOR_VERSION)).scalar_one())
         _make_extension(connection)
         _make_schema(connection, schema)
         status = _refuse_if_ahead(connection, schema)
@@ -104,7 +100,7 @@ def _connection(url: str) -> Iterator[sa.Connection]:
         creator=lambda: psycopg.connect(url, **CONNECTION),
     )
     # First, because in another encoding the engine could not even read the server's version.
-    sa.event.listen(engine, "connect", lambda raw, _record: check_encoding(raw), insert=True)
+    sa.event.listen(engine, "connect", lambda raw, _record: check_session(raw), insert=True)
     try:
         with translated(url), engine.connect() as connection:
             yield connection
@@ -182,12 +178,10 @@ def _status(connection: sa.Connection, schema: str) -> SchemaStatus:
 @contextmanager
 def _revision_errors(revision: str) -> Iterator[None]:
     """Translate Alembic's errors, which are about the requested revision."""
-    choices = f"there are base, {', '.join(sorted(known_revisions()))} and head"
+    choices = f"there are base, {', '.join(known_revisions())} and head"
     if not revision:  # Alembic does not expect it
         raise SchemaRevisionError(f"the revision is an empty text; {choices}")
     try:
-        if not revision:
-            raise CommandError("it names none")  # noqa: TRY301 - Alembic asserts that there is a name
         yield
     except CommandError as error:
         raise SchemaRevisionError(f"cannot go to revision {revision!r}: {error}; {choices}") from error

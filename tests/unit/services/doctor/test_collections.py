@@ -8,47 +8,59 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.installation.examination.collection_state import RecallState
+from retrieval.adapters.store.installation.examination.collection_state import TenantFacts
 from retrieval.adapters.store.installation.examination.table_state import IndexState
+from retrieval.adapters.store.installation.queue import FAILED, JobRun
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.items.collection import IndexKind
 from retrieval.services.doctor.collections import (
-    EmbedderState,
     check_collection,
     check_embedders,
     check_months,
     check_queue,
     index_of,
 )
-from tests.support.facts import NOW, collection, hnsw, queue
+from tests.support.facts import NOW, collection, hnsw, measured, queue, status
 
 USELESS = AnnIndex(rows=20_000, index_bytes=40 << 20, is_quantised=True, effort_10=1001)
 """Bits by which the nearest are not found."""
 
 
-def findings(index: IndexState | None, *, has_worker: bool = False, **changes: Any) -> list[Finding]:
-    """The findings about the collection with those changes."""
-    return list(check_collection(collection(**changes), index, NOW, has_worker=has_worker))
+FAILED_RUN = JobRun(job="learn", started_at=NOW, finished_at=NOW, outcome=FAILED, details={"error": "it broke"})
+
+
+def findings(
+    index: IndexState | None,
+    *,
+    has_worker: bool = False,
+    stored: dict[str, Any] | None = None,
+    tenant: TenantFacts | None = None,
+    **changes: Any,
+) -> list[Finding]:
+    """The findings about the collection with those changes of its status."""
+    changed = collection(**stored or {})
+    state = status(**{"name": changed.name, **changes})
+    return list(check_collection(changed, state, tenant or TenantFacts(), index, NOW, has_worker=has_worker))
 
 
 def test_a_sound_collection_is_not_spoken_of() -> None:
     """Neither is one without vectors, nor a small one without an index."""
     assert findings(hnsw()) == []
-    assert findings(None, stored={"space": None, "ann_index": None}, recall=None) == []
-    assert findings(None, stored={"documents": 500, "ann_index": None}, recall=None) == []
+    assert findings(None, stored={"space": None, "ann_index": None}, recall=()) == []
+    assert findings(None, stored={"documents": 500, "ann_index": None}, recall=()) == []
 
 
 @pytest.mark.parametrize(
     ("changes", "check", "job"),
     [
         ({"pending": 3}, "pending", "embed"),
-        ({"are_weights_off": True}, "weights", "weights"),
-        ({"failed": {"learn": "it broke"}}, "jobs", "learn"),
-        ({"recall": RecallState(recall=0.95, samples=50, measured_at=NOW)}, "recall", "recall"),
-        ({"recall": None}, "recall", "recall"),
-        ({"recall": RecallState(recall=1, samples=50, measured_at=NOW - timedelta(days=31))}, "recall", "recall"),
+        ({"weights_pending": True}, "weights", "weights"),
+        ({"runs": (FAILED_RUN,)}, "jobs", "learn"),
+        ({"recall": (measured(0.95, 50, NOW),)}, "recall", "recall"),
+        ({"recall": ()}, "recall", "recall"),
+        ({"recall": (measured(1, 50, NOW - timedelta(days=31)),)}, "recall", "recall"),
     ],
 )
 def test_pending_work_and_low_recall_are_reported_with_the_job_that_helps(
@@ -72,7 +84,7 @@ def test_pending_work_and_low_recall_are_reported_with_the_job_that_helps(
 )
 def test_a_reembedding_that_waits_is_reported(stage: ReembeddingState, note: str, says: str, mend: str) -> None:
     """The finding says why it waits, and names the action that ends the waiting, where one does."""
-    (finding,) = findings(hnsw(), reembedding=(stage, note))
+    (finding,) = findings(hnsw(), tenant=TenantFacts(reembeddings={7: (stage, note)}))
     assert (finding.check, finding.severity, finding.mend) == (
         "reembed", Severity.ADVICE, f"retrieval reembed tickets{mend}"
     )  # fmt: skip
@@ -82,12 +94,12 @@ def test_a_reembedding_that_waits_is_reported(stage: ReembeddingState, note: str
 @pytest.mark.parametrize("stage", [ReembeddingState.FILLING, ReembeddingState.SWITCHED])
 def test_a_reembedding_that_proceeds_is_not_spoken_of(stage: ReembeddingState) -> None:
     """Neither is one that keeps its former space for some days."""
-    assert findings(hnsw(), reembedding=(stage, "")) == []
+    assert findings(hnsw(), tenant=TenantFacts(reembeddings={7: (stage, "")})) == []
 
 
 def test_few_samples_say_too_little_about_recall() -> None:
     """Nine searches that missed something are too few for a measure."""
-    assert findings(hnsw(), recall=RecallState(recall=0.5, samples=9, measured_at=NOW)) == []
+    assert findings(hnsw(), recall=(measured(0.5, 9, NOW),)) == []
 
 
 def test_pending_work_without_a_worker_is_more_severe() -> None:
@@ -101,7 +113,7 @@ def test_pending_work_without_a_worker_is_more_severe() -> None:
     [
         (None, {"ann_index": None}, "no index", "retrieval jobs run indexes --collection tickets"),
         (hnsw(bytes=90 << 20), {}, "twice as many bytes", "retrieval reindex tickets"),
-        (hnsw(), {"documents": 60_000}, "when the collection was small", "retrieval reindex tickets"),
+        (hnsw(), {"documents": 60_000}, "was built small", "retrieval reindex tickets"),
         (hnsw(), {"documents": 45_000}, "at another size", "retrieval jobs run indexes --collection tickets"),
         (
             hnsw(),
@@ -142,12 +154,12 @@ def test_an_index_that_does_not_fit_the_collection_is_reported(
 
 def test_an_index_that_is_being_built_is_waited_for() -> None:
     """The check of all indexes reports an invalid one, so this check does not."""
-    assert findings(hnsw(is_valid=False, is_being_built=True), stored={"ann_index": None}, recall=None) == []
+    assert findings(hnsw(is_valid=False, is_being_built=True), stored={"ann_index": None}, recall=()) == []
 
 
 def test_searches_that_were_not_recorded_are_counted_by_reason() -> None:
     """The searches of the last week count."""
-    (finding,) = findings(hnsw(), lost={"full": 12, "closed": 3})
+    (finding,) = findings(hnsw(), tenant=TenantFacts(lost={7: {"full": 12, "closed": 3}}))
     assert (finding.check, finding.severity) == ("recording", Severity.WARNING)
     assert "15 answers" in finding.found
     assert "full 12, closed 3" in finding.found
@@ -210,21 +222,18 @@ def test_missing_months_are_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "severity", "text"),
-    [
-        (EmbedderState(space="a (3)", is_configured=False), Severity.WARNING, "no embedder is configured"),
-        (EmbedderState(space="a (3)", is_configured=True, problem="it is down"), Severity.ERROR, "it is down"),
-    ],
+    ("problem", "severity", "text"),
+    [(None, Severity.WARNING, "no embedder is configured"), ("it is down", Severity.ERROR, "it is down")],
 )
-def test_an_embedder_without_answers_is_reported(state: EmbedderState, severity: Severity, text: str) -> None:
+def test_an_embedder_without_answers_is_reported(problem: str | None, severity: Severity, text: str) -> None:
     """There is none, or it does not answer."""
-    (finding,) = check_embedders([EmbedderState(space="good", is_configured=True), state])
+    (finding,) = check_embedders({"good": "", "a (3)": problem})
     assert (finding.severity, finding.about, text in finding.found) == (severity, "a (3)", True)
 
 
 def test_an_index_in_parts_is_looked_at_as_one() -> None:
     """Its bytes add up; an invalid part makes it invalid, and with a missing part there is none."""
-    divided = collection(stored={"parts": 2, "ann_index": AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2)})
+    divided = collection(parts=2, ann_index=AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2))
     each = [hnsw(name=f"embeddings_4_7_hnsw_{part}_of_2", bytes=20 << 20) for part in (1, 2)]
     whole = index_of(divided, {index.name: index for index in each})
     assert whole is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,18 +10,11 @@ import pytest
 from retrieval.adapters.store.installation.examination.installation import Installation
 from retrieval.domain.diagnosis import Severity
 from retrieval.services.doctor.diagnose import DoctorContext, server_findings
-from retrieval.services.doctor.storage import (
-    ExpectedIndex,
-    check_indexes,
-    check_isolation,
-    check_login,
-    check_missing,
-    check_roles,
-    check_tables,
-)
-from tests.support.facts import NAMES, NOW, hnsw, index, server, table
+from retrieval.services.doctor.server import check_login, check_roles
+from retrieval.services.doctor.storage import check_indexes, check_isolation, check_tables
+from retrieval.settings import Settings
+from tests.support.facts import FACTS, NAMES, NOW, hnsw, index, server, table
 
-SETTINGS = {"autovacuum_vacuum_threshold": 50.0, "autovacuum_vacuum_scale_factor": 0.2}
 OWNERS = {"embeddings_4_7_hnsw": "tickets"}
 
 
@@ -45,51 +39,29 @@ def test_an_index_under_construction_is_not_a_fault() -> None:
     assert list(check_indexes([hnsw(is_valid=False, is_being_built=True)], "retrieval", OWNERS)) == []
 
 
-EXPECTED = {
-    "items_pkey": ExpectedIndex("items", ""),
-    "items_by_arrival_idx": ExpectedIndex("items", "CREATE INDEX items_by_arrival_idx ...;"),
-    "arms_pkey": ExpectedIndex("arms", ""),
-}
-
-
-def test_an_index_that_somebody_dropped_is_missed() -> None:
-    """With the statement that makes it again."""
-    (finding,) = check_missing([table(), table(name="arms")], [index(), index(name="arms_pkey")], EXPECTED)
-    assert (finding.check, finding.severity, finding.about) == ("indexes", Severity.ERROR, "items_by_arrival_idx")
-    assert finding.mend == "CREATE INDEX items_by_arrival_idx ...;"
-
-
-def test_a_table_that_somebody_dropped_is_missed_and_its_indexes_are_not() -> None:
-    """They went with it."""
-    (finding,) = check_missing([table()], [index(), index(name="items_by_arrival_idx")], EXPECTED)
-    assert (finding.check, finding.severity, finding.about) == ("tables", Severity.ERROR, "arms")
-
-
 @pytest.mark.parametrize(
     ("changes", "check", "severity"),
     [
-        ({"is_logged": False}, "tables", Severity.ERROR),
         ({"is_vacuumed": False}, "tables", Severity.WARNING),
-        ({"dead": 41_000}, "bloat", Severity.WARNING),
-        ({"dead": 15_000, "dead_share": 0.05}, "bloat", Severity.WARNING),
+        ({"dead": 51_000}, "bloat", Severity.WARNING),
         ({"changed": 26_000}, "statistics", Severity.WARNING),
-        ({"analyzed_at": None}, "statistics", Severity.ADVICE),
+        ({"is_analyzed": False}, "statistics", Severity.ADVICE),
     ],
 )
 def test_a_neglected_table_is_reported(changes: dict[str, Any], check: str, severity: Severity) -> None:
-    """Unlogged, not cleaned, not counted."""
-    (finding,) = check_tables([table(**changes)], "retrieval", SETTINGS)
+    """Not cleaned, not counted."""
+    (finding,) = check_tables([table(**changes)], "retrieval")
     assert (finding.check, finding.severity, finding.about) == (check, severity, "items")
     assert '"retrieval"."items"' in finding.mend
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"dead": 39_000}, {"changed": 24_000}, {"live": 100, "changed": 90, "dead": 9_000, "analyzed_at": None}],
+    [{}, {"dead": 49_000}, {"changed": 24_000}, {"live": 100, "changed": 90, "dead": 9_000, "is_analyzed": False}],
 )
 def test_a_table_that_the_server_looks_after_is_left_alone(changes: dict[str, Any]) -> None:
-    """Below twice what wakes autovacuum, below a quarter changed, or small."""
-    assert list(check_tables([table(**changes)], "retrieval", SETTINGS)) == []
+    """Below half dead, below a quarter changed, or small."""
+    assert list(check_tables([table(**changes)], "retrieval")) == []
 
 
 @pytest.mark.parametrize(
@@ -104,13 +76,14 @@ def test_a_login_with_too_few_or_too_many_rights_is_reported(
     changes: dict[str, Any], severity: Severity, mend: str
 ) -> None:
     """With the grant that is missing."""
-    (finding,) = check_login(server(**changes), NAMES, is_embedded=False)
+    facts = replace(FACTS, may_act=changes.pop("may_act", True))
+    (finding,) = check_login(facts, server(**changes), NAMES, is_embedded=False)
     assert (finding.severity, mend in finding.mend) == (severity, True)
 
 
 def test_the_embedded_servers_own_login_may_be_a_superuser() -> None:
     """It is the only login there, and only its user can connect."""
-    assert list(check_login(server(is_superuser=True), NAMES, is_embedded=True)) == []
+    assert list(check_login(FACTS, server(is_superuser=True), NAMES, is_embedded=True)) == []
 
 
 def test_a_role_that_may_log_in_is_an_error() -> None:
@@ -121,31 +94,30 @@ def test_a_role_that_may_log_in_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("functions", "expected"), [((), "can neither log in nor"), (("own_collections",), "nodes log in to each other")]
+    ("is_distributed", "expected"), [(False, "can neither log in nor"), (True, "nodes log in to each other")]
 )
-def test_roles_that_may_log_in_on_a_cluster_are_not_said_to_be_unable_to(
-    functions: tuple[str, ...], expected: str
-) -> None:
+def test_roles_that_may_log_in_on_a_cluster_are_named_as_such(*, is_distributed: bool, expected: str) -> None:
     """There the nodes log in to each other as the acting role."""
     installation = Installation(
-        server=server(), settings={}, tables=(), indexes=(), holdups=(), queue=None, functions=frozenset(functions)
-    )
-    where = DoctorContext(names=NAMES, pool_size=8, is_embedded=False, asked_at=NOW, now=NOW)
-    (roles,) = [finding for finding in server_findings(installation, None, where) if finding.check == "roles"]
+        facts=replace(FACTS, is_distributed=is_distributed), server=server(), status=None, settings={}, tables=(),
+        indexes=(), holdups=(), queue=None,
+    )  # fmt: skip
+    where = DoctorContext(names=NAMES, settings=Settings(), asked_at=NOW, now=NOW)
+    (roles,) = [finding for finding in server_findings(installation, where) if finding.check == "roles"]
     assert roles.severity is Severity.OK
     assert expected in roles.found
 
 
 def test_a_table_of_tenants_without_forced_security_is_an_error() -> None:
     """Tables without a tenant need none."""
-    (finding,) = check_isolation([table(is_forced=False), table(is_private=False, is_forced=False)], NAMES)
+    (finding,) = check_isolation([table(is_forced=False), table(columns=("name",), is_forced=False)], NAMES)
     assert (finding.severity, finding.about) == (Severity.ERROR, "items")
     assert 'ALTER TABLE "retrieval"."items" FORCE ROW LEVEL SECURITY;' in finding.mend
 
 
 def test_a_table_that_the_application_may_not_read_is_an_error() -> None:
     """Although a policy shows it rows."""
-    (finding,) = check_isolation([table(is_granted=False)], NAMES)
+    (finding,) = check_isolation([table(lacking=("SELECT",))], NAMES)
     assert finding.check == "privileges"
     assert finding.mend.startswith("GRANT SELECT")
 

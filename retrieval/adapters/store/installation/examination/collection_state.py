@@ -1,20 +1,12 @@
-"""Read the state of all collections of a tenant at once."""
+"""Read what only the doctor asks about the collections of a tenant."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from itertools import groupby
-from typing import Any
+from typing import NamedTuple
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.checks import REVISION
-from retrieval.adapters.store.installation.queue import FAILED
-from retrieval.adapters.store.items.collection_facts import read_facts
-from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.reembeddings import ReembeddingState
 from retrieval.adapters.store.search.vectors import JOINS_ALL
 
@@ -22,42 +14,16 @@ LOSS_DAYS = 7
 """The days for which unrecorded searches are reported."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecallState:
-    """The result of the last recall measurement in a collection's active space."""
+class TenantFacts(NamedTuple):
+    """Facts about a tenant; those about collections by their numbers, missing where there is nothing to say."""
 
-    recall: float
-    samples: int
-    measured_at: datetime
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionState:
-    """One collection."""
-
-    stored: StoredCollection
-    pending: int = 0
-    """Items that wait for their vector."""
-    are_weights_off: bool = False
-    """Whether BM25 weights have to be computed again."""
-    without_words: int = 0
+    missing_months: Sequence[str] = ()
+    without_words: Mapping[int, int] = {}
     """Items that the index of words lacks."""
-    recall: RecallState | None = None
-    lost: Mapping[str, int]
-    """Searches of the last week that should have been recorded and were not, by reason."""
-    failed: Mapping[str, str]
-    """The error of each job whose last run failed."""
-    reembedding: tuple[ReembeddingState, str] | None = None
-    """The state of a re-embedding that is not over, and the reason why it does not proceed, empty if it does."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TenantState:
-    """The installation and a tenant as the application role sees them."""
-
-    revision: str | None
-    missing_months: tuple[str, ...]
-    collections: tuple[CollectionState, ...]
+    lost: Mapping[int, Mapping[str, int]] = {}
+    """Searches of the last days that should have been recorded and were not, by reason."""
+    reembeddings: Mapping[int, tuple[ReembeddingState, str]] = {}
+    """A re-embedding that is not over, and the reason why it does not proceed, empty if it does."""
 
 
 _MONTHS = Compiled("""
@@ -81,56 +47,20 @@ _REEMBEDDINGS = Compiled("""
 """)
 
 
-async def read_tenant(
-    database: Database, tenant_id: int | None, collections: Sequence[StoredCollection], *, drift: float
-) -> TenantState:
-    """Read the state of these collections of the tenant, in four round trips.
-
-    ``drift``: how far the average length may move, as a share, before the weights count as off.
-    """
-    ids = [collection.collection_id for collection in collections]
-    facts = await read_facts(database, tenant_id, collections, drift=drift)
-    statements = [REVISION, _MONTHS, _LOST.bind(ids=ids, days=LOSS_DAYS), _REEMBEDDINGS.bind(ids=ids)]
-    revision, months, lost, moving = await database.read_each(tenant_id, statements)
-    without_words: dict[int, int] = dict(await database.read(tenant_id, _WITHOUT_WORDS.bind(ids=ids), JOINS_ALL))
-    reembeddings = {row[0]: (ReembeddingState(row[1]), row[2]) for row in moving}
-    losses = _by_collection(lost)
-    return TenantState(
-        revision=revision[0][0] if revision else None,
-        missing_months=tuple(row[0] for row in months),
-        collections=tuple(
-            CollectionState(
-                stored=collection,
-                pending=facts.pending.get(collection.collection_id, 0),
-                are_weights_off=collection.collection_id in facts.weights_off,
-                without_words=without_words.get(collection.collection_id, 0),
-                recall=_overall(facts.recall.get(collection.collection_id, ())),
-                lost=losses.get(collection.collection_id, {}),
-                failed={
-                    run.job: run.details.get("error", "")
-                    for run in facts.runs.get(collection.collection_id, ())
-                    if run.outcome == FAILED
-                },
-                reembedding=reembeddings.get(collection.collection_id),
-            )
-            for collection in collections
-        ),
+async def read_tenant_facts(database: Database, tenant_id: int, collection_ids: Sequence[int]) -> TenantFacts:
+    """Read the facts in two round trips."""
+    ids = list(collection_ids)
+    statements = [_MONTHS, _LOST.bind(ids=ids, days=LOSS_DAYS), _REEMBEDDINGS.bind(ids=ids)]
+    months, losses, moving = await database.read_each(tenant_id, statements)
+    lost: dict[int, dict[str, int]] = {}
+    for collection_id, reason, number in losses:
+        lost.setdefault(collection_id, {})[reason] = number
+    return TenantFacts(
+        missing_months=[row[0] for row in months],
+        without_words=dict(await database.read(tenant_id, _WITHOUT_WORDS.bind(ids=ids), JOINS_ALL)),
+        lost=lost,
+        reembeddings={row[0]: (ReembeddingState(row[1]), row[2]) for row in moving},
     )
-
-
-def _overall(measurements: Sequence[Measurement]) -> RecallState | None:
-    """The mean of one run's measurements over all samples; None: nothing was measured."""
-    samples = sum(each.samples for each in measurements)
-    times = [each.measured_at for each in measurements if each.measured_at is not None]
-    if not samples or not times:
-        return None
-    recall = sum(each.recall * each.samples for each in measurements) / samples
-    return RecallState(recall=recall, samples=samples, measured_at=max(times))
-
-
-def _by_collection(rows: Sequence[tuple[Any, ...]]) -> dict[int, dict[str, Any]]:
-    """For each collection, a mapping of names to values, from rows of (collection, name, value) in that order."""
-    return {key: {row[1]: row[2] for row in group} for key, group in groupby(rows, key=lambda row: row[0])}
 
 
 _DISAGREEMENTS = Compiled("""

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row, kwargs_row
+from psycopg.rows import class_row
 
-from retrieval.adapters.store.installation.checks import check_date_style
+from retrieval.adapters.store.installation.checks import (
+    SchemaStatus,
+    ServerFacts,
+    check_session,
+    server_facts,
+    status_of,
+    stored_revision,
+)
 from retrieval.adapters.store.installation.examination.table_state import (
     IndexState,
     TableState,
-    read_functions,
     read_indexes,
     read_tables,
 )
@@ -24,189 +30,109 @@ from retrieval.adapters.store.installed_sql import Names
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
 
+_Connection = psycopg.AsyncConnection[Any]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerState:
-    """One server, one database, one login."""
+    """One server, one database, one login, beside what the start-up checks read."""
 
-    version_number: int
-    """PostgreSQL's version number: 180006 is 18.6."""
     version: str
-    database: str
-    login: str
     is_superuser: bool
     """Whether the login is a superuser or bypasses row-level security."""
-    may_act: bool
-    """Whether it may switch to the application role."""
     may_define: bool
     """Whether it may switch to the definer role, as workers and indexing need."""
     sees_activity: bool
     """Whether it sees the activity of other logins."""
-    unsafe_roles: tuple[str, ...]
+    unsafe_roles: Sequence[str]
     """Roles of the installation that may log in or bypass row-level security."""
-    pgvector: str | None
-    pgvector_available: str | None
-    """The release whose files the server has."""
     textsearch: str | None
-    textsearch_available: str | None
     is_textsearch_loaded: bool
-    has_schema: bool
     is_standby: bool
-    encoding: str
-    is_collation_changed: bool
-    """Whether the operating system sorts text differently from when the database was made."""
-    checksum_failures: int
     database_bytes: int
     connections: int
     """The connections to all databases of the server."""
     max_connections: int
     """The most connections of logins that are not superusers."""
-    frozen_age: int
-    """Transactions since the oldest one that is not frozen in this database."""
-    freeze_max_age: int
     now: datetime
 
 
 _STATE = """
     SELECT
-        current_setting('server_version_num')::int AS version_number,
         current_setting('server_version') AS version,
-        current_database()::text AS database,
-        session_user::text AS login,
         (SELECT r.rolsuper OR r.rolbypassrls FROM pg_roles r WHERE r.rolname = session_user) AS is_superuser,
-        coalesce((SELECT CASE WHEN current_setting('server_version_num')::int >= 160000
-                              THEN pg_has_role(r.oid, 'SET') ELSE pg_has_role(r.oid, 'MEMBER') END
-                  FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
-        coalesce((SELECT CASE WHEN current_setting('server_version_num')::int >= 160000
-                              THEN pg_has_role(r.oid, 'SET') ELSE pg_has_role(r.oid, 'MEMBER') END
-                  FROM pg_roles r WHERE r.rolname = %(definer)s), false) AS may_define,
+        coalesce((SELECT pg_has_role(r.oid, 'SET') FROM pg_roles r WHERE r.rolname = %(definer)s), false) AS may_define,
         pg_has_role('pg_read_all_stats', 'USAGE') AS sees_activity,
         ARRAY(SELECT r.rolname::text FROM pg_roles r
               WHERE r.rolname IN (%(app)s, %(definer)s, %(analyst)s)
-                  AND (r.rolsuper OR r.rolbypassrls OR r.rolcanlogin AND NOT EXISTS (
-                      -- The nodes of a cluster log in at each other as the role that acts.
-                      SELECT FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-                      WHERE n.nspname = %(schema)s AND p.proname = 'own_collections'
-                  )) ORDER BY 1) AS unsafe_roles,
-        (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'vector') AS pgvector,
-        (SELECT a.default_version FROM pg_available_extensions a WHERE a.name = 'vector') AS pgvector_available,
+                  -- The nodes of a cluster log in at each other as the role that acts.
+                  AND (r.rolsuper OR r.rolbypassrls OR r.rolcanlogin AND NOT %(is_distributed)s)
+              ORDER BY 1) AS unsafe_roles,
         (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'pg_textsearch') AS textsearch,
-        (SELECT a.default_version FROM pg_available_extensions a WHERE a.name = 'pg_textsearch')
-            AS textsearch_available,
         current_setting('pg_textsearch.library_version', true) IS NOT NULL AS is_textsearch_loaded,
-        EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                WHERE n.nspname = %(schema)s AND c.relname = 'alembic_version') AS has_schema,
         pg_is_in_recovery() AS is_standby,
-        pg_encoding_to_char(d.encoding)::text AS encoding,
-        d.datcollversion IS NOT NULL
-            AND d.datcollversion IS DISTINCT FROM pg_database_collation_actual_version(d.oid) AS is_collation_changed,
-        coalesce((SELECT s.checksum_failures FROM pg_stat_database s WHERE s.datid = d.oid), 0) AS checksum_failures,
-        pg_database_size(d.oid) AS database_bytes,
+        pg_database_size(current_database()) AS database_bytes,
         (SELECT sum(s.numbackends)::int FROM pg_stat_database s) AS connections,
         current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-            - coalesce(current_setting('reserved_connections', true), '0')::int AS max_connections,
-        age(d.datfrozenxid) AS frozen_age,
-        current_setting('autovacuum_freeze_max_age')::int AS freeze_max_age,
+            - current_setting('reserved_connections')::int AS max_connections,
         clock_timestamp() AS now
-    FROM pg_database d WHERE d.datname = current_database()
 """
 
 
-async def read_server(connection: psycopg.AsyncConnection[Any], names: Names) -> ServerState:
-    """The server as the connection's login sees it; it needs no schema."""
-    roles = {"app": names.app_role, "definer": names.definer_role, "analyst": names.analyst_role}
-    async with connection.cursor(row_factory=kwargs_row(_state)) as cursor:
-        await cursor.execute(_STATE, {"schema": names.schema, **roles})
-        (state,) = await cursor.fetchall()
-    return state
+class SettingValue(NamedTuple):
+    """A setting of the server."""
+
+    number: float | None
+    """Bytes, seconds or a plain number; None: the value is a word."""
+    text: str
+    """The value as PostgreSQL shows it, such as ``64MB``."""
 
 
-def _state(**values: Any) -> ServerState:
-    return ServerState(**{**values, "unsafe_roles": tuple(values["unsafe_roles"])})
+Settings = Mapping[str, SettingValue]
+
+_SETTINGS = """
+    SELECT s.name, CASE
+        WHEN s.unit LIKE '%%B' THEN pg_size_bytes(current_setting(s.name))
+        WHEN s.unit IN ('us', 'ms', 's', 'min', 'h', 'd')
+            THEN extract(epoch FROM current_setting(s.name)::interval)
+        WHEN s.vartype IN ('integer', 'real') THEN s.setting::numeric
+    END::float, current_setting(s.name)
+    FROM pg_settings s WHERE s.name = ANY(%s)
+"""
 
 
-SETTINGS = (
-    *("shared_buffers", "maintenance_work_mem", "work_mem", "random_page_cost", "jit"),
-    *("max_parallel_workers_per_gather", "max_parallel_maintenance_workers", "max_wal_size"),
-    *("synchronous_commit", "fsync", "full_page_writes", "autovacuum", "track_counts", "default_transaction_read_only"),
-    *("autovacuum_vacuum_threshold", "autovacuum_vacuum_scale_factor", "statement_timeout"),
-    *("enable_indexscan", "enable_bitmapscan", "enable_seqscan", "enable_sort", "enable_hashjoin", "enable_nestloop"),
-)
-"""The settings that are read."""
-
-_READ = "SELECT s.name, s.setting, coalesce(s.unit, '') FROM pg_settings s WHERE s.name = ANY(%s)"
-
-_BYTES = {"B": 1, "kB": 1 << 10, "8kB": 8 << 10, "16kB": 16 << 10, "32kB": 32 << 10, "MB": 1 << 20, "GB": 1 << 30}
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_UNITS: Mapping[str, float] = {**_BYTES, **_SECONDS}
-
-Settings = Mapping[str, str | float]
-"""Numbers as bytes, seconds or plain numbers; other values as PostgreSQL writes them."""
-
-
-async def read_settings(connection: psycopg.AsyncConnection[Any]) -> Settings:
-    """The settings by name."""
-    cursor = await connection.execute(_READ, (list(SETTINGS),))
-    return {name: setting_value(setting, unit) for name, setting, unit in await cursor.fetchall()}
-
-
-def setting_value(setting: str, unit: str) -> str | float:
-    """A setting as bytes, seconds or a plain number: ``("16384", "8kB")`` is 134217728. Names stay as they are."""
-    try:
-        number = float(setting)
-    except ValueError:
-        return setting
-    return number * _UNITS.get(unit, 1)
+async def read_settings(connection: _Connection, names: Sequence[str]) -> Settings:
+    """These settings by name."""
+    cursor = await connection.execute(_SETTINGS, (list(names),))
+    return {name: SettingValue(number, text) for name, number, text in await cursor.fetchall()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdup:
-    """Something that keeps dead rows, log files or other sessions waiting."""
+    """A session that keeps a transaction open, so that dead rows cannot be removed."""
 
-    kind: str
-    """``transaction``, ``idle``, ``blocked``, ``prepared`` or ``slot``."""
+    process: int
     who: str
-    """The process number, the prepared transaction's name or the slot's name."""
-    what: str
-    """The owner: login and program, where they are known."""
+    """Login and program, where they are known."""
+    is_idle: bool
     seconds: float
-    """The duration; 0 for a slot."""
-    bytes: int = 0
-    """The size of the log that a replication slot keeps."""
 
 
 LONG_SECONDS = 900
 """A transaction that is open for longer is reported; an idle one after a third of that time."""
 
 _HOLDUPS = """
-    SELECT CASE WHEN a.state LIKE 'idle in transaction%%' THEN 'idle' ELSE 'transaction' END AS kind,
-        a.pid::text AS who, concat_ws(', ', a.usename, nullif(a.application_name, '')) AS what,
-        extract(epoch FROM clock_timestamp() - a.xact_start)::float AS seconds, 0::bigint AS bytes
-    FROM pg_stat_activity a
+    SELECT a.pid AS process, concat_ws(', ', a.usename, nullif(a.application_name, '')) AS who, i.is_idle,
+        extract(epoch FROM clock_timestamp() - a.xact_start)::float AS seconds
+    FROM pg_stat_activity a CROSS JOIN LATERAL (SELECT a.state LIKE 'idle in transaction%%') AS i (is_idle)
     WHERE a.backend_type = 'client backend' AND a.pid <> pg_backend_pid() AND a.datname = current_database()
-        AND a.xact_start < clock_timestamp() - make_interval(secs => CASE
-            WHEN a.state LIKE 'idle in transaction%%' THEN %(long)s / 3 ELSE %(long)s END)
-    UNION ALL
-    SELECT 'blocked', a.pid::text, concat_ws(', ', a.usename, nullif(a.application_name, ''), 'by '
-            || array_to_string(pg_blocking_pids(a.pid), ' ')),
-        extract(epoch FROM clock_timestamp() - l.waitstart)::float, 0
-    FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
-    WHERE NOT l.granted AND l.waitstart < clock_timestamp() - interval '30 seconds'
-        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
-    UNION ALL
-    SELECT 'prepared', p.gid, p.owner::text, extract(epoch FROM clock_timestamp() - p.prepared)::float, 0
-    FROM pg_prepared_xacts p
-    WHERE p.database = current_database() AND p.prepared < clock_timestamp() - make_interval(secs => %(long)s)
-    UNION ALL
-    SELECT 'slot', s.slot_name::text, s.slot_type, 0,
-        pg_wal_lsn_diff(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END,
-                        s.restart_lsn)::bigint
-    FROM pg_replication_slots s WHERE NOT s.active AND s.restart_lsn IS NOT NULL
-    ORDER BY kind, seconds DESC
+        AND a.xact_start
+            < clock_timestamp() - make_interval(secs => CASE WHEN i.is_idle THEN %(long)s / 3 ELSE %(long)s END)
+    ORDER BY seconds DESC
 """
 
 
-async def read_holdups(connection: psycopg.AsyncConnection[Any], long_seconds: float = LONG_SECONDS) -> list[Holdup]:
+async def read_holdups(connection: _Connection, long_seconds: float = LONG_SECONDS) -> list[Holdup]:
     """Read the hold-ups that the login may see."""
     async with connection.cursor(row_factory=class_row(Holdup)) as cursor:
         await cursor.execute(_HOLDUPS, {"long": long_seconds})
@@ -258,7 +184,7 @@ _QUEUE = """
 """
 
 
-async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, stalled_seconds: float) -> QueueFacts:
+async def read_queue(connection: _Connection, names: Names, stalled_seconds: float) -> QueueFacts:
     """The queue, for a login that may act as the definer role.
 
     ``stalled_seconds``: the time without a heartbeat after which a worker counts as stopped.
@@ -270,65 +196,56 @@ async def read_queue(connection: psycopg.AsyncConnection[Any], names: Names, sta
     return facts
 
 
-async def has_queue(connection: psycopg.AsyncConnection[Any], names: Names) -> bool:
-    """Whether all tables of the queue that are read here exist; works for any login."""
-    statement = """
-        SELECT count(*) = 4 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE n.nspname = %s AND c.relname IN ('procrastinate_jobs', 'procrastinate_events', 'procrastinate_workers',
-                                               'procrastinate_periodic_defers')
-    """
-    row = await (await connection.execute(statement, (names.jobs_schema,))).fetchone()
-    return row is not None and bool(row[0])
-
-
 T = TypeVar("T")
-
-_Connection = psycopg.AsyncConnection[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Installation:
     """The facts about an installation; None: the login may not read it."""
 
+    facts: ServerFacts
     server: ServerState
+    status: SchemaStatus | None
     settings: Settings
-    tables: tuple[TableState, ...]
-    indexes: tuple[IndexState, ...]
-    holdups: tuple[Holdup, ...] | None
+    tables: Sequence[TableState]
+    indexes: Sequence[IndexState]
+    holdups: Sequence[Holdup]
     queue: QueueFacts | None
-    functions: frozenset[str]
-    """The names of the schema's functions."""
     has_queue: bool = True
     """Whether the queue's schema and tables exist."""
 
-    @property
-    def is_distributed(self) -> bool:
-        """Whether it is on a cluster."""
-        return _is_distributed(self.functions)
 
-
-def _is_distributed(functions: frozenset[str]) -> bool:
-    return "own_collections" in functions
-
-
-async def read_installation(connection: _Connection, names: Names, *, stalled_seconds: float) -> Installation:
+async def read_installation(
+    connection: _Connection, names: Names, settings: Sequence[str], stalled_seconds: float
+) -> Installation:
     """Read all facts, in eight statements on one connection outside any transaction.
 
-    ``stalled_seconds``: see ``read_queue``.
+    ``settings``: the names of the settings to read; ``stalled_seconds``: see ``read_queue``.
     """
-    holdups = await _if_permitted(read_holdups(connection))
-    server = await read_server(connection, names)
-    functions = await read_functions(connection, names)
-    is_distributed = _is_distributed(functions)
+    facts = await server_facts(connection, names)
+    roles = {"app": names.app_role, "definer": names.definer_role, "analyst": names.analyst_role}
+    async with connection.cursor(row_factory=class_row(ServerState)) as cursor:
+        await cursor.execute(_STATE, {"is_distributed": facts.is_distributed, **roles})
+        (server,) = await cursor.fetchall()
+    status: SchemaStatus | None = status_of(names.schema, None)
+    queue, has_queue = None, True
+    if facts.has_schema:
+        stored = await _if_permitted(stored_revision(connection, names))
+        status = None if stored is None else status_of(names.schema, stored)
+        try:
+            queue = await _if_permitted(read_queue(connection, names, stalled_seconds))
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+            has_queue = False
     return Installation(
+        facts=facts,
         server=server,
-        settings=await read_settings(connection),
-        tables=tuple(await read_tables(connection, names, is_distributed=is_distributed)),
-        indexes=tuple(await read_indexes(connection, names, is_distributed=is_distributed)),
-        holdups=None if holdups is None else tuple(holdups),
-        queue=await _if_permitted(read_queue(connection, names, stalled_seconds)),
-        functions=functions,
-        has_queue=not server.has_schema or await has_queue(connection, names),
+        status=status,
+        settings=await read_settings(connection, settings),
+        tables=await read_tables(connection, names, is_distributed=facts.is_distributed),
+        indexes=await read_indexes(connection, names, is_distributed=facts.is_distributed),
+        holdups=await read_holdups(connection),
+        queue=queue,
+        has_queue=has_queue,
     )
 
 
@@ -340,12 +257,12 @@ async def connected(url: str) -> AsyncIterator[_Connection]:
     """
     with translated(url):
         async with await psycopg.AsyncConnection.connect(url, autocommit=True, **CONNECTION) as connection:
-            check_date_style(connection)
+            check_session(connection)
             yield connection
 
 
 async def _if_permitted(reading: Awaitable[T]) -> T | None:
     try:
         return await reading
-    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+    except psycopg.errors.InsufficientPrivilege:
         return None

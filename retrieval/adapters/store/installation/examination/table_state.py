@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg.rows import class_row, dict_row, kwargs_row
+from psycopg.rows import class_row
 
 from retrieval.adapters.store.installation.nodes import stored_bytes
-from retrieval.adapters.store.installed_sql import Names, quote_literal
+from retrieval.adapters.store.installed_sql import Names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,36 +18,31 @@ class TableState:
     """One table with its own rows; a partitioned table counts by its partitions."""
 
     name: str
+    columns: Sequence[str]
     live: int
-    """Rows, as the server's statistics count them."""
+    """Rows, as the server's statistics count them; those on the nodes of a cluster are not counted."""
     dead: int
     """Deleted rows that still take space."""
     changed: int
     """Rows that changed since the planner's statistics were made."""
-    analyzed_at: datetime | None
-    vacuumed_at: datetime | None
+    is_analyzed: bool
+    """Whether there are statistics for the planner."""
     bytes: int
-    is_private: bool
-    """Whether it holds tenants' rows, according to its columns."""
     is_forced: bool
     """Whether row-level security is on and forced."""
-    is_granted: bool
-    """Whether the application role may read the rows that its policies permit; true if no policy names the role."""
-    is_logged: bool
-    """Whether it survives a crash."""
     is_vacuumed: bool
     """Whether autovacuum is on for it."""
-    dead_share: float | None
-    """The share of dead rows from which autovacuum cleans it; None: the server's setting."""
-    is_shown: bool = True
-    """Whether a policy permits the application role to read its tenant's rows; true for tables without, and months."""
-    has_tenant: bool = False
-    """Whether a column names the tenant."""
-    loose_policies: tuple[str, ...] = ()
+    is_shown: bool
+    """Whether a policy permits the application role to read its tenant's rows; true for months."""
+    loose_policies: Sequence[str]
     """Policies that permit a role of the installation, or every role, to read other tenants' rows."""
-    columns: tuple[str, ...] = ()
-    lacking: tuple[str, ...] = ()
-    """The privileges that the application role lacks although a policy grants them: INSERT, UPDATE, DELETE."""
+    lacking: Sequence[str]
+    """The privileges that the application role lacks although a policy grants them: SELECT, INSERT, UPDATE, DELETE."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it holds tenants' rows, according to its columns."""
+        return not {"collection_id", "tenant_id"}.isdisjoint(self.columns)
 
 
 _TABLES = r"""
@@ -72,73 +66,32 @@ _TABLES = r"""
     )
     SELECT
         c.relname::text AS name,
-        greatest(coalesce(pg_stat_get_live_tuples(c.oid), 0), 0) AS live,
-        greatest(coalesce(pg_stat_get_dead_tuples(c.oid), 0), 0) AS dead,
-        greatest(coalesce(pg_stat_get_mod_since_analyze(c.oid), 0), 0) AS changed,
-        greatest(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) AS analyzed_at,
-        greatest(pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid)) AS vacuumed_at,
-        {bytes} AS bytes,
-        EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped
-                AND a.attname IN ('collection_id', 'tenant_id')) AS is_private,
-        c.relrowsecurity AND c.relforcerowsecurity AS is_forced,
-        NOT EXISTS (
-            SELECT FROM pg_policy p JOIN pg_roles r ON r.oid = ANY(p.polroles) AND r.rolname = %(app)s
-            WHERE p.polrelid = c.oid AND p.polcmd IN ('r', '*') AND NOT has_any_column_privilege(r.oid, c.oid, 'SELECT')
-        ) AS is_granted,
-        c.relpersistence <> 'u' AS is_logged,
-        coalesce((SELECT o.option_value FROM pg_options_to_table(c.reloptions) o
-                  WHERE o.option_name = 'autovacuum_enabled')::boolean, true) AS is_vacuumed,
-        (SELECT o.option_value::float FROM pg_options_to_table(c.reloptions) o
-         WHERE o.option_name = 'autovacuum_vacuum_scale_factor') AS dead_share,
-        c.relispartition OR NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped
-                                        AND a.attname IN ('collection_id', 'tenant_id'))
-            OR EXISTS (SELECT FROM policies p WHERE p.polrelid = c.oid AND p.is_apps AND p.is_own AND p.polpermissive
-                       AND p.polcmd IN ('r', '*')) AS is_shown,
-        EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND NOT a.attisdropped
-                AND a.attname = 'tenant_id') AS has_tenant,
-        ARRAY(SELECT p.polname::text FROM policies p
-              WHERE p.polrelid = c.oid AND p.is_ours AND p.polpermissive AND NOT p.is_own ORDER BY 1) AS loose_policies,
         ARRAY(SELECT a.attname::text FROM pg_attribute a
               WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) AS columns,
-        ARRAY(SELECT w.name FROM unnest(ARRAY['INSERT', 'UPDATE', 'DELETE']) WITH ORDINALITY AS w (name, place)
-              WHERE EXISTS (SELECT FROM policies p WHERE p.polrelid = c.oid AND p.is_apps AND p.polcmd = '*')
-                  AND NOT has_table_privilege((SELECT r.oid FROM pg_roles r WHERE r.rolname = %(app)s), c.oid, w.name)
-              ORDER BY w.place) AS lacking
+        pg_stat_get_live_tuples(c.oid) AS live,
+        pg_stat_get_dead_tuples(c.oid) AS dead,
+        pg_stat_get_mod_since_analyze(c.oid) AS changed,
+        coalesce(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) IS NOT NULL
+            AS is_analyzed,
+        {bytes} AS bytes,
+        c.relrowsecurity AND c.relforcerowsecurity AS is_forced,
+        coalesce((SELECT o.option_value FROM pg_options_to_table(c.reloptions) o
+                  WHERE o.option_name = 'autovacuum_enabled')::boolean, true) AS is_vacuumed,
+        c.relispartition OR EXISTS (
+            SELECT FROM policies p WHERE p.polrelid = c.oid AND p.is_apps AND p.is_own AND p.polpermissive
+                AND p.polcmd IN ('r', '*')) AS is_shown,
+        ARRAY(SELECT p.polname::text FROM policies p
+              WHERE p.polrelid = c.oid AND p.is_ours AND p.polpermissive AND NOT p.is_own ORDER BY 1) AS loose_policies,
+        ARRAY(SELECT w.name FROM (VALUES ('SELECT'), ('INSERT'), ('UPDATE'), ('DELETE')) AS w (name)
+              WHERE EXISTS (SELECT FROM policies p WHERE p.polrelid = c.oid AND p.is_apps
+                            AND (p.polcmd = '*' OR p.polcmd = 'r' AND w.name = 'SELECT'))
+                  AND NOT CASE w.name WHEN 'DELETE' THEN has_table_privilege(app.oid, c.oid, w.name)
+                          ELSE has_any_column_privilege(app.oid, c.oid, w.name) END) AS lacking
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN pg_roles app ON app.rolname = %(app)s
     WHERE n.nspname = %(schema)s AND c.relkind IN ('r', 'p')
     ORDER BY c.relname
 """
-_ON_A_NODE = """
-    SELECT json_agg(shard) FROM (
-        SELECT
-            t.relname AS name,
-            pg_stat_get_live_tuples(c.oid) AS live,
-            pg_stat_get_dead_tuples(c.oid) AS dead,
-            pg_stat_get_mod_since_analyze(c.oid) AS changed,
-            greatest(pg_stat_get_last_analyze_time(c.oid), pg_stat_get_last_autoanalyze_time(c.oid)) AS analyzed_at,
-            greatest(pg_stat_get_last_vacuum_time(c.oid), pg_stat_get_last_autovacuum_time(c.oid)) AS vacuumed_at
-        FROM pg_dist_shard s
-        JOIN pg_class t ON t.oid = s.logicalrelid
-        JOIN pg_namespace n ON n.oid = t.relnamespace
-        JOIN pg_class c ON c.oid = to_regclass(shard_name(s.logicalrelid, s.shardid))
-        WHERE n.nspname = {schema}
-            -- The small tables, which every node has whole, count on the coordinator.
-            AND (s.shardminvalue IS NOT NULL OR (SELECT l.groupid FROM pg_dist_local_group l) = 0)
-    ) AS shard
-"""
-_ON_NODES = """
-    SELECT
-        shard.name, sum(shard.live)::bigint AS live, sum(shard.dead)::bigint AS dead,
-        sum(shard.changed)::bigint AS changed, max(shard.analyzed_at) AS analyzed_at,
-        max(shard.vacuumed_at) AS vacuumed_at
-    FROM run_command_on_all_nodes(%s) AS node
-    CROSS JOIN LATERAL json_to_recordset(node.result::json) AS shard (
-        name text, live bigint, dead bigint, changed bigint, analyzed_at timestamptz, vacuumed_at timestamptz
-    )
-    WHERE node.success
-    GROUP BY shard.name
-"""
-"""The counts of the nodes of a cluster, by table: the coordinator's own tables are empty."""
 
 
 async def read_tables(
@@ -147,33 +100,9 @@ async def read_tables(
     """The tables of the schema, by name."""
     text = _TABLES.format(bytes=stored_bytes("c.oid", is_distributed=is_distributed))
     values = {"schema": names.schema, "app": names.app_role, "analyst": names.analyst_role}
-    async with connection.cursor(row_factory=kwargs_row(_state)) as cursor:
+    async with connection.cursor(row_factory=class_row(TableState)) as cursor:
         await cursor.execute(text.encode(), values)
-        tables = await cursor.fetchall()
-    return await _counted_on_nodes(connection, names, tables) if is_distributed else tables
-
-
-async def _counted_on_nodes(
-    connection: psycopg.AsyncConnection[Any], names: Names, tables: Sequence[TableState]
-) -> list[TableState]:
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(_ON_NODES, (_ON_A_NODE.format(schema=quote_literal(names.schema)),))
-        counted = {row.pop("name"): row for row in await cursor.fetchall()}
-    return [replace(table, **counted.get(table.name, {})) for table in tables]
-
-
-async def read_functions(connection: psycopg.AsyncConnection[Any], names: Names) -> frozenset[str]:
-    """The names of the schema's functions."""
-    statement = """
-        SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = %s
-    """
-    rows = await (await connection.execute(statement, (names.schema,))).fetchall()
-    return frozenset(row[0] for row in rows)
-
-
-def _state(**values: Any) -> TableState:
-    lists = {name: tuple(values[name]) for name in ("columns", "loose_policies", "lacking")}
-    return TableState(**{**values, **lists})
+        return await cursor.fetchall()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

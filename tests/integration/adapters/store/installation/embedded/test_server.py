@@ -34,7 +34,7 @@ from retrieval.adapters.store.installation.embedded.place import (
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import DatabaseUnreachableError, EmbeddedServerError
-from retrieval.services.doctor import examine
+from retrieval.services.doctor.diagnose import examine
 
 SOME, MANY = 1_000, 100_000
 """Rows to recover after a crash: enough to observe the recovery."""

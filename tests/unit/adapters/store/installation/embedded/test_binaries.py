@@ -77,33 +77,10 @@ def test_the_memory_limit_of_a_group_above_counts(tmp_path: Path) -> None:
     assert measure_resources(root).memory_bytes == 300 * MEGABYTE
 
 
-def test_the_memory_limit_of_the_older_hierarchy_counts(tmp_path: Path) -> None:
-    """A container sees its group's limit at the mount itself, whatever path the kernel names."""
-    membership = "7:memory:/docker/0f3a\n3:cpu,cpuacct:/docker/0f3a\n"
-    limits = {"memory/memory.limit_in_bytes": str(200 * MEGABYTE)}
-    root = machine(tmp_path, membership, limits)
-
-    assert measure_resources(root).memory_bytes == 200 * MEGABYTE
-
-
-def test_an_absurdly_high_limit_means_the_machines_memory(tmp_path: Path) -> None:
-    """The older hierarchy says "no limit" with a number beyond any machine."""
-    limits = {"memory/memory.limit_in_bytes": "9223372036854771712"}
-    root = machine(tmp_path / "limited", "7:memory:/\n", limits)
-
-    assert measure_resources(tmp_path / "bare").memory_bytes == measure_resources(root).memory_bytes
-
-
-@pytest.mark.parametrize(
-    ("membership", "limits"),
-    [
-        ("0::/app\n", {"app/cpu.max": "50000 100000"}),
-        ("3:cpu:/\n", {"cpu/cpu.cfs_quota_us": "100000", "cpu/cpu.cfs_period_us": "100000"}),
-    ],
-)
-def test_a_quota_of_processor_time_counts_as_cores(tmp_path: Path, membership: str, limits: dict[str, str]) -> None:
-    """A quota of one core, or of half a core, counts as one core."""
-    assert measure_resources(machine(tmp_path, membership, limits)).cores == 1
+def test_a_quota_of_processor_time_counts_as_cores(tmp_path: Path) -> None:
+    """A quota of half a core counts as one core; the older hierarchy of groups is not read."""
+    root = machine(tmp_path, "3:cpu:/old\n0::/app\n", {"app/cpu.max": "50000 100000", "cpu.max": "max 100000"})
+    assert measure_resources(root).cores == 1
 
 
 def test_a_machine_without_control_groups_is_measured_whole(tmp_path: Path) -> None:
