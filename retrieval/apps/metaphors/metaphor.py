@@ -120,24 +120,13 @@ class Metaphor:
             checked_number("concreteness", self.concreteness)
 
 
+_RECORDED = ("id", "name", "domain", "description", "examples", "concreteness")
+
+
 def metaphor_from_record(record: Mapping[str, Any]) -> Metaphor:
     """The metaphor of that record; missing fields are empty. Raises ``InvalidRequestError`` for an invalid record."""
-    return Metaphor(
-        id=record.get("id", ""),
-        name=record.get("name", ""),
-        domain=record.get("domain", ""),
-        description=record.get("description", ""),
-        operations=tuple(
-            Operation(
-                name=operation.get("name", ""),
-                effects=tuple(operation.get("effects", ())),
-                description=operation.get("description", ""),
-            )
-            for operation in record.get("operations", ())
-        ),
-        examples=tuple(record.get("examples", ())),
-        concreteness=record.get("concreteness"),
-    )
+    fields = {name: record[name] for name in _RECORDED if name in record}
+    return Metaphor(**fields, operations=tuple(Operation(**operation) for operation in record.get("operations", ())))
 
 
 def checked_metaphor(name: str, metaphor: object) -> Metaphor:
@@ -197,10 +186,6 @@ RICH_FROM = 6
 _PROVENANCE = "provenance"
 
 
-StoredForm = Item | Hit
-"""A metaphor read from the database."""
-
-
 def metaphor_item(
     metaphor: Metaphor, *, source: str = STATIC, status: str = ACTIVE, provenance: Mapping[str, Any] | None = None
 ) -> Item:
@@ -233,12 +218,12 @@ def metaphor_item(
     )
 
 
-def metaphor_of(stored: StoredForm) -> Metaphor:
+def metaphor_of(stored: Item | Hit) -> Metaphor:
     """The metaphor of an item, or of a hit, that ``metaphor_item`` made."""
     return metaphor_from_record({**stored.attributes, "id": stored.item_id, "name": stored.title})
 
 
-def provenance_of(stored: StoredForm) -> Mapping[str, Any]:
+def provenance_of(stored: Item | Hit) -> Mapping[str, Any]:
     """The stored provenance; empty if there is none."""
     return MappingProxyType(dict(stored.attributes.get(_PROVENANCE) or {}))
 

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from retrieval.apps.metaphors.metaphor import (
-    CONCRETENESS,
-    KIND,
-    RICHNESS,
-    checked_numbers,
-    checked_text,
-    checked_texts,
-)
-from retrieval.apps.metaphors.ranking import DirectionPreference
+from retrieval.apps.metaphors.metaphor import KIND, checked_numbers, checked_text
 from retrieval.domain.checks import checked_list, checked_whole, checks_argument_names
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.search.signals import AttributeValue, Signal, VectorSimilarity
+from retrieval.domain.search.signals import AttributeValue, VectorSimilarity
 
 
 @checks_argument_names
@@ -74,16 +66,6 @@ def checked_limit(limit: object) -> int:
     return checked_whole("limit", limit, 1, LIMIT_MAX, error=InvalidLimitError)
 
 
-def checked_ids(exclude: object) -> tuple[str, ...]:
-    """The distinct ids; empty for None. Raises ``InvalidRequestError`` for ids that are not texts."""
-    return () if exclude is None else tuple(dict.fromkeys(checked_texts("the ids to exclude", exclude)))
-
-
-def checked_context(context: object) -> str:
-    """The text; an empty one for None. Raises ``InvalidRequestError`` for anything else."""
-    return "" if context is None else checked_text("context", context)
-
-
 PREFERENCE_SHARE = 0.3
 """The share of preferences in the score by relevance; the remaining share is the similarity's."""
 
@@ -97,15 +79,15 @@ class MetaphorSearch:
     exclude: tuple[str, ...] = ()
     why: str = ""
     """The reason why the caller returns with the problem, in words."""
-    preference: DirectionPreference = field(default_factory=DirectionPreference)
+    preferred: tuple[str, ...] = ()
+    """The attributes that count beside similarity: ``CONCRETENESS``, ``RICHNESS``."""
     backtracks: int = 0
     moved: Vector | None = None
     """The query's vector, moved away from the failed metaphor; None: not moved."""
     about: Vector | None = None
     """The original vector of a moved query, which determines the problem's cluster."""
-    notes: tuple[str, ...] = ()
     until: float | None = None
-    """The time until which the call waits for suggestions, by the retriever's clock; None: no limit."""
+    """The time until which the call waits for suggestions, ``time.perf_counter`` seconds; None: no limit."""
 
     @property
     def vector(self) -> object:
@@ -119,12 +101,11 @@ class MetaphorSearch:
 
     def profile(self, default: Profile) -> Profile:
         """The corpus's profile, changed by the preferences."""
-        names = preferred(self.preference)
-        if not names:
+        if not self.preferred:
             return default
-        share = PREFERENCE_SHARE / len(names)
-        signals: list[Signal] = [VectorSimilarity(weight=1 - PREFERENCE_SHARE)]
-        return replace(default, signals=(*signals, *(AttributeValue(weight=share, attribute=name) for name in names)))
+        share = PREFERENCE_SHARE / len(self.preferred)
+        attributes = [AttributeValue(weight=share, attribute=name) for name in self.preferred]
+        return replace(default, signals=(VectorSimilarity(weight=1 - PREFERENCE_SHARE), *attributes))
 
     def context(self, *, actor: str = "", is_generated: bool = False) -> Context:
         """The context of a search, for learning and for its record. The session is the problem."""
@@ -135,12 +116,6 @@ class MetaphorSearch:
             backtracks=self.backtracks,
             generated=is_generated,
         )
-
-
-def preferred(preference: DirectionPreference) -> list[str]:
-    """The preferred attributes."""
-    preferences = {CONCRETENESS: preference.concrete, RICHNESS: preference.rich}
-    return [name for name, is_preferred in preferences.items() if is_preferred]
 
 
 def situation_of(problem: Problem) -> Context:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import numpy as np
 
-from retrieval.apps.metaphors.metaphor import Metaphor
+from retrieval.apps.metaphors.metaphor import CONCRETENESS, RICHNESS, Metaphor
 from retrieval.domain.checks import checked_list, is_finite, is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
-from retrieval.domain.search.hit import Contribution, Explanation
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned, Recording
 from retrieval.domain.search.signals import VectorSimilarity
@@ -50,7 +48,8 @@ def combine_scores(
         for metaphor, score in _checked_ranking(ranking):
             metaphors.setdefault(metaphor.id, metaphor)
             totals[metaphor.id] = totals.get(metaphor.id, 0.0) + weight * score
-    return ranked((metaphors[key], total) for key, total in totals.items())
+    scored = [(metaphors[key], total) for key, total in totals.items()]
+    return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))
 
 
 def _checked_ranking(ranking: object) -> list[Scored]:
@@ -60,22 +59,6 @@ def _checked_ranking(ranking: object) -> list[Scored]:
         if not (is_pair and isinstance(pair[0], Metaphor) and is_finite(pair[1])):
             raise InvalidRequestError(f"a ranking holds {pair!r:.80}; give pairs of (metaphor, score), as of retrieve")
     return pairs
-
-
-def ranked(scored: Iterable[Scored]) -> list[Scored]:
-    """Best first; equal scores are ordered by id."""
-    return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))
-
-
-def untried_score(similarity: float) -> float:
-    """The score of a candidate: 0.9 × its similarity (0 to 1)."""
-    return UNTRIED_SHARE * similarity
-
-
-def untried_explanation(similarity: float, rank: int) -> Explanation:
-    """The explanation of a candidate's score; ``rank`` is its place among the candidates, from 1."""
-    part = Contribution("generated", rank, similarity, UNTRIED_SHARE, untried_score(similarity))
-    return Explanation("generated", (part,))
 
 
 TRUSTED_FROM = 20
@@ -100,33 +83,15 @@ AWAY = 0.4
 _LEAST_LENGTH = 1e-3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DirectionPreference:
-    """A preference in addition to similarity."""
-
-    concrete: bool = False
-    """Metaphors that are easily pictured."""
-    rich: bool = False
-    """Metaphors with many operations."""
-
-
-def preference_after(failure_reason: str) -> DirectionPreference:
-    """The preference after a failure, by the words of its reason, regardless of case.
+def preferred_after(failure_reason: str) -> tuple[str, ...]:
+    """The attributes to prefer after a failure, by the words of its reason, regardless of case.
 
     "Too abstract" leads to concrete metaphors, "missing concept" to rich ones, any other reason to no preference.
     """
     reason = failure_reason.casefold()
     if "too abstract" in reason:
-        return DirectionPreference(concrete=True)
-    return DirectionPreference(rich="missing concept" in reason)
-
-
-def context_after(failed: Metaphor, failure_reason: str) -> str:
-    """The description of the failure, for the prompt and for the rules of generation."""
-    return (
-        f"Previous attempt with {failed.name!r} failed because: {failure_reason}\n"
-        "Looking for metaphors that avoid this issue."
-    )
+        return (CONCRETENESS,)
+    return (RICHNESS,) if "missing concept" in reason else ()
 
 
 def away_from(question: Vector, failed: Vector, strength: float = AWAY) -> Vector:
