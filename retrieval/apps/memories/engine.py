@@ -27,7 +27,6 @@ from retrieval.apps.memories.requests import (
     TokenCounter,
     check_start,
     checked_match,
-    checked_project,
     checked_types,
     chosen_profile,
     conditions,
@@ -51,7 +50,7 @@ from retrieval.domain.checks import (
 )
 from retrieval.domain.errors import EmptyQueryError
 from retrieval.domain.items.item import Item
-from retrieval.domain.items.memory import Links
+from retrieval.domain.items.memory import Links, checked_name
 from retrieval.domain.learning.arm import Standing
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.hit import SearchResult
@@ -333,7 +332,10 @@ class RetrievalEngine:
         ``hours``: above 0. ``limit``: 1 to 1000. Memories of future events are left out.
         """
         now = self._db.now
-        where = {"project_id": checked_project(project_id), "occurred_at": {"gte": start_of(hours, now), "lte": now}}
+        where = {
+            "project_id": checked_name("project_id", project_id),
+            "occurred_at": {"gte": start_of(hours, now), "lte": now},
+        }
         collection = await self._open()
         result = await collection.search(where=where, limit=limit, profile=TIMELINE_PROFILE, as_of=now)
         memories = await self._memories_of(result)

@@ -26,7 +26,6 @@ from retrieval.domain.search.signals import (
     Signal,
     VectorSimilarity,
 )
-from retrieval.domain.serialization import plain
 
 MIN_SCORE = 0.3
 """The default of the least score of a returned memory."""
@@ -110,10 +109,6 @@ class RelevantMemory(Memory):
     def signals(self) -> dict[str, float]:
         """The value of each signal that counts, by its name, 0 to 1."""
         return {part.leg: part.raw_score for part in self.explanation.contributions if part.leg in SIGNALS}
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {part.name: plain(getattr(self, part.name)) for part in fields(self)}
 
 
 def relevant(memory: Memory, hit: Hit, retrieval_id: UUID | None) -> RelevantMemory:
@@ -214,13 +209,6 @@ def related_types(task_type: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*RELATED_TYPES.get(_OTHER_NAMES.get(name, name), ()), given)))
 
 
-def checked_project(project_id: object) -> str:
-    """The project's id. Raises ``InvalidRequestError`` for anything but a text that is not empty."""
-    if not isinstance(project_id, str) or not project_id:
-        raise InvalidRequestError(f"project_id is {project_id!r:.80}; name the project of the memories")
-    return checked_name("project_id", project_id)
-
-
 def checked_types(interaction_types: object) -> list[str]:
     """The distinct types; empty for None. Raises ``InvalidRequestError`` for anything but a list of texts."""
     if interaction_types is None:
@@ -278,7 +266,7 @@ def conditions(
 
     An empty list filters nothing.
     """
-    where: dict[str, Any] = {"project_id": checked_project(project_id)}
+    where: dict[str, Any] = {"project_id": checked_name("project_id", project_id)}
     if interaction_types:
         where["kind"] = list(interaction_types)
     if links := sorted(f"{entity_type}:{entity_id}" for entity_type, entity_id in entity_set(entities)):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, InitVar, dataclass, replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import Metaphor, checked_metaphor, metaphor_of
 from retrieval.apps.metaphors.problem import Problem, checked_problem, situation_of
 from retrieval.apps.metaphors.ranking import LEARNED_SHARE, UNTRIED_SHARE, Scored
+from retrieval.apps.result_list import ResultList
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.learning.arm import Expectation
@@ -38,12 +39,10 @@ class RetrievalMetrics(Serializable):
     """The number of times that the caller has returned with this problem."""
 
 
-@dataclass(eq=False, repr=False)
-class Retrieved(list[Scored]):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Retrieved(ResultList[Scored]):
     """Pairs of metaphor and score, best first."""
 
-    pairs: InitVar[Iterable[Scored]]
-    _: KW_ONLY
     problem: Problem
     """The problem that was asked about."""
     collection: str
@@ -57,9 +56,6 @@ class Retrieved(list[Scored]):
     """Notes for the caller, such as why nothing was generated."""
     why_generated: str | None = None
     """The reason why candidates were generated; None: they were not."""
-
-    def __post_init__(self, pairs: Iterable[Scored]) -> None:
-        self.extend(pairs)
 
 
 class RetrievalModel:

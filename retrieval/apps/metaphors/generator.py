@@ -18,6 +18,7 @@ from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Operation, validate_metaphor
 from retrieval.apps.metaphors.problem import Problem
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
+from retrieval.apps.result_list import ResultList
 from retrieval.collection import handle_of
 from retrieval.domain.errors import LLMRejectedError, RetrievalError
 from retrieval.domain.llm import LLM, is_usable_text, model_name, plain, plain_error, prompt_data
@@ -182,15 +183,12 @@ class SuggestionRequest(NamedTuple):
     """The reason for the request, which is stored with the suggestions."""
 
 
-class Suggestions(list[Metaphor]):
+@dataclass(eq=False, repr=False)
+class Suggestions(ResultList[Metaphor]):
     """The suggested metaphors that can be used."""
 
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """The reasons why other suggestions, or all, cannot be used."""
-
-    def __init__(self, metaphors: Iterable[Metaphor], notes: Iterable[str] = ()) -> None:
-        super().__init__(metaphors)
-        self.notes = tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +258,7 @@ class Generator:
                 self.refused.pop(next(iter(self.refused)))
             self.refused[request.prompt] = (self.now(), message)
             raise LLMRejectedError(message)
-        return Suggestions(kept, notes)
+        return Suggestions(kept, tuple(notes))
 
     async def _keep(self, metaphor: Metaphor, request: SuggestionRequest) -> str | None:
         """Store the metaphor, unless it exists; returns the reason why it cannot be used, or None."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, overload
+from typing import Any
 from uuid import UUID
 
 from retrieval.apps.principles.choosing import (
@@ -21,6 +21,7 @@ from retrieval.apps.principles.choosing import (
 )
 from retrieval.apps.principles.principle import IN_USE, KIND, Principle, principle_of
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
+from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_number, checked_time, checked_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
@@ -102,28 +103,14 @@ class FoundPrinciple(Choice):
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPrinciples(Sequence[FoundPrinciple]):
-    """An answer: the best principles first, then the explored ones. A sequence."""
+@dataclass(eq=False, repr=False, kw_only=True)
+class FoundPrinciples(ResultList[FoundPrinciple]):
+    """An answer: the best principles first, then the explored ones."""
 
-    found: tuple[FoundPrinciple, ...]
     retrieval_id: UUID | None = None
     """The id of the recorded answer; None: it is not recorded."""
     notes: tuple[str, ...] = ()
     """Notes for the caller, such as a leg that could not run, with the reason."""
-
-    @overload
-    def __getitem__(self, index: int) -> FoundPrinciple: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[FoundPrinciple]: ...
-    def __getitem__(self, index: int | slice) -> FoundPrinciple | Sequence[FoundPrinciple]:
-        return self.found[index]
-
-    def __len__(self) -> int:
-        return len(self.found)
-
-    def __iter__(self) -> Iterator[FoundPrinciple]:
-        return iter(self.found)
 
 
 MOST_FOUND = 1000
@@ -207,8 +194,8 @@ class PrincipleSearch:
     async def proven(self, question: PrincipleQuestion) -> FoundPrinciples:
         """The best principles by score, recorded as a search."""
         result = await self._search(self.collection, question)
-        found = tuple(await self._found_principles(result))
-        return FoundPrinciples(found=found, retrieval_id=result.retrieval_id, notes=result.notes)
+        found = await self._found_principles(result)
+        return FoundPrinciples(found, retrieval_id=result.retrieval_id, notes=result.notes)
 
     async def with_explored(self, question: PrincipleQuestion) -> FoundPrinciples:
         """The best principles by score, then up to two explored ones; recorded as an answer of the application."""
@@ -218,7 +205,7 @@ class PrincipleSearch:
         picks = await self._picks(question, [hit.item_id for hit in result])
         explored = await self._search_picks(question, picks) if picks else None
         principles = await self._found_principles([*result, *(explored or ())])
-        answer = (*principles[: len(result)], *_with_propensities(principles[len(result) :], picks))
+        answer = [*principles[: len(result)], *_with_propensities(principles[len(result) :], picks)]
         retrieval_id = await self.collection.record_answer(
             question.words,
             [_shown_item(principle) for principle in answer],
@@ -227,7 +214,7 @@ class PrincipleSearch:
             retrieval_time_ms=sum(answer.timings_ms.get("total", 0.0) for answer in (result, explored) if answer),
             notes=result.notes,
         )
-        return FoundPrinciples(found=answer, retrieval_id=retrieval_id, notes=result.notes)
+        return FoundPrinciples(answer, retrieval_id=retrieval_id, notes=result.notes)
 
     async def principles(self, items: Iterable[Item | Hit]) -> list[Principle]:
         """The principles of the items, with their verdicts."""

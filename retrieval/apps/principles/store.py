@@ -313,9 +313,9 @@ class PrincipleStore:
         collection = await self._collection()
         answers = await collection.answers_of(session_id, origin=SESSION_START, limit=1)
         if not answers:
-            return FoundPrinciples(found=())
+            return FoundPrinciples(())
         principles = await self.get([hit.item_id for hit in answers[0].hits])
-        found = tuple(
+        found = [
             FoundPrinciple(
                 principle=principles[hit.item_id],
                 score=hit.score,
@@ -325,8 +325,8 @@ class PrincipleStore:
             )
             for hit in answers[0].hits
             if hit.item_id in principles
-        )
-        return FoundPrinciples(found=found, retrieval_id=answers[0].retrieval_id)
+        ]
+        return FoundPrinciples(found, retrieval_id=answers[0].retrieval_id)
 
     async def add_trace(
         self,

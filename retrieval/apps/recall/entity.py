@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 from uuid import UUID
 
+from retrieval.apps.result_list import ResultList
 from retrieval.domain.checks import (
     STORED_NOTE,
     checked_list,
@@ -164,40 +165,22 @@ class Entity:
 NOTHING = "Nothing that fits is remembered."
 
 
-class Recalled(list[Entity]):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Recalled(ResultList[Entity]):
     """The entities, best first."""
 
-    degraded: str | None
+    degraded: str | None = None
     """The reason why the requested rewrites are missing; None: nothing is missing."""
-    queries: tuple[str, ...]
+    queries: tuple[str, ...] = ()
     """The rewrites that were searched in addition to the question."""
-    time: TimeExpression | None
+    time: TimeExpression | None = None
     """The time that the question names; None: it names none, or times are not interpreted."""
-    time_range: TimeRange | None
+    time_range: TimeRange | None = None
     """The range of event times that were required or preferred, start and end; None: there was none."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """Notes for the caller."""
-    retrieval_id: UUID | None
+    retrieval_id: UUID | None = None
     """The id of the recorded search, for feedback and replay; None: it is not recorded."""
-
-    def __init__(
-        self,
-        entities: Iterable[Entity] = (),
-        *,
-        degraded: str | None = None,
-        queries: Iterable[str] = (),
-        time: TimeExpression | None = None,
-        time_range: TimeRange | None = None,
-        notes: Iterable[str] = (),
-        retrieval_id: UUID | None = None,
-    ) -> None:
-        super().__init__(entities)
-        self.degraded = degraded
-        self.queries = tuple(queries)
-        self.time = time
-        self.time_range = time_range
-        self.notes = tuple(notes)
-        self.retrieval_id = retrieval_id
 
 
 def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) -> str:
