@@ -21,7 +21,17 @@ from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import handle_of
 from retrieval.domain.errors import LLMRejectedError, RetrievalError
-from retrieval.domain.llm import LLM, is_usable_text, model_name, plain, plain_error, prompt_data
+from retrieval.domain.llm import (
+    LLM,
+    TEXT_SCHEMA,
+    is_usable_text,
+    list_schema,
+    model_name,
+    object_schema,
+    plain,
+    plain_error,
+    prompt_data,
+)
 from retrieval.engine.shared_calls import SharedCalls
 
 SUGGESTIONS = 3
@@ -66,29 +76,16 @@ For each give:
 - concreteness: how easily it is pictured, 0 (abstract) to 1 (tangible)
 Prefer frameworks that have a rich vocabulary of operations."""
 
-_TEXT = {"type": "string"}
-_TEXTS = {"type": "array", "items": _TEXT}
-
-
-def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-_OPERATION = _object(name=_TEXT, description=_TEXT, effects=_TEXTS)
-_SUGGESTION = _object(
-    name=_TEXT,
-    domain=_TEXT,
-    description=_TEXT,
-    operations={"type": "array", "items": _OPERATION},
-    examples=_TEXTS,
+_OPERATION = object_schema(name=TEXT_SCHEMA, description=TEXT_SCHEMA, effects=list_schema(TEXT_SCHEMA))
+_SUGGESTION = object_schema(
+    name=TEXT_SCHEMA,
+    domain=TEXT_SCHEMA,
+    description=TEXT_SCHEMA,
+    operations=list_schema(_OPERATION),
+    examples=list_schema(TEXT_SCHEMA),
     concreteness={"type": "number", "minimum": 0, "maximum": 1},
 )
-SCHEMA: Mapping[str, Any] = _object(metaphors={"type": "array", "items": _SUGGESTION})
+SCHEMA = object_schema(metaphors=list_schema(_SUGGESTION))
 """The schema of the answer."""
 
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
