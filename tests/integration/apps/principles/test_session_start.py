@@ -69,7 +69,7 @@ async def test_a_session_is_given_the_best_and_some_that_are_new(
 
     session = await started(places, project, clock.now, session="s-1", limit=4, explore=2)
 
-    ranked = best(await store.get_all_principles(), session.tags, min_score=0.3)
+    ranked = best(await store.get_all_principles(), session.tags)
     rows = [(choice.principle.id, choice.score, choice.is_exploratory) for choice in session.principles]
     assert [row for row in rows if not row[2]] == [(hit.principle.id, hit.score, False) for hit in ranked[:3]]
     assert rows[3:] == [("new", 0.6, True)]
