@@ -134,38 +134,31 @@ def estimated_tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS_A_TOKEN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """The bounds of a text. Raises ``InvalidRequestError`` unless a bound is a whole number of at least 1, or None."""
+def bounds_of(
+    max_characters: int | None = None, max_tokens: int | None = None, count_tokens: TokenCounter = estimated_tokens
+) -> Callable[[str], bool]:
+    """Whether a text is within the bounds; None: unlimited.
 
-    max_characters: int | None = None
-    """None: unlimited."""
-    max_tokens: int | None = None
-    """None: unlimited."""
-    count_tokens: TokenCounter = estimated_tokens
+    Raises ``InvalidRequestError`` unless a bound is a whole number of at least 1, or None; so does the function if
+    ``count_tokens`` gives anything but a number of tokens.
+    """
+    for name, bound in (("max_characters", max_characters), ("max_tokens", max_tokens)):
+        if bound is not None:
+            checked_whole(name, bound, 1)
+    if not callable(count_tokens):
+        raise InvalidRequestError(f"count_tokens is {count_tokens!r:.80}; it must be a function of a text")
 
-    def __post_init__(self) -> None:
-        for name in ("max_characters", "max_tokens"):
-            if (bound := getattr(self, name)) is not None:
-                checked_whole(name, bound, 1)
-        if not callable(self.count_tokens):
-            raise InvalidRequestError(f"count_tokens is {self.count_tokens!r:.80}; it must be a function of a text")
-
-    def fits(self, text: str) -> bool:
-        """Whether the text is within the bounds."""
-        if self.max_characters is not None and len(text) > self.max_characters:
+    def fits(text: str) -> bool:
+        if max_characters is not None and len(text) > max_characters:
             return False
-        return self.max_tokens is None or self._tokens(text) <= self.max_tokens
-
-    def _tokens(self, text: str) -> float:
-        number: object = self.count_tokens(text)
+        if max_tokens is None:
+            return True
+        number: object = count_tokens(text)
         if not is_number(number, 0):
             raise InvalidRequestError(f"count_tokens gave {number!r:.80}; it must give the number of tokens of a text")
-        return number
+        return number <= max_tokens
 
-
-UNBOUNDED = Bounds()
-"""The bounds of a text of any length."""
+    return fits
 
 
 def entity_set(entities: Links | None) -> frozenset[Entity]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 
-from retrieval.apps.memories.messages import FACT, RememberReport, checked_conversation
-from retrieval.apps.memories.remembering import FactsOf, Remembering, near_memories, needed_llm
+from retrieval.apps.memories.messages import FACT, RECEIPT, RememberReport, checked_conversation
+from retrieval.apps.memories.remembering import Remembering, near_memories, needed_llm
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_types
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection
@@ -321,18 +321,31 @@ class MemoryStore:
         """
         check_flags(again=again)
         conversation = checked_conversation(messages, session, first_turn)
-        time = self._platform.now if occurred_at is None else occurred_at
+        now = self._platform.now
+
+        def memory_of(**fields: Any) -> NewMemory:
+            owner = {"project_id": project_id, "user_id": user_id, "interaction_type": interaction_type}
+            moment = now if occurred_at is None else occurred_at
+            return NewMemory(**{**owner, "memory_id": self._new_id(), "occurred_at": moment, **fields})
+
+        receipt = memory_of(
+            memory_id=conversation.key(project_id, user_id, interaction_type),
+            content=f"{conversation.messages} messages of session {conversation.session}",
+            interaction_type=RECEIPT,
+            status="archived",
+        )
+        receipt.item()  # invalid messages are refused before a model is called
         remembering = Remembering(
             conversation=conversation,
-            facts_of=FactsOf(project_id, user_id, interaction_type, time),
-            new_id=self._new_id,
-            now=self._platform.now,
+            memory_of=memory_of,
+            receipt=receipt,
+            now=now,
+            llm=needed_llm(self._platform.llm),
+            collection=await self._collection(),
+            writer=await self._writer(),
+            records=await self._records(),
         )
-        remembering.receipt.item()  # invalid messages are refused before a model is called
-        llm = needed_llm(self._platform.llm)
-        return await remembering.remember(
-            llm, await self._collection(), await self._writer(), await self._records(), again=again
-        )
+        return await remembering.remember(again=again)
 
     async def history(self, memory_id: str) -> tuple[Memory, ...]:
         """The versions of a memory, newest first: the current one, then the superseded ones.
