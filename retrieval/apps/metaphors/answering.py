@@ -8,8 +8,14 @@ from uuid import UUID
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import Metaphor, checked_metaphor, metaphor_of
-from retrieval.apps.metaphors.problem import Problem, checked_problem, situation_of
-from retrieval.apps.metaphors.ranking import LEARNED_SHARE, UNTRIED_SHARE, Scored
+from retrieval.apps.metaphors.problem import (
+    LEARNED_SHARE,
+    UNTRIED_SHARE,
+    Problem,
+    Scored,
+    checked_problem,
+    situation_of,
+)
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError

@@ -28,7 +28,7 @@ from retrieval.apps.metaphors.metaphor import (
     provenance_of,
     validate_metaphor,
 )
-from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE
+from retrieval.apps.metaphors.problem import METAPHORS_PROFILE
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_number

@@ -34,21 +34,19 @@ from retrieval.apps.metaphors.metaphor import (
     checked_text,
 )
 from retrieval.apps.metaphors.problem import (
-    LIMIT_MAX,
-    MetaphorSearch,
-    Problem,
-    checked_limit,
-    checked_problem,
-    checked_problems,
-    session_of,
-    situation_of,
-)
-from retrieval.apps.metaphors.ranking import (
     AWAY,
     GENERATE_AFTER_BACKTRACKS,
     GENERATE_BELOW,
+    LIMIT_MAX,
+    MetaphorSearch,
+    Problem,
     away_from,
+    checked_limit,
+    checked_problem,
+    checked_problems,
     preferred_after,
+    session_of,
+    situation_of,
     why_generate,
 )
 from retrieval.apps.probation import ACTIVE, CANDIDATE

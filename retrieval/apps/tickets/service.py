@@ -6,11 +6,10 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import Any, Self
 
 from retrieval import Collection, Hit, Platform, connect
@@ -41,27 +40,6 @@ from retrieval.engine.reading import count_vectors
 _TRUSTED_A_SECOND = 20_000
 """A count of this many vectors is reused for a second: counting 100,000 takes 30 ms, and happens at most every 5 s."""
 
-
-class VectorCount:
-    """Caches a count of vectors: the larger the count, the longer."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._number = 0
-        self._until = clock()
-
-    async def read(self, count: Callable[[], Awaitable[int]]) -> int:
-        """The number of vectors; calls ``count`` when the cached number is too old."""
-        if self._clock() >= self._until:
-            self._number = await count()
-            self._until = self._clock() + self._number / _TRUSTED_A_SECOND
-        return self._number
-
-    def forget(self) -> None:
-        """Count again next time."""
-        self._until = self._clock()
-
-
 _log = logging.getLogger(__name__)
 
 _HEALTH_WORD = "health"
@@ -81,7 +59,7 @@ class RetrievalService:
         self._own: Platform | None = None
         self._collection: Collection | None = None
         self._checked: object = None
-        self._vectors = VectorCount()
+        self._vectors, self._counted_until = 0, 0.0
         self._opening = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -110,8 +88,7 @@ class RetrievalService:
             )
         search = ticket_search(request, self.config)
         async with self._tickets() as collection:
-            count = self._vectors.read(partial(count_vectors, handle_of(collection)))
-            hits, total = await asyncio.gather(_search(collection, search, search.top_k), count)
+            hits, total = await asyncio.gather(_search(collection, search, search.top_k), self._index_total(collection))
         return response_of(hits, search, await self._now(search), total)
 
     async def query_embedding(self, request: RetrievalRequest) -> list[float]:
@@ -221,6 +198,13 @@ class RetrievalService:
         profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
         return rank_by_weights(hits, profile, await self._now(search), search.as_of)
 
+    async def _index_total(self, collection: Collection) -> int:
+        """The number of vectors; the larger it is, the longer a count is reused."""
+        if time.monotonic() >= self._counted_until:
+            self._vectors = await count_vectors(handle_of(collection))
+            self._counted_until = time.monotonic() + self._vectors / _TRUSTED_A_SECOND
+        return self._vectors
+
     async def _now(self, search: TicketSearch) -> datetime:
         return search.as_of or (await self._platform()).now
 
@@ -246,7 +230,7 @@ class RetrievalService:
         now = stored.collection_id, stored.space
         if now != self._checked:
             self._check_dimensions(collection, stored.space.space if stored.space else None)
-            self._vectors.forget()
+            self._counted_until = 0.0
             self._checked = now
         return collection
 

@@ -163,60 +163,49 @@ def _tags(path: PurePosixPath) -> Iterable[str]:
     return dict.fromkeys(tag for tag in tags if tag)
 
 
-_TAGS = {
-    # JavaScript and TypeScript
-    "@anthropic-ai/sdk": "llm", "@angular/core": "angular frontend", "@modelcontextprotocol/sdk": "mcp",
-    "@nestjs/core": "nestjs backend", "@playwright/test": "playwright testing", "@prisma/client": "prisma database",
-    "@sveltejs/kit": "svelte frontend", "@testing-library/react": "react testing", "astro": "astro frontend",
-    "aws-sdk": "aws", "cypress": "cypress testing", "electron": "electron desktop", "eslint": "eslint linting",
-    "expo": "expo react-native mobile", "express": "express backend", "fastify": "fastify backend",
-    "graphql": "graphql api", "hono": "hono backend", "ioredis": "redis cache", "jest": "jest testing",
-    "koa": "koa backend", "mocha": "mocha testing", "mongoose": "mongodb database", "mysql2": "mysql database",
-    "next": "next nextjs react frontend", "nuxt": "nuxt vue frontend", "openai": "openai llm",
-    "pg": "postgresql database", "playwright": "playwright testing", "preact": "preact frontend",
-    "prettier": "formatting", "prisma": "prisma database", "puppeteer": "puppeteer browser", "react": "react frontend",
-    "react-dom": "react frontend", "react-native": "react-native mobile", "redis": "redis cache",
-    "redux": "redux state frontend", "rollup": "bundling", "sequelize": "sequelize database",
-    "socket.io": "websockets", "solid-js": "solid frontend", "storybook": "storybook frontend",
-    "svelte": "svelte frontend", "tailwindcss": "tailwind css frontend", "three": "webgl graphics",
-    "typeorm": "typeorm database", "typescript": "typescript", "vite": "vite bundling", "vitest": "vitest testing",
-    "vue": "vue frontend", "webpack": "webpack bundling", "zod": "validation",
-    # Python
-    "aiohttp": "async http", "airflow": "airflow pipelines", "alembic": "alembic migrations database",
-    "anthropic": "llm", "apache-airflow": "airflow pipelines", "asyncpg": "postgresql database async",
-    "boto3": "aws", "celery": "celery jobs", "click": "cli", "django": "django backend",
-    "djangorestframework": "django backend api", "fastapi": "fastapi backend api", "flask": "flask backend",
-    "httpx": "http", "hypothesis": "testing", "jax": "jax machine-learning", "jupyter": "notebook",
-    "keras": "keras machine-learning", "langchain": "langchain llm", "matplotlib": "plotting", "mcp": "mcp",
-    "mypy": "typing", "numpy": "numpy", "pandas": "pandas data", "pgvector": "pgvector postgresql",
-    "polars": "polars data", "psycopg": "postgresql database", "psycopg2": "postgresql database",
-    "psycopg2-binary": "postgresql database", "pydantic": "pydantic validation", "pymongo": "mongodb database",
-    "pyspark": "spark data", "pytest": "pytest testing", "requests": "http", "ruff": "linting",
-    "scikit-learn": "scikit-learn machine-learning", "scipy": "scipy", "scrapy": "scraping",
-    "sqlalchemy": "sqlalchemy database", "starlette": "starlette backend", "streamlit": "streamlit frontend",
-    "tensorflow": "tensorflow machine-learning", "torch": "pytorch machine-learning",
-    "tornado": "tornado backend", "transformers": "transformers machine-learning", "typer": "typer cli",
-    "uvicorn": "backend",
-    # Rust
-    "actix-web": "actix backend", "anyhow": "error-handling", "axum": "axum backend", "bevy": "bevy games",
-    "clap": "cli", "diesel": "diesel database", "leptos": "leptos frontend", "reqwest": "http",
-    "rocket": "rocket backend", "serde": "serde serialization", "sqlx": "sqlx database", "tauri": "tauri desktop",
-    "thiserror": "error-handling", "tokio": "tokio async", "tonic": "grpc", "wasm-bindgen": "wasm",
-    # Go, by the last part of the module that is not a version
-    "chi": "chi backend", "cobra": "cli", "echo": "echo backend", "fiber": "fiber backend", "gin": "gin backend",
-    "gorm": "gorm database", "grpc": "grpc", "mux": "backend", "pgx": "postgresql database", "testify": "testing",
-    # Ruby
-    "rails": "rails backend", "rspec": "rspec testing", "rspec-rails": "rspec rails testing", "rubocop": "linting",
-    "sidekiq": "sidekiq jobs", "sinatra": "sinatra backend",
-    # Java and Kotlin, by the name of the artifact
-    "hibernate-core": "hibernate database", "jackson-databind": "serialization", "junit": "junit testing",
-    "junit-jupiter": "junit testing", "kafka-clients": "kafka messaging", "mockito-core": "mockito testing",
-    "spring-boot-starter": "spring backend", "spring-boot-starter-data-jpa": "spring database",
-    "spring-boot-starter-web": "spring backend", "spring-core": "spring",
-    # PHP
-    "laravel/framework": "laravel backend", "phpunit/phpunit": "phpunit testing",
-    "symfony/framework-bundle": "symfony backend",
+_PURPOSES = {
+    "actix": "actix-web", "airflow": "apache-airflow", "angular": "@angular/core",
+    "api": "djangorestframework fastapi graphql", "async": "aiohttp asyncpg tokio", "aws": "aws-sdk boto3",
+    "backend":
+        "@nestjs/core actix-web axum chi django djangorestframework echo express fastapi fastify fiber flask gin "
+        "hono koa laravel/framework mux rails rocket sinatra spring-boot-starter spring-boot-starter-web starlette "
+        "symfony/framework-bundle tornado uvicorn",
+    "browser": "puppeteer", "bundling": "rollup vite webpack", "cache": "ioredis redis",
+    "cli": "clap click cobra typer", "css": "tailwindcss", "data": "pandas polars pyspark",
+    "database":
+        "@prisma/client alembic asyncpg diesel gorm hibernate-core mongoose mysql2 pg pgx prisma psycopg psycopg2 "
+        "psycopg2-binary pymongo sequelize spring-boot-starter-data-jpa sqlalchemy sqlx typeorm",
+    "desktop": "electron tauri", "django": "djangorestframework", "error-handling": "anyhow thiserror",
+    "formatting": "prettier",
+    "frontend":
+        "@angular/core @sveltejs/kit astro leptos next nuxt preact react react-dom redux solid-js storybook "
+        "streamlit svelte tailwindcss vue",
+    "games": "bevy", "graphics": "three", "grpc": "tonic", "hibernate": "hibernate-core",
+    "http": "aiohttp httpx requests reqwest", "jobs": "celery sidekiq", "junit": "junit-jupiter",
+    "kafka": "kafka-clients", "laravel": "laravel/framework", "linting": "eslint rubocop ruff",
+    "llm": "@anthropic-ai/sdk anthropic langchain openai",
+    "machine-learning": "jax keras scikit-learn tensorflow torch transformers", "mcp": "@modelcontextprotocol/sdk",
+    "messaging": "kafka-clients", "migrations": "alembic", "mobile": "expo react-native", "mockito": "mockito-core",
+    "mongodb": "mongoose pymongo", "mysql": "mysql2", "nestjs": "@nestjs/core", "nextjs": "next",
+    "notebook": "jupyter", "pipelines": "airflow apache-airflow", "playwright": "@playwright/test",
+    "plotting": "matplotlib", "postgresql": "asyncpg pg pgvector pgx psycopg psycopg2 psycopg2-binary",
+    "prisma": "@prisma/client", "pytorch": "torch", "rails": "rspec-rails", "react": "next react-dom",
+    "react-native": "expo", "redis": "ioredis", "rspec": "rspec-rails", "scraping": "scrapy",
+    "serialization": "jackson-databind serde", "solid": "solid-js", "spark": "pyspark",
+    "spring": "spring-boot-starter spring-boot-starter-data-jpa spring-boot-starter-web spring-core", "state": "redux",
+    "svelte": "@sveltejs/kit", "symfony": "symfony/framework-bundle", "tailwind": "tailwindcss",
+    "testing":
+        "@playwright/test @testing-library/react cypress hypothesis jest junit junit-jupiter mocha mockito-core "
+        "phpunit/phpunit playwright pytest rspec rspec-rails testify vitest",
+    "typing": "mypy", "validation": "pydantic zod", "vue": "nuxt", "wasm": "wasm-bindgen", "webgl": "three",
+    "websockets": "socket.io",
 }  # fmt: skip
+"""The packages of each purpose, in lower case; Go modules by their last part, Java's by the name of the artifact."""
+
+_TAGS: dict[str, list[str]] = {}
+for _purpose, _packages in _PURPOSES.items():
+    for _package in _packages.split():
+        _TAGS.setdefault(_package, []).append(_purpose)
 
 
 class PackageName(str):
@@ -228,9 +217,10 @@ class PackageName(str):
 def tags_of_dependencies(names: Iterable[str]) -> list[str]:
     """The distinct tags of the packages, followed by the packages' own names (``PackageName``)."""
     packages = list(dict.fromkeys(name.strip().casefold() for name in names if name.strip()))
-    tags = [tag for package in packages for tag in _TAGS.get(package, "").split()]
     # A name may have a scope: @scope/name, vendor/name.
-    return list(dict.fromkeys([*tags, *(PackageName(package.rpartition("/")[2]) for package in packages)]))
+    short = {package: package.rpartition("/")[2] for package in packages}
+    tags = [tag for package in packages if package in _TAGS for tag in (short[package], *_TAGS[package])]
+    return list(dict.fromkeys([*tags, *map(PackageName, short.values())]))
 
 
 _MOST_DEPENDENCIES = 200
