@@ -116,10 +116,6 @@ class RememberReport(Serializable):
     notes: tuple[str, ...] = ()
     """Notes for the caller, such as about missing vectors."""
 
-    def of(self, outcome: FactOutcome | str) -> list[RememberedFact]:
-        """The facts with that outcome: ``added``, ``same``, ``superseded`` or ``refused``."""
-        return [fact for fact in self.facts if fact.outcome == outcome]
-
 
 def checked_conversation(messages: object, session: object, first_turn: object) -> Conversation:
     """The messages, checked and numbered from ``first_turn`` on.

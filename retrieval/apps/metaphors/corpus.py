@@ -62,6 +62,20 @@ async def text_vector(collection: Collection, metaphor: Metaphor) -> Vector:
     return vector
 
 
+async def own_vector(collection: Collection, embedding: Sequence[float] | None, key: str) -> Vector | None:
+    """The vector that a metaphor or problem with that key brings; None: it brings none.
+
+    Raises ``InvalidVectorError`` if it is not of the collection's embedding space.
+    """
+    if embedding is None:
+        return None
+    space = await collection.space()
+    if space is None:
+        raise InvalidVectorError("the corpus has no embedding space; leave out the embedding, or configure an embedder")
+    vector: Vector = checked_vectors([embedding], space, [repr(key)])[0]
+    return vector
+
+
 COLLECTION = "metaphors"
 """The default collection of a corpus."""
 
@@ -191,7 +205,7 @@ class MetaphorCorpus:
         if metaphor.id in self._static:
             raise _already_exists(metaphor.id)
         item = metaphor_item(metaphor, source=source, status=status, provenance=provenance)
-        vector = await self._own_vector(metaphor)
+        vector = await own_vector(self._collection, metaphor.embedding, metaphor.id)
         try:
             report = await add_new(handle_of(self._collection), [item])
         except InvalidItemError as error:
@@ -281,15 +295,6 @@ class MetaphorCorpus:
         vector = metaphor.embedding or (await text_vector(self._collection, metaphor))
         where = {"kind": KIND, "status": [ACTIVE, CANDIDATE]}
         return await self._collection.unrecorded().search(vector=vector, where=where, limit=MOST, profile=_BY_MEANING)
-
-    async def _own_vector(self, metaphor: Metaphor) -> Vector | None:
-        if metaphor.embedding is None:
-            return None
-        space = await self._collection.space()
-        if space is None:
-            raise InvalidVectorError("the corpus has no embedding space; give the metaphor without its embedding")
-        vector: Vector = checked_vectors([metaphor.embedding], space, [repr(metaphor.id)])[0]
-        return vector
 
     async def _store_static(self) -> None:
         """Make the stored static metaphors equal to ``static``."""

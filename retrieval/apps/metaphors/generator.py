@@ -205,12 +205,16 @@ class Generator:
         """The model's printable name."""
         return model_name(self.llm)
 
-    async def suggestions(self, request: SuggestionRequest) -> Suggestions:
+    async def suggestions(self, request: SuggestionRequest, seconds: float | None = None) -> Suggestions:
         """At most three suggestions, stored as candidates.
 
-        Raises ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer without a usable metaphor.
+        All callers with the same problem share one call of the model, which continues if a caller leaves. Raises
+        ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer without a usable metaphor, and
+        ``TimeoutError`` after ``seconds``.
         """
-        return await self._within(None, request)
+        key = (id(self.llm), self.corpus.collection.name, PROMPT_VERSION, request.problem.description)
+        shared: Suggestions = await self._calls.result(key, lambda: self._suggest(request), seconds)
+        return Suggestions(shared, shared.notes)  # a copy, because a caller may change its list
 
     async def in_time(self, request: SuggestionRequest, seconds: float) -> Suggestions:
         """The suggestions if they come in time, or the reason why there are none; failed requests are not repeated."""
@@ -218,7 +222,7 @@ class Generator:
         if when is not None and self.now() - when < AGAIN_AFTER:
             return Suggestions((), (f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
         try:
-            return await self._within(seconds, request)
+            return await self.suggestions(request, seconds)
         except TimeoutError:
             return Suggestions((), (f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
         except RetrievalError as error:
@@ -228,12 +232,6 @@ class Generator:
         """Whether there are earlier suggestions for this problem's text that are not excluded."""
         where = {"kind": KIND, "status": [ACTIVE, CANDIDATE], SUGGESTED_FOR: problem_hash(problem)}
         return any([item.item_id not in exclude async for item in self.corpus.collection.scan(where)])
-
-    async def _within(self, seconds: float | None, request: SuggestionRequest) -> Suggestions:
-        """The suggestions, from one call for all callers with the same problem, which continues if a caller leaves."""
-        key = (id(self.llm), self.corpus.collection.name, PROMPT_VERSION, request.problem.description)
-        shared: Suggestions = await self._calls.result(key, lambda: self._suggest(request), seconds)
-        return Suggestions(shared, shared.notes)  # a copy, because a caller may change its list
 
     async def _suggest(self, request: SuggestionRequest) -> Suggestions:
         answer = await self._calls.json(self.llm, request.prompt, SCHEMA, system=SYSTEM, seconds=self.budget_seconds)

@@ -22,7 +22,7 @@ from retrieval.apps.metaphors.answering import (
     relevance_of_each,
     untried_entries,
 )
-from retrieval.apps.metaphors.corpus import MetaphorCorpus, text_vector
+from retrieval.apps.metaphors.corpus import MetaphorCorpus, own_vector, text_vector
 from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, suggestion_prompt
 from retrieval.apps.metaphors.metaphor import (
     CONCRETENESS,
@@ -53,7 +53,7 @@ from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags, checked_number, checked_positive, checked_texts, checked_whole
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
-from retrieval.domain.items.embedding import Vector, checked_vectors
+from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
 from retrieval.domain.records.search_record import score_spread
@@ -330,21 +330,10 @@ class MetaphorRetriever:
         collection = self.corpus.collection
         stored = (await collection.embeddings([failed.id])).get(failed.id)
         away = await text_vector(collection, failed) if stored is None else stored
-        question = await self._question(search.problem)
+        question = await own_vector(collection, search.problem.embedding, search.problem.id)
+        if question is None:
+            [question] = await collection.vectors_of([search.problem.description])
         return replace(search, moved=away_from(question, away, self._away), about=question)
-
-    async def _question(self, problem: Problem) -> Vector:
-        """The problem's vector. Raises ``InvalidVectorError`` if its own is not of the corpus's space."""
-        collection = self.corpus.collection
-        vector: Vector
-        if problem.embedding is None:
-            [vector] = await collection.vectors_of([problem.description])
-            return vector
-        space = await collection.space()
-        if space is None:
-            raise InvalidRequestError("the corpus has no embedding space; configure an embedder and open it again")
-        [vector] = checked_vectors([problem.embedding], space, ["the problem"])
-        return vector
 
     async def _answer(self, search: MetaphorSearch) -> Retrieved:
         """The best metaphors of the corpus, with candidates if the rules require them and there are any."""

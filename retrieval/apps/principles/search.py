@@ -76,22 +76,6 @@ class FoundPrinciple(Choice):
         parts = self.explanation.contributions if self.explanation else ()
         return self.shown_item({part.leg: part.raw_score for part in parts})
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        principle = self.principle
-        return {
-            "id": principle.id,
-            "title": principle.title,
-            "body": principle.body,
-            "tags": list(principle.tags),
-            "status": principle.status,
-            "score": principle.score,
-            "use_count": principle.use_count,
-            "success_rate": principle.success_rate,
-            "last_used_at": principle.last_used_at.isoformat() if principle.last_used_at else None,
-            "exploring": self.is_exploratory,
-        }
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class FoundPrinciples(ResultList[FoundPrinciple]):

@@ -53,6 +53,7 @@ from retrieval.apps.principles.search import (
 )
 from retrieval.apps.principles.traces import (
     LATEST_PROFILE,
+    SUCCESS,
     Outcome,
     Trace,
     trace_of,
@@ -188,12 +189,19 @@ class PrincipleStore:
         item = principle_item(
             principle_id, title, body, normalised_tags(tags), status, actor=actor, created_at=self._platform.now
         )
-        key = item.item_id
-        stored = (await self.get([key])).get(key) or await self._add_or_get(item)
+        key, collection = item.item_id, await self._collection()
+        stored = (await self.get([key])).get(key)
+        if stored is None:
+            try:
+                await add_new(handle_of(collection), [item])
+            except InvalidItemError:  # invalid, or stored by another caller meanwhile
+                stored = (await self.get([key])).get(key)
+                if stored is None:
+                    raise
         if stored is not None:
             if principle_id is None:
                 return stored
-            await (await self._collection()).add([item.changed(occurred_at=stored.created_at)])
+            await collection.add([item.changed(occurred_at=stored.created_at)])
         return (await self.get([key]))[key]
 
     async def get(self, principle_ids: str | Sequence[str]) -> dict[str, Principle]:
@@ -417,7 +425,9 @@ class PrincipleStore:
         now = self._platform.now
         since = now - timedelta(days=checked_positive("days", days, "7", 36500))
         latest = await self.search_traces(LATEST_TRACES, (since, now))
-        return frequent_tags((trace.tags for trace in latest if trace.is_success), checked_count("most", most))
+        return frequent_tags(
+            (trace.tags for trace in latest if trace.outcome.status == SUCCESS), checked_count("most", most)
+        )
 
     async def _principle(self, principle_id: str) -> Principle:
         [principle] = await self._principles([await self._item(principle_id)])
@@ -479,17 +489,6 @@ class PrincipleStore:
         answers = await (await self._collection()).answers_of(session)
         showed = (answer for answer in answers if any(hit.item_id == principle_id for hit in answer.hits))
         return next((answer.retrieval_id for answer in showed), None)
-
-    async def _add_or_get(self, item: Item) -> Principle | None:
-        """Store the principle under a new id; returns the one that another caller has stored meanwhile, or None."""
-        try:
-            await add_new(handle_of(await self._collection()), [item])
-        except InvalidItemError:
-            stored = (await self.get([item.item_id])).get(item.item_id)
-            if stored is None:
-                raise
-            return stored
-        return None
 
     async def _collection(self) -> Collection:
         if self._cached_collection is None:
