@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
@@ -32,7 +32,6 @@ from retrieval.apps.memories.requests import (
     entity_set,
     estimated_tokens,
     related_types,
-    relevant,
     start_of,
 )
 from retrieval.apps.memories.store import COLLECTION, MemoryStore, memories_collection
@@ -49,7 +48,7 @@ from retrieval.domain.checks import (
 )
 from retrieval.domain.errors import EmptyQueryError
 from retrieval.domain.items.item import Item
-from retrieval.domain.items.memory import Links, checked_name
+from retrieval.domain.items.memory import Links, Memory, checked_name
 from retrieval.domain.learning.arm import Standing
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.hit import SearchResult
@@ -406,7 +405,18 @@ class RetrievalEngine:
         if not result.hits:
             return []
         memories = await self._store.get_memories([hit.item_id for hit in result])
-        return [relevant(memories[hit.item_id], hit, result.retrieval_id) for hit in result if hit.item_id in memories]
+        return [
+            RelevantMemory(
+                **{part.name: getattr(memories[hit.item_id], part.name) for part in fields(Memory)},
+                computed_relevance_score=hit.score,
+                rank=hit.rank,
+                explanation=hit.explanation,
+                relevance=hit.relevance,
+                retrieval_id=result.retrieval_id,
+            )
+            for hit in result
+            if hit.item_id in memories
+        ]
 
     async def _open(self) -> Collection:
         if self._collection is None:

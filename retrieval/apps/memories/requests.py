@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ from uuid import UUID
 from retrieval.domain.checks import checked_list, checked_positive, checked_whole, choices_hint, is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
-from retrieval.domain.search.hit import Explanation, Hit
+from retrieval.domain.search.hit import Explanation
 from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.domain.search.signals import (
@@ -109,18 +109,6 @@ class RelevantMemory(Memory):
     def signals(self) -> dict[str, float]:
         """The value of each signal that counts, by its name, 0 to 1."""
         return {part.leg: part.raw_score for part in self.explanation.contributions if part.leg in SIGNALS}
-
-
-def relevant(memory: Memory, hit: Hit, retrieval_id: UUID | None) -> RelevantMemory:
-    """The memory with the score, rank and explanation of its hit."""
-    return RelevantMemory(
-        **{part.name: getattr(memory, part.name) for part in fields(memory)},
-        computed_relevance_score=hit.score,
-        rank=hit.rank,
-        explanation=hit.explanation,
-        relevance=hit.relevance,
-        retrieval_id=retrieval_id,
-    )
 
 
 CHARACTERS_A_TOKEN = 4

@@ -15,6 +15,7 @@ from retrieval.apps.metaphors.metaphor import (
     IN_CORPUS,
     KIND,
     NAME_KEY,
+    PROVENANCE,
     STATIC,
     Metaphor,
     Origin,
@@ -25,7 +26,6 @@ from retrieval.apps.metaphors.metaphor import (
     metaphor_item,
     metaphor_of,
     name_key,
-    provenance_of,
     validate_metaphor,
 )
 from retrieval.apps.metaphors.problem import METAPHORS_PROFILE
@@ -151,7 +151,7 @@ class MetaphorCorpus:
     async def origins(self, ids: str | Sequence[str]) -> dict[str, Origin]:
         """The origin and status of the metaphors, by id; unknown ids are missing."""
         return {
-            key: Origin(source=item.source, status=item.status, provenance=provenance_of(item))
+            key: Origin(source=item.source, status=item.status, provenance=item.attributes.get(PROVENANCE) or {})
             for key, item in (await self._items(ids)).items()
         }
 

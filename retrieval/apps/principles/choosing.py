@@ -14,13 +14,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from retrieval.apps.principles.principle import IN_USE, Principle
 from retrieval.apps.probation import ACTIVE, ARCHIVED, status_after
 from retrieval.domain.checks import checked_list
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.slate import ShownItem, Slot
+
+if TYPE_CHECKING:
+    from retrieval.domain.search.hit import Explanation
 
 MOST_TAGS = 50
 """The most tags of one principle, trace or query."""
@@ -149,13 +152,13 @@ MIN_PRINCIPLE_SCORE: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A principle that is shown to a session."""
+class FoundPrinciple:
+    """A principle that is shown."""
 
     principle: Principle
     score: float
-    """The score for its rank: at a session's start the principle's score, plus .1 for each tag that it shares with the
-    session. Higher is better.
+    """The score for its rank, higher is better: the principle's score + .1 for each tag that it shares with the session
+    or the query, and in a search + 2 × similarity.
     """
     is_exploratory: bool = False
     """Whether it is shown to learn about it."""
@@ -163,6 +166,8 @@ class Choice:
     """The probability that it was chosen, above 0 and at most 1."""
     rank_propensity: float = 1.0
     """The probability that it was chosen at this place, above 0 and at most ``propensity``."""
+    explanation: Explanation | None = None
+    """The signals of a search with their values and weights; None for principles of a session's start."""
 
     def shown_item(self, signals: Mapping[str, float]) -> ShownItem:
         """The item to record, with the values of its signals."""
@@ -190,7 +195,7 @@ def choose(
     most: int = MAX_PRINCIPLES,
     slots: int = SLOTS,
     rows: int = ROWS,
-) -> list[Choice]:
+) -> list[FoundPrinciple]:
     """Choose at most ``most`` principles: the best by score and tags, then up to ``slots`` explored ones.
 
     The explored ones count in ``most``, so that a store full of good principles still tries new ones. They are chosen
@@ -207,7 +212,7 @@ def choose(
     ranked = best(every, tags)
     by_score = [choice for choice in ranked if choice.principle.id not in picked][: most - len(picks)]
     explored = [
-        Choice(
+        FoundPrinciple(
             unsure[pick.id],
             boosted(unsure[pick.id], tags),
             is_exploratory=True,
@@ -239,8 +244,8 @@ def rivals(
     ]
 
 
-def best(principles: Sequence[Principle], tags: Collection[str]) -> list[Choice]:
+def best(principles: Sequence[Principle], tags: Collection[str]) -> list[FoundPrinciple]:
     """The active principles that have not failed, best by score and tags first, then the latest, then by id."""
     fit = [rival for rival in principles if rival.status == ACTIVE and rival.score >= MIN_PRINCIPLE_SCORE]
     fit.sort(key=lambda principle: (-boosted(principle, tags), -principle.created_at.timestamp(), principle.id))
-    return [Choice(rival, boosted(rival, tags)) for rival in fit]
+    return [FoundPrinciple(rival, boosted(rival, tags)) for rival in fit]

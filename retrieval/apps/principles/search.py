@@ -8,15 +8,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from retrieval.apps.principles.choosing import FEWER_USES_THAN, TAG_BOOST, YOUNGER_THAN, Choice, Pick, Trials
+from retrieval.apps.principles.choosing import FEWER_USES_THAN, TAG_BOOST, YOUNGER_THAN, FoundPrinciple, Pick, Trials
 from retrieval.apps.principles.principle import IN_USE, KIND
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.apps.result_list import ResultList
 from retrieval.domain.checks import checked_time, checked_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.learning.arm import Standing
-from retrieval.domain.records.slate import ShownItem
-from retrieval.domain.search.hit import Explanation
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import KeywordOverlap, Rating, Signal, TagMatch, VectorSimilarity
@@ -61,20 +59,6 @@ def relevance_only(profile: Profile) -> Profile:
     if not legs or (profile.signals and not signals):
         return relevance_only(WORDS_PROFILE)
     return replace(profile, legs=legs, signals=signals)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundPrinciple(Choice):
-    """A principle of an answer; a search's score is principle score + 0.1 × each matching tag + 2 × similarity."""
-
-    explanation: Explanation | None = None
-    """The signals with their values and weights; None for principles of a session's start."""
-
-    @property
-    def shown(self) -> ShownItem:
-        """The item to record."""
-        parts = self.explanation.contributions if self.explanation else ()
-        return self.shown_item({part.leg: part.raw_score for part in parts})
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -19,6 +19,7 @@ from retrieval.apps.principles.choosing import (
     RECENT_DAYS,
     RECENT_TAGS,
     SLOTS,
+    FoundPrinciple,
     Pick,
     Trials,
     frequent_tags,
@@ -40,7 +41,6 @@ from retrieval.apps.principles.search import (
     ORIGIN,
     PRINCIPLES_PROFILE,
     WORDS_PROFILE,
-    FoundPrinciple,
     FoundPrinciples,
     TimeRange,
     checked_count,
@@ -261,7 +261,11 @@ class PrincipleStore:
         shown = [*found[: len(result)], *with_propensities(found[len(result) :], picks)]
         retrieval_id = await stored.record_answer(
             words,
-            [principle.shown for principle in shown],
+            [
+                principle.shown_item({part.leg: part.raw_score for part in principle.explanation.contributions})
+                for principle in shown
+                if principle.explanation is not None
+            ],
             context=context,
             origin=ORIGIN,
             retrieval_time_ms=sum(answer.timings_ms.get("total", 0.0) for answer in (result, explored) if answer),

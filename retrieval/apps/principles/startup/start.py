@@ -30,7 +30,7 @@ from retrieval.apps.principles.choosing import (
     SLOTS,
     TAG_BOOST,
     YOUNGER_THAN,
-    Choice,
+    FoundPrinciple,
     choose,
     normalised_tags,
     rivals,
@@ -62,7 +62,7 @@ class SessionStart:
     surroundings: Surroundings
     recent_tags: tuple[str, ...]
     """The tags of successful sessions."""
-    principles: tuple[Choice, ...]
+    principles: tuple[FoundPrinciple, ...]
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -115,12 +115,12 @@ def composed_answer(
     )
 
 
-def _shown_item(choice: Choice, tags: Sequence[str]) -> ShownItem:
+def _shown_item(choice: FoundPrinciple, tags: Sequence[str]) -> ShownItem:
     boost = TAG_BOOST * len(_matching(choice, tags))
     return choice.shown_item({"principle_score": choice.principle.score, "tag_match": boost})
 
 
-def _plain(choice: Choice, tags: Sequence[str]) -> dict[str, Any]:
+def _plain(choice: FoundPrinciple, tags: Sequence[str]) -> dict[str, Any]:
     principle = choice.principle
     return {
         "id": shown_line(principle.id),
@@ -139,12 +139,12 @@ def _plain(choice: Choice, tags: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _matching(choice: Choice, tags: Sequence[str]) -> list[str]:
+def _matching(choice: FoundPrinciple, tags: Sequence[str]) -> list[str]:
     distinct = frozenset(tags)
     return [tag for tag in choice.principle.tags if tag in distinct]
 
 
-def _list_item(choice: Choice) -> str:
+def _list_item(choice: FoundPrinciple) -> str:
     principle = choice.principle
     mark = " (exploring)" if choice.is_exploratory else ""
     first = _first_line(principle.body)

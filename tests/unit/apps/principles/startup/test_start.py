@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 
-from retrieval.apps.principles.choosing import Choice
+from retrieval.apps.principles.choosing import FoundPrinciple
 from retrieval.apps.principles.principle import SESSION_START, Principle
 from retrieval.apps.principles.startup.start import SessionStart, composed_answer
 from retrieval.apps.principles.startup.surroundings import Surroundings
@@ -15,7 +15,10 @@ from retrieval.domain.records.retrieval_id import uuid7
 PROVEN = Principle(id="bind", title="Bind parameters", body="\n Injections. \nMore", tags=("sql",), use_count=8,
                    success_count=6, added_by="ann")  # fmt: skip
 NEW = Principle(id="lock", title="Lock\nlate \x1b[31m", body="", tags=("sql", "locks"), status="candidate")
-SHOWN = (Choice(PROVEN, 0.8), Choice(NEW, 0.6, is_exploratory=True, propensity=0.25, rank_propensity=0.125))
+SHOWN = (
+    FoundPrinciple(PROVEN, 0.8),
+    FoundPrinciple(NEW, 0.6, is_exploratory=True, propensity=0.25, rank_propensity=0.125),
+)
 STARTED = SessionStart(
     session="s-1",
     surroundings=Surroundings(
@@ -54,7 +57,7 @@ def test_a_long_title_is_cut() -> None:
     """A page in the place of a line would push the rest away."""
     wordy = Principle(id="w", title="word " * 1000, body="x" * 1000)
     line = SessionStart(
-        session="s", surroundings=Surroundings(), recent_tags=(), principles=(Choice(wordy, 0.5),)
+        session="s", surroundings=Surroundings(), recent_tags=(), principles=(FoundPrinciple(wordy, 0.5),)
     ).as_text().splitlines()[4]  # fmt: skip
     assert len(line) < 700
     assert '…": "x' in line
