@@ -16,7 +16,7 @@ from typing import Any
 
 from principle_world import START, About, State, judge
 
-from retrieval.apps.principles.choosing import MIN_PRINCIPLE_SCORE, best, choose
+from retrieval.apps.principles.choosing import best, choose
 from retrieval.apps.principles.principle import Principle
 from retrieval.apps.probation import ACTIVE, CANDIDATE
 
@@ -108,7 +108,7 @@ def hold(contest: Contest, policy: Policy, status: str, seed: int) -> Outcome:
 
 def is_on_top(state: State) -> bool:
     """True if the better one is believed to be the best, by its score, of all that is shown for its score."""
-    ranked = best(list(state.known.values()), (), min_score=MIN_PRINCIPLE_SCORE)
+    ranked = best(list(state.known.values()), ())
     return bool(ranked) and ranked[0].principle.id == BETTER
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from retrieval.apps.principles.choosing import Choice, boosted, choose
+from retrieval.apps.principles.choosing import FoundPrinciple, boosted, choose
 from retrieval.apps.principles.principle import Principle
 from retrieval.apps.probation import ACTIVE, CANDIDATE, status_after
 
@@ -61,29 +61,29 @@ class State:
         return self.helps[principle.id] * (1.0 if fits else self.about.elsewhere)
 
 
-Policy = Callable[[State, Collection[str], datetime], list[Choice]]
+Policy = Callable[[State, Collection[str], datetime], list[FoundPrinciple]]
 
 
-def by_score(state: State, tags: Collection[str], now: datetime) -> list[Choice]:  # noqa: ARG001 - a policy's signature
+def by_score(state: State, tags: Collection[str], now: datetime) -> list[FoundPrinciple]:  # noqa: ARG001 - a policy's signature
     """The policy that is replaced: the success rate, 0 where there is none; nothing is explored."""
     ranked = sorted(state.known.values(), key=lambda one: (-(one.success_rate or 0.0), one.created_at, one.id))
-    return [Choice(one, one.success_rate or 0.0) for one in ranked[: state.about.places]]
+    return [FoundPrinciple(one, one.success_rate or 0.0) for one in ranked[: state.about.places]]
 
 
-def as_written(state: State, tags: Collection[str], now: datetime) -> list[Choice]:  # noqa: ARG001 - a policy's signature
+def as_written(state: State, tags: Collection[str], now: datetime) -> list[FoundPrinciple]:  # noqa: ARG001 - a policy's signature
     """Success rate and tags, explored ones appended, and the whole cut at the number of places: none is left."""
 
     def score(principle: Principle) -> float:
         return (principle.success_rate or 0.0) + boosted(principle, tags) - principle.score
 
     ranked = sorted(state.known.values(), key=lambda one: (-score(one), one.created_at, one.id))
-    return [Choice(one, score(one)) for one in ranked[: state.about.places]]
+    return [FoundPrinciple(one, score(one)) for one in ranked[: state.about.places]]
 
 
 def with_slots(slots: int) -> Policy:
     """The product's policy: the mean of Beta(successes + 1, failures + 1), tags, and ``slots`` places to explore."""
 
-    def policy(state: State, tags: Collection[str], now: datetime) -> list[Choice]:
+    def policy(state: State, tags: Collection[str], now: datetime) -> list[FoundPrinciple]:
         # A single row picks as many do, in a fraction of the time; nobody asks for the propensities here.
         every = state.known.values()
         return choose(every, tags, state.rng, now=now, most=state.about.places, slots=slots, rows=1)
@@ -91,10 +91,10 @@ def with_slots(slots: int) -> Policy:
     return policy
 
 
-def oracle(state: State, tags: Collection[str], now: datetime) -> list[Choice]:  # noqa: ARG001 - a policy's signature
+def oracle(state: State, tags: Collection[str], now: datetime) -> list[FoundPrinciple]:  # noqa: ARG001 - a policy's signature
     """An oracle that knows the truth."""
     ranked = sorted(state.known.values(), key=lambda one: -state.helpfulness(one, tags))
-    return [Choice(one, state.helpfulness(one, tags)) for one in ranked[: state.about.places]]
+    return [FoundPrinciple(one, state.helpfulness(one, tags)) for one in ranked[: state.about.places]]
 
 
 NO_EXPLORATION, OURS = "Beta mean + tags, no exploration", "Beta mean + tags + 2 explored"
@@ -146,7 +146,7 @@ def simulate(about: About, policy: Policy, status: str, seed: int) -> RunResult:
 
 
 def _run_session(
-    state: State, outcome: RunResult, session: int, tags: Collection[str], chosen: Sequence[Choice]
+    state: State, outcome: RunResult, session: int, tags: Collection[str], chosen: Sequence[FoundPrinciple]
 ) -> None:
     outcome.helpfulness.append(
         sum(state.helpfulness(choice.principle, tags) for choice in chosen) / max(1, len(chosen))

@@ -238,7 +238,7 @@ async def report(data: Path) -> str:
         documents=documents,
         queries=len(queries),
         page=PAGE,
-        presets=", ".join(f"{name} {preset.weights.metadata:g}" for name, preset in PRESETS.items()),
+        presets=", ".join(f"{name} {weights.metadata:g}" for name, weights in PRESETS.items()),
         weights=" | ".join(f"{weight:g}" for weight in METADATA_WEIGHTS),
         columns="---|" * len(METADATA_WEIGHTS),
         quality="\n".join(quality_row(*name, by_weight, qrels) for name, by_weight in runs.items()),

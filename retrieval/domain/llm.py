@@ -1,4 +1,4 @@
-"""The protocol of language models, data in their prompts, and texts in their answers."""
+"""The protocol of language models, data in their prompts, and the schemas and texts of their answers."""
 
 from __future__ import annotations
 
@@ -86,6 +86,24 @@ def model_name(model: object) -> str:
 def prompt_data(value: object) -> str:
     """The value as JSON for a prompt, without a character that could end the tags around it."""
     return json.dumps(value, ensure_ascii=False).replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+TEXT_SCHEMA: Mapping[str, Any] = {"type": "string"}
+
+
+def list_schema(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of a list of such entries."""
+    return {"type": "array", "items": entry}
+
+
+def object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
+    """The JSON schema of an object with all of these properties, and no others."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
 
 
 def is_usable_text(text: str) -> bool:

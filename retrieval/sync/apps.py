@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
@@ -13,7 +12,7 @@ from retrieval.apps import memories, metaphors, principles, recall, tickets
 from retrieval.apps.memories.store import COLLECTION as MEMORIES
 from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor
 from retrieval.apps.metaphors.corpus import COLLECTION as METAPHORS
-from retrieval.apps.metaphors.ranking import AWAY, GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
+from retrieval.apps.metaphors.problem import AWAY, GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
 from retrieval.apps.metaphors.retriever import GENERATION_TIMEOUT_SECONDS
 from retrieval.apps.principles.principle import COLLECTION as PRINCIPLES
 from retrieval.apps.recall import RECALL_PROFILE, TimeExpressions
@@ -23,7 +22,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.domain.search.profile import Profile
-from retrieval.engine.stages import Clock, utc_now
+from retrieval.engine.stages import utc_now
 from retrieval.sync.mirror import Mirror, direct, fact, waiting
 from retrieval.sync.platform import SyncCollection, SyncPlatform, checked_platform, connect
 
@@ -241,8 +240,6 @@ class SyncMetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
         generation_timeout_seconds: float = GENERATION_TIMEOUT_SECONDS,
         away: float = AWAY,
         actor: str = "",
-        clock: Clock = time.perf_counter,
-        now: Callable[[], datetime] | None = None,
     ) -> None:
         if not isinstance(corpus, SyncMetaphorCorpus) or not isinstance(platform, SyncPlatform):
             raise InvalidRequestError(
@@ -258,8 +255,6 @@ class SyncMetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
             generation_timeout_seconds=generation_timeout_seconds,
             away=away,
             actor=actor,
-            clock=clock,
-            now=now,
         )
         super().__init__(twin, corpus.door)
         self.corpus = corpus

@@ -10,7 +10,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from functools import partial
 from types import MappingProxyType
@@ -21,20 +21,17 @@ from retrieval.apps.memories.requests import (
     MIN_SCORE,
     SEED_PROFILE,
     TIMELINE_PROFILE,
-    UNBOUNDED,
-    Bounds,
     RelevantMemory,
     TokenCounter,
+    bounds_of,
     check_start,
     checked_match,
-    checked_project,
     checked_types,
     chosen_profile,
     conditions,
     entity_set,
     estimated_tokens,
     related_types,
-    relevant,
     start_of,
 )
 from retrieval.apps.memories.store import COLLECTION, MemoryStore, memories_collection
@@ -51,7 +48,7 @@ from retrieval.domain.checks import (
 )
 from retrieval.domain.errors import EmptyQueryError
 from retrieval.domain.items.item import Item
-from retrieval.domain.items.memory import Links
+from retrieval.domain.items.memory import Links, Memory, checked_name
 from retrieval.domain.learning.arm import Standing
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.hit import SearchResult
@@ -123,48 +120,41 @@ _LEAST_CONTENT = 40
 """The least characters of content with which a memory that does not fit is shortened instead of left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextText:
-    """The text that goes into a prompt."""
-
-    text: str
-    """Markdown; empty if no memory fits, or the note about no memories does not fit."""
-    shown: tuple[RelevantMemory, ...]
-    """The memories in the text."""
-
-
 def context_text(
     memories: Sequence[RelevantMemory],
-    bounds: Bounds = UNBOUNDED,
+    fits: Callable[[str], bool],
     *,
     content_characters: int = CONTENT_CHARACTERS,
     standings: Mapping[str, Standing] = MappingProxyType({}),
     nothing: str = NOTHING,
-) -> ContextText:
-    """The memories as Markdown, in order, as many as the bounds allow; ``standings`` have their verdicts.
+) -> tuple[str, Sequence[RelevantMemory]]:
+    """The memories as Markdown, in order, as many as fit, and these memories; ``standings`` have their verdicts.
 
-    Without memories the text is ``nothing``. Each line of a memory's content begins with ``>``, so that it cannot look
-    like a line of the page. Only the content of the last memory is shortened, if only a part of it fits.
+    Without memories the text is ``nothing``; it is empty if none fits. Each line of a memory's content begins with
+    ``>``, so that it cannot look like a line of the page. Only the content of the last memory is shortened, if only a
+    part of it fits.
     """
     blocks: list[str] = []
     for number, memory in enumerate(memories, 1):
         content = format_content(memory.text if memory.content is None else memory.content, content_characters)
         block_of = partial(_block, number, memory, standings.get(memory.memory_id))
         block = block_of(content)
-        if not bounds.fits(_page([*blocks, block])):
-            blocks += _shortened_block(blocks, block_of, content, bounds)
+        if not fits(_page([*blocks, block])):
+            blocks += _shortened_block(blocks, block_of, content, fits)
             break
         blocks.append(block)
     page = _page(blocks, nothing)
-    return ContextText(page if blocks or (not memories and bounds.fits(page)) else "", tuple(memories[: len(blocks)]))
+    return page if blocks or (not memories and fits(page)) else "", memories[: len(blocks)]
 
 
-def _shortened_block(blocks: Sequence[str], block_of: Callable[[str], str], content: str, bounds: Bounds) -> list[str]:
+def _shortened_block(
+    blocks: Sequence[str], block_of: Callable[[str], str], content: str, fits: Callable[[str], bool]
+) -> list[str]:
     """The block of the memory with as much of its content as fits; empty if that is too little."""
     low, high = _LEAST_CONTENT - 1, len(content)
     while high - low > 1:
         middle = (low + high) // 2
-        if bounds.fits(_page([*blocks, block_of(shortened(content, middle))])):
+        if fits(_page([*blocks, block_of(shortened(content, middle))])):
             low = middle
         else:
             high = middle
@@ -260,21 +250,25 @@ class RetrievalEngine:
         Raises ``InvalidRequestError`` or one of its kind for what cannot be asked.
         """
         check_flags(include_history=include_history)
-        result = await self._get_candidate_memories(
+        memories = await self._get_candidate_memories(
             project_id,
             query,
             interaction_types=interaction_types,
             entity_ids=entity_ids,
             limit=limit,
-            profile=replace(await self._profile(strategy, profile), min_score=min_score),
+            min_score=min_score,
+            strategy=strategy,
+            profile=profile,
             match_entities=match_entities,
             as_of=as_of,
             min_relevance=min_relevance,
             context=context,
         )
-        memories = await self._memories_of(result)
         await self._count_accesses(memories)
-        return await self._with_history(memories) if include_history else memories
+        if not (include_history and memories):
+            return memories
+        versions = await self._store.histories([memory.memory_id for memory in memories])
+        return [replace(memory, history=versions.get(memory.memory_id, ())[1:]) for memory in memories]
 
     async def retrieve_context_for_task(
         self,
@@ -303,27 +297,28 @@ class RetrievalEngine:
         access of each memory in the text. Raises as ``retrieve_relevant_memories`` does.
         """
         checked_whole("content_characters", content_characters, 1)
-        bounds = Bounds(max_characters=max_characters, max_tokens=max_tokens, count_tokens=count_tokens)
+        fits = bounds_of(max_characters, max_tokens, count_tokens)
         types = self._get_related_types(task_type)
-        result = await self._get_candidate_memories(
+        memories = await self._get_candidate_memories(
             project_id,
             query,
             interaction_types=types,
             entity_ids=current_entities,
             limit=limit,
-            profile=replace(await self._profile(strategy, profile), min_score=min_score),
+            min_score=min_score,
+            strategy=strategy,
+            profile=profile,
             match_entities="prefer",
             as_of=as_of,
             context=context,
         )
-        memories = await self._memories_of(result)
         standings = await (await self._open()).standings([memory.memory_id for memory in memories])
         nothing = "" if memories else await self.why_nothing(project_id, types)
-        text = context_text(
-            memories, bounds, content_characters=content_characters, standings=standings, nothing=nothing or NOTHING
+        text, shown = context_text(
+            memories, fits, content_characters=content_characters, standings=standings, nothing=nothing or NOTHING
         )
-        await self._count_accesses(text.shown)
-        return text.text
+        await self._count_accesses(shown)
+        return text
 
     async def retrieve_timeline(
         self, project_id: str, hours: float = TIMELINE_HOURS, limit: int = TIMELINE_LIMIT
@@ -333,7 +328,10 @@ class RetrievalEngine:
         ``hours``: above 0. ``limit``: 1 to 1000. Memories of future events are left out.
         """
         now = self._db.now
-        where = {"project_id": checked_project(project_id), "occurred_at": {"gte": start_of(hours, now), "lte": now}}
+        where = {
+            "project_id": checked_name("project_id", project_id),
+            "occurred_at": {"gte": start_of(hours, now), "lte": now},
+        }
         collection = await self._open()
         result = await collection.search(where=where, limit=limit, profile=TIMELINE_PROFILE, as_of=now)
         memories = await self._memories_of(result)
@@ -353,12 +351,6 @@ class RetrievalEngine:
         asked = ", ".join(named(shown_line(name, _TYPE_CHARACTERS)) for name in types)
         return f"Nothing is remembered of the types: {asked}. There are memories of the types: {there}{more}."
 
-    async def _profile(self, strategy: str | None, profile: Profile | None) -> Profile:
-        """The profile that a call names; the default is by meaning, or by words and entities without vectors."""
-        if strategy is None and profile is None:
-            strategy = "semantic" if await (await self._open()).space() else "hybrid"
-        return chosen_profile(strategy, profile)
-
     async def _get_candidate_memories(
         self,
         project_id: str,
@@ -367,58 +359,64 @@ class RetrievalEngine:
         interaction_types: Sequence[str] | None = None,
         entity_ids: Links | None = None,
         limit: int = 10,
-        profile: Profile = SEED_PROFILE,
+        min_score: float = MIN_SCORE,
+        strategy: str | None = None,
+        profile: Profile | None = None,
         match_entities: MatchEntities = "filter",
         as_of: datetime | None = None,
         min_relevance: float | None = None,
         context: Context = Context(),
-    ) -> SearchResult:
+    ) -> list[RelevantMemory]:
         """Search for candidates by the indexes, and return the best ``limit`` by the profile's signals."""
+        if strategy is None and profile is None:
+            strategy = "semantic" if await (await self._open()).space() else "hybrid"
+        ranking = replace(chosen_profile(strategy, profile), min_score=min_score)
         question = self._question(query, entity_ids, as_of or self._db.now)
-        if profile.needs_question and not question.words:
+        if ranking.needs_question and not question.words:
             raise EmptyQueryError("this strategy needs a query with words, and there is none; give one")
         if as_of is not None:
             checked_time("as_of", as_of)
         filters = entity_ids if checked_match(match_entities) else None
         where = conditions(project_id, checked_types(interaction_types), filters, as_of)
-        check_start(profile, entity_ids)
-        collection = await self._open()
-        result = await collection.search(
+        check_start(ranking, entity_ids)
+        result = await (await self._open()).search(
             query,
             where=where,
             limit=limit,
-            profile=profile.taking_part(question),
+            profile=ranking.taking_part(question),
             entities=entity_ids,
             as_of=as_of,
             min_relevance=min_relevance,
             syntax=False,
             context=context,
         )
-        self._tell(result.notes)
-        return result
+        for note in set(result.notes) - self._logged_notes:  # such as missing vectors without an embedder
+            _log.warning("memories of collection %r: %s", self._name, note)
+            self._logged_notes.add(note)
+        return await self._memories_of(result)
 
     def _question(self, query: str | None, entities: Links | None, now: datetime) -> Question:
         """The question of a call: words, which also have a vector, and entities."""
         words = checked_words(query, self._db.settings.search_bounds)
         return Question(now=now, words=words, entities=entity_set(entities), has_vector=bool(words))
 
-    def _tell(self, notes: Sequence[str]) -> None:
-        """Log the notes of an answer, such as missing vectors without an embedder; each note once."""
-        for note in notes:
-            if note not in self._logged_notes:
-                _log.warning("memories of collection %r: %s", self._name, note)
-                self._logged_notes.add(note)
-
     async def _memories_of(self, result: SearchResult) -> list[RelevantMemory]:
         """The hits as memories with their stored details; a memory that was forgotten since is left out."""
         if not result.hits:
             return []
         memories = await self._store.get_memories([hit.item_id for hit in result])
-        return [relevant(memories[hit.item_id], hit, result.retrieval_id) for hit in result if hit.item_id in memories]
-
-    async def _with_history(self, memories: Sequence[RelevantMemory]) -> list[RelevantMemory]:
-        versions = await self._store.histories([memory.memory_id for memory in memories]) if memories else {}
-        return [replace(memory, history=versions.get(memory.memory_id, ())[1:]) for memory in memories]
+        return [
+            RelevantMemory(
+                **{part.name: getattr(memories[hit.item_id], part.name) for part in fields(Memory)},
+                computed_relevance_score=hit.score,
+                rank=hit.rank,
+                explanation=hit.explanation,
+                relevance=hit.relevance,
+                retrieval_id=result.retrieval_id,
+            )
+            for hit in result
+            if hit.item_id in memories
+        ]
 
     async def _open(self) -> Collection:
         if self._collection is None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from retrieval.domain.checks import checked_whole, clean_text, text_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import FactOutcome, checked_ids, checked_name
-from retrieval.domain.llm import prompt_data
+from retrieval.domain.llm import TEXT_SCHEMA, list_schema, object_schema, prompt_data
 from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.domain.serialization import Serializable
 from retrieval.domain.words import apart, lowered, words
@@ -116,10 +116,6 @@ class RememberReport(Serializable):
     notes: tuple[str, ...] = ()
     """Notes for the caller, such as about missing vectors."""
 
-    def of(self, outcome: FactOutcome | str) -> list[RememberedFact]:
-        """The facts with that outcome: ``added``, ``same``, ``superseded`` or ``refused``."""
-        return [fact for fact in self.facts if fact.outcome == outcome]
-
 
 def checked_conversation(messages: object, session: object, first_turn: object) -> Conversation:
     """The messages, checked and numbered from ``first_turn`` on.
@@ -199,25 +195,8 @@ With each fact give the numbers of all turns that it comes from. Answer with a J
 {messages}
 </messages>"""
 
-EXTRACTION_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "facts": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "text": {"type": "string"},
-                    "turns": {"type": "array", "items": {"type": "integer"}},
-                },
-                "required": ["text", "turns"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["facts"],
-    "additionalProperties": False,
-}
+_WHOLE = {"type": "integer"}
+EXTRACTION_SCHEMA = object_schema(facts=list_schema(object_schema(text=TEXT_SCHEMA, turns=list_schema(_WHOLE))))
 
 
 def extraction_prompt(turns: Iterable[Turn]) -> str:
@@ -316,27 +295,16 @@ object such as {{"decisions": [{{"fact": 1, "decision": "supersedes", "memory": 
 {facts}
 </facts>"""
 
-DECISION_SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        "decisions": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "fact": {"type": "integer"},
-                    "decision": {"type": "string", "enum": ["same", "supersedes", "new"]},
-                    "memory": {"type": "integer"},
-                    "reason": {"type": "string"},
-                },
-                "required": ["fact", "decision", "memory", "reason"],
-                "additionalProperties": False,
-            },
-        }
-    },
-    "required": ["decisions"],
-    "additionalProperties": False,
-}
+DECISION_SCHEMA = object_schema(
+    decisions=list_schema(
+        object_schema(
+            fact=_WHOLE,
+            decision={"type": "string", "enum": ["same", "supersedes", "new"]},
+            memory=_WHOLE,
+            reason=TEXT_SCHEMA,
+        )
+    )
+)
 
 _OUTCOMES = {"same": FactOutcome.SAME, "supersedes": FactOutcome.SUPERSEDED, "new": FactOutcome.ADDED}
 

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.store.database import CollectionPlace
@@ -18,11 +17,9 @@ from retrieval.apps.memories.messages import (
     EXTRACTION_SCHEMA,
     EXTRACTION_SYSTEM,
     NEW,
-    RECEIPT,
     Conversation,
     FactDecision,
     FactQuestion,
-    FoundFact,
     RememberedFact,
     RememberReport,
     decision_prompt,
@@ -118,19 +115,6 @@ NEAR_EACH = 5
 SEARCHES_AT_ONCE = 4
 
 
-class FactsOf(NamedTuple):
-    """The owner of the facts of one call, their interaction type, and the time of the messages."""
-
-    project_id: str
-    user_id: str | None
-    interaction_type: str
-    occurred_at: datetime
-
-    def memory(self, memory_id: str, content: str, **others: Any) -> NewMemory:
-        """A memory with that content. Raises ``InvalidRequestError`` for values that cannot be stored."""
-        return NewMemory(memory_id=memory_id, content=content, **{**self._asdict(), **others})
-
-
 def needed_llm(llm: LLM | None) -> LLM:
     """The language model that reads messages. Raises ``NoLanguageModelError`` if none is configured."""
     if llm is None:
@@ -141,43 +125,41 @@ def needed_llm(llm: LLM | None) -> LLM:
     return llm
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Remembering:
-    """One call that remembers messages."""
+    """One call that remembers messages with a language model, beside the memories that it decides about."""
 
     conversation: Conversation
-    facts_of: FactsOf
-    new_id: Callable[[], str]
+    memory_of: Callable[..., NewMemory]
+    """Makes a memory of the facts' owner and type, at the time of the messages, of the other fields."""
+    receipt: NewMemory
+    """An archived memory that marks the messages as remembered."""
     now: datetime
+    llm: LLM
+    collection: Collection
+    writer: MemoryWriter
+    place: CollectionPlace
 
-    @cached_property
-    def receipt(self) -> NewMemory:
-        """The receipt: an archived memory that marks the messages as remembered. Raises ``InvalidRequestError``."""
-        owner = self.facts_of
-        return owner.memory(
-            self.conversation.key(owner.project_id, owner.user_id, owner.interaction_type),
-            f"{self.conversation.messages} messages of session {self.conversation.session}",
-            interaction_type=RECEIPT,
-            status="archived",
-        )
-
-    async def remember(
-        self, llm: LLM, collection: Collection, writer: MemoryWriter, place: CollectionPlace, *, again: bool
-    ) -> RememberReport:
+    async def remember(self, *, again: bool) -> RememberReport:
         """Find the facts, compare them, store them: see ``MemoryStore.remember``, with the same errors."""
-        if not again and (before := await self._remembered(place)):
+        if not again and (before := await self._remembered()):
             return before
-        model = _Model(llm, collection, writer, place)
         try:
-            accepted, refused = await model.found_facts(self.conversation)
-            memories = [self._memory(fact) for fact in accepted]
-            decisions = await model.decisions(memories, self.now)
+            answer = await self._answer(
+                extraction_prompt(self.conversation.turns), EXTRACTION_SCHEMA, EXTRACTION_SYSTEM
+            )
+            accepted, refused = found_facts(answer, self.conversation)
+            memories = [
+                self.memory_of(content=fact.text, links={TURNS: [*map(self.conversation.source, fact.turns)]})
+                for fact in accepted
+            ]
+            decisions = await self.decisions(memories)
         except LLMError as error:
             raise type(error)(f"nothing of the messages was stored: {error}") from error
         facts = list(zip(memories, decisions, strict=True))
-        stored = await writer.remember([_decided(*fact) for fact in facts], self.receipt, self.now, again=again)
+        stored = await self.writer.remember([_decided(*fact) for fact in facts], self.receipt, self.now, again=again)
         if stored is None:  # another call remembered the same messages meanwhile
-            return await self._remembered(place) or self._report((), remembered_at=self.now)
+            return await self._remembered() or self._report((), remembered_at=self.now)
         settled, report = stored
         outcomes = [
             RememberedFact(
@@ -192,40 +174,20 @@ class Remembering:
         ]
         return self._report((*outcomes, *refused), notes=report.notes)
 
-    async def _remembered(self, place: CollectionPlace) -> RememberReport | None:
+    async def _remembered(self) -> RememberReport | None:
         """The report on messages that were remembered before; None: they were not."""
-        receipt = (await read_memories(place, [self.receipt.memory_id])).get(self.receipt.memory_id)
+        receipt = (await read_memories(self.place, [self.receipt.memory_id])).get(self.receipt.memory_id)
         return None if receipt is None else self._report((), remembered_at=receipt.created_at)
-
-    def _memory(self, fact: FoundFact) -> NewMemory:
-        return self.facts_of.memory(
-            self.new_id(), fact.text, links={TURNS: [*map(self.conversation.source, fact.turns)]}
-        )
 
     def _report(self, facts: tuple[RememberedFact, ...], **others: Any) -> RememberReport:
         return RememberReport(facts=facts, messages=self.conversation.messages, **others)
 
-
-@dataclass(frozen=True, slots=True)
-class _Model:
-    """The language model, with access to the memories that it decides about."""
-
-    llm: LLM
-    collection: Collection
-    writer: MemoryWriter
-    place: CollectionPlace
-
-    async def found_facts(self, conversation: Conversation) -> tuple[list[FoundFact], list[RememberedFact]]:
-        """The facts of the messages that can be stored, and those that are refused."""
-        answer = await self._answer(extraction_prompt(conversation.turns), EXTRACTION_SCHEMA, EXTRACTION_SYSTEM)
-        return found_facts(answer, conversation)
-
-    async def decisions(self, facts: Sequence[NewMemory], now: datetime) -> list[FactDecision]:
+    async def decisions(self, facts: Sequence[NewMemory]) -> list[FactDecision]:
         """The decision on each fact.
 
         A fact is new if no memory is near, and the same if its words are; the language model decides on the others.
         """
-        near = await self._near(facts, now)
+        near = await self._near(facts)
         decisions = [_plain_decision(fact, memories) for fact, memories in zip(facts, near, strict=True)]
         undecided = [place for place, decision in enumerate(decisions) if decision is None]
         questions = [FactQuestion(facts[place].content, near[place][:NEAR_EACH]) for place in undecided]
@@ -235,7 +197,7 @@ class _Model:
                 decisions[place] = decision
         return [decision or NEW for decision in decisions]
 
-    async def _near(self, facts: Sequence[NewMemory], now: datetime) -> list[list[Near]]:
+    async def _near(self, facts: Sequence[NewMemory]) -> list[list[Near]]:
         """The memories that each fact may join or supersede, the most similar first."""
         vectors = await self.writer.vectors_of([fact.item() for fact in facts])
         gate = asyncio.Semaphore(SEARCHES_AT_ONCE)
@@ -249,7 +211,7 @@ class _Model:
         stored = await read_memories(
             self.place, sorted({memory.memory_id for memories in lists for memory in memories})
         )
-        current = {key for key, memory in stored.items() if not has_expired(memory, now)}
+        current = {key for key, memory in stored.items() if not has_expired(memory, self.now)}
         return [[memory for memory in memories if memory.memory_id in current] for memories in lists]
 
     async def _answer(self, prompt: str, schema: Any, system: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +12,7 @@ from uuid import UUID
 from retrieval.domain.checks import checked_list, checked_positive, checked_whole, choices_hint, is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
-from retrieval.domain.search.hit import Explanation, Hit
+from retrieval.domain.search.hit import Explanation
 from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.domain.search.signals import (
@@ -26,7 +26,6 @@ from retrieval.domain.search.signals import (
     Signal,
     VectorSimilarity,
 )
-from retrieval.domain.serialization import plain
 
 MIN_SCORE = 0.3
 """The default of the least score of a returned memory."""
@@ -111,22 +110,6 @@ class RelevantMemory(Memory):
         """The value of each signal that counts, by its name, 0 to 1."""
         return {part.leg: part.raw_score for part in self.explanation.contributions if part.leg in SIGNALS}
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {part.name: plain(getattr(self, part.name)) for part in fields(self)}
-
-
-def relevant(memory: Memory, hit: Hit, retrieval_id: UUID | None) -> RelevantMemory:
-    """The memory with the score, rank and explanation of its hit."""
-    return RelevantMemory(
-        **{part.name: getattr(memory, part.name) for part in fields(memory)},
-        computed_relevance_score=hit.score,
-        rank=hit.rank,
-        explanation=hit.explanation,
-        relevance=hit.relevance,
-        retrieval_id=retrieval_id,
-    )
-
 
 CHARACTERS_A_TOKEN = 4
 
@@ -139,38 +122,31 @@ def estimated_tokens(text: str) -> int:
     return -(-len(text) // CHARACTERS_A_TOKEN)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bounds:
-    """The bounds of a text. Raises ``InvalidRequestError`` unless a bound is a whole number of at least 1, or None."""
+def bounds_of(
+    max_characters: int | None = None, max_tokens: int | None = None, count_tokens: TokenCounter = estimated_tokens
+) -> Callable[[str], bool]:
+    """Whether a text is within the bounds; None: unlimited.
 
-    max_characters: int | None = None
-    """None: unlimited."""
-    max_tokens: int | None = None
-    """None: unlimited."""
-    count_tokens: TokenCounter = estimated_tokens
+    Raises ``InvalidRequestError`` unless a bound is a whole number of at least 1, or None; so does the function if
+    ``count_tokens`` gives anything but a number of tokens.
+    """
+    for name, bound in (("max_characters", max_characters), ("max_tokens", max_tokens)):
+        if bound is not None:
+            checked_whole(name, bound, 1)
+    if not callable(count_tokens):
+        raise InvalidRequestError(f"count_tokens is {count_tokens!r:.80}; it must be a function of a text")
 
-    def __post_init__(self) -> None:
-        for name in ("max_characters", "max_tokens"):
-            if (bound := getattr(self, name)) is not None:
-                checked_whole(name, bound, 1)
-        if not callable(self.count_tokens):
-            raise InvalidRequestError(f"count_tokens is {self.count_tokens!r:.80}; it must be a function of a text")
-
-    def fits(self, text: str) -> bool:
-        """Whether the text is within the bounds."""
-        if self.max_characters is not None and len(text) > self.max_characters:
+    def fits(text: str) -> bool:
+        if max_characters is not None and len(text) > max_characters:
             return False
-        return self.max_tokens is None or self._tokens(text) <= self.max_tokens
-
-    def _tokens(self, text: str) -> float:
-        number: object = self.count_tokens(text)
+        if max_tokens is None:
+            return True
+        number: object = count_tokens(text)
         if not is_number(number, 0):
             raise InvalidRequestError(f"count_tokens gave {number!r:.80}; it must give the number of tokens of a text")
-        return number
+        return number <= max_tokens
 
-
-UNBOUNDED = Bounds()
-"""The bounds of a text of any length."""
+    return fits
 
 
 def entity_set(entities: Links | None) -> frozenset[Entity]:
@@ -212,13 +188,6 @@ def related_types(task_type: str) -> tuple[str, ...]:
     given = task_type.strip()
     name = given.casefold()
     return tuple(dict.fromkeys((*RELATED_TYPES.get(_OTHER_NAMES.get(name, name), ()), given)))
-
-
-def checked_project(project_id: object) -> str:
-    """The project's id. Raises ``InvalidRequestError`` for anything but a text that is not empty."""
-    if not isinstance(project_id, str) or not project_id:
-        raise InvalidRequestError(f"project_id is {project_id!r:.80}; name the project of the memories")
-    return checked_name("project_id", project_id)
 
 
 def checked_types(interaction_types: object) -> list[str]:
@@ -278,7 +247,7 @@ def conditions(
 
     An empty list filters nothing.
     """
-    where: dict[str, Any] = {"project_id": checked_project(project_id)}
+    where: dict[str, Any] = {"project_id": checked_name("project_id", project_id)}
     if interaction_types:
         where["kind"] = list(interaction_types)
     if links := sorted(f"{entity_type}:{entity_id}" for entity_type, entity_id in entity_set(entities)):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
-from typing import Any, overload
+from typing import Any
 
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.memories import list_memories, rate_memory, read_memories
-from retrieval.apps.memories.messages import FACT, RememberReport, checked_conversation
-from retrieval.apps.memories.remembering import FactsOf, Remembering, near_memories, needed_llm
-from retrieval.apps.memories.requests import SEED_PROFILE, checked_project, checked_types
+from retrieval.apps.memories.messages import FACT, RECEIPT, RememberReport, checked_conversation
+from retrieval.apps.memories.remembering import Remembering, near_memories, needed_llm
+from retrieval.apps.memories.requests import SEED_PROFILE, checked_types
+from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags, checked_list, checked_number, time_fault
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
@@ -66,26 +67,12 @@ MOST_LISTED = 1000
 """The most memories of one page."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPage(Sequence[Memory]):
-    """A page of a project's memories, the latest first: a sequence."""
+@dataclass(eq=False, repr=False)
+class MemoryPage(ResultList[Memory]):
+    """A page of a project's memories, the latest first."""
 
-    memories: tuple[Memory, ...]
     next: str | None
     """The value of ``after`` for the next page; None: this is the last page."""
-
-    @overload
-    def __getitem__(self, index: int) -> Memory: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Memory]: ...
-    def __getitem__(self, index: int | slice) -> Memory | Sequence[Memory]:
-        return self.memories[index]
-
-    def __len__(self) -> int:
-        return len(self.memories)
-
-    def __iter__(self) -> Iterator[Memory]:
-        return iter(self.memories)
 
 
 def _position(memory: Memory) -> str:
@@ -163,19 +150,23 @@ class MemoryStore:
         Raises ``InvalidRequestError`` for values that cannot be stored.
         """
         policy = duplicates_named(duplicates)
-        question_links = {"linked_question_ids": linked_question_ids, "linked_hypothesis_ids": linked_hypothesis_ids}
-        memory = NewMemory(
-            memory_id=self._new_id() if memory_id is None else memory_id,
-            project_id=project_id,
-            interaction_type=interaction_type,
-            content=content,
-            user_id=user_id,
-            links=links_of(links, {**question_links, **linked_ids}, (*_FIELDS, "duplicates")),
-            summary=summary,
-            relevance_score=relevance_score,
-            occurred_at=self._platform.now if occurred_at is None else occurred_at,
-            expires_at=expires_at,
-            metadata=metadata or {},
+        memory = self._from_record(
+            {
+                **linked_ids,
+                "project_id": project_id,
+                "interaction_type": interaction_type,
+                "content": content,
+                "user_id": user_id,
+                "linked_question_ids": linked_question_ids,
+                "linked_hypothesis_ids": linked_hypothesis_ids,
+                "links": links,
+                "summary": summary,
+                "relevance_score": relevance_score,
+                "occurred_at": occurred_at,
+                "expires_at": expires_at,
+                "memory_id": memory_id,
+                "metadata": metadata,
+            }
         )
         return await self._store(memory, policy)
 
@@ -236,7 +227,7 @@ class MemoryStore:
         # One more is read, to know whether another page follows.
         memories = await list_memories(
             await self._place(),
-            checked_project(project_id),
+            checked_name("project_id", project_id),
             kinds=checked_types(interaction_types) or None,
             user_id=None if user_id is None else checked_name("user_id", user_id),
             are_archived_too=include_superseded,
@@ -244,7 +235,7 @@ class MemoryStore:
             before=None if after is None else _place(after),
             most=limit + 1,
         )
-        page = tuple(memories[:limit])
+        page = memories[:limit]
         return MemoryPage(page, _position(page[-1]) if len(memories) > limit else None)
 
     async def update_memory(
@@ -336,18 +327,31 @@ class MemoryStore:
         """
         check_flags(again=again)
         conversation = checked_conversation(messages, session, first_turn)
-        time = self._platform.now if occurred_at is None else occurred_at
+        now = self._platform.now
+
+        def memory_of(**fields: Any) -> NewMemory:
+            owner = {"project_id": project_id, "user_id": user_id, "interaction_type": interaction_type}
+            moment = now if occurred_at is None else occurred_at
+            return NewMemory(**{**owner, "memory_id": self._new_id(), "occurred_at": moment, **fields})
+
+        receipt = memory_of(
+            memory_id=conversation.key(project_id, user_id, interaction_type),
+            content=f"{conversation.messages} messages of session {conversation.session}",
+            interaction_type=RECEIPT,
+            status="archived",
+        )
+        receipt.item()  # invalid messages are refused before a model is called
         remembering = Remembering(
             conversation=conversation,
-            facts_of=FactsOf(project_id, user_id, interaction_type, time),
-            new_id=self._new_id,
-            now=self._platform.now,
+            memory_of=memory_of,
+            receipt=receipt,
+            now=now,
+            llm=needed_llm(self._platform.llm),
+            collection=await self._collection(),
+            writer=await self._writer(),
+            place=await self._place(),
         )
-        remembering.receipt.item()  # invalid messages are refused before a model is called
-        llm = needed_llm(self._platform.llm)
-        return await remembering.remember(
-            llm, await self._collection(), await self._writer(), await self._place(), again=again
-        )
+        return await remembering.remember(again=again)
 
     async def history(self, memory_id: str) -> tuple[Memory, ...]:
         """The versions of a memory, newest first: the current one, then the superseded ones.
@@ -432,7 +436,7 @@ class MemoryStore:
         linked = {name: value for name, value in record.items() if name not in _FIELDS}
         for name in ("project_id", "interaction_type", "content"):
             if name not in values:
-                raise InvalidRequestError(f"a memory needs {name}; it has {', '.join(map(str, record)) or 'nothing'}")
+                raise InvalidRequestError(f"a memory needs {name}; it has {', '.join(values) or 'nothing'}")
         values.setdefault("memory_id", self._new_id())
         values.setdefault("occurred_at", self._platform.now)
         return NewMemory(**values, links=links_of(record.get("links"), linked, _FIELDS))

@@ -3,8 +3,7 @@
 from retrieval.apps.metaphors.answering import RetrievalMetrics, RetrievalModel, Retrieved
 from retrieval.apps.metaphors.corpus import STANDARD_CORPUS, MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor, Operation, Origin, validate_metaphor
-from retrieval.apps.metaphors.problem import Problem
-from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE, combine_scores
+from retrieval.apps.metaphors.problem import METAPHORS_PROFILE, Problem, combine_scores
 from retrieval.apps.metaphors.retriever import MetaphorRetriever
 
 __all__ = [

@@ -15,6 +15,7 @@ from retrieval.apps.metaphors.metaphor import (
     IN_CORPUS,
     KIND,
     NAME_KEY,
+    PROVENANCE,
     STATIC,
     Metaphor,
     Origin,
@@ -25,30 +26,24 @@ from retrieval.apps.metaphors.metaphor import (
     metaphor_item,
     metaphor_of,
     name_key,
-    provenance_of,
     validate_metaphor,
 )
-from retrieval.apps.metaphors.ranking import METAPHORS_PROFILE
+from retrieval.apps.metaphors.problem import METAPHORS_PROFILE
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_number
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.items.embedding import TextRole, Vector, checked_vectors
 from retrieval.domain.items.item import Item
+from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
 
-_FILE = "standard_corpus.json"
+_CURATED = files("retrieval.apps.metaphors").joinpath("standard_corpus.json")
 
-
-def _curated() -> list[Metaphor]:
-    text = files("retrieval.apps.metaphors").joinpath(_FILE).read_text(encoding="utf-8")
-    return [metaphor_from_record(record) for record in json.loads(text)]
-
-
-STANDARD_CORPUS: list[Metaphor] = _curated()
+STANDARD_CORPUS = [metaphor_from_record(record) for record in json.loads(_CURATED.read_text(encoding="utf-8"))]
 """The curated metaphors, each with its operations, their effects, and problems that it helps to think about."""
 
 
@@ -61,44 +56,24 @@ MOST = 20
 _BY_MEANING = Profile(legs={"dense": 1.0})
 
 
-async def near_duplicates(collection: Collection, metaphor: Metaphor, above: float) -> list[tuple[Metaphor, float]]:
-    """The metaphors with the same name, at 1, and those whose cosine is at least ``above``; best first, then by id.
-
-    The metaphor's own id is left out. Rejected metaphors are compared only by name, because they have no vector.
-    """
-    similarities = {namesake.id: (namesake, 1.0) async for namesake in _namesakes(collection, metaphor)}
-    for other, cosine in await _nearest(collection, metaphor):
-        if cosine >= above:
-            similarities.setdefault(other.id, (other, cosine))
-    similarities.pop(metaphor.id, None)
-    return sorted(similarities.values(), key=lambda pair: (-pair[1], pair[0].id))
-
-
 async def text_vector(collection: Collection, metaphor: Metaphor) -> Vector:
     """The vector of the metaphor's text as a stored document. Raises as ``Collection.vectors_of``."""
     vector: Vector = (await collection.vectors_of([embedded_text(metaphor)], role=TextRole.DOCUMENT))[0]
     return vector
 
 
-async def _namesakes(collection: Collection, metaphor: Metaphor) -> AsyncIterator[Metaphor]:
-    where = {"kind": KIND, "status": [ACTIVE, CANDIDATE, ARCHIVED], NAME_KEY: name_key(metaphor.name)}
-    async for item in collection.scan(where):
-        yield metaphor_of(item)
+async def own_vector(collection: Collection, embedding: Sequence[float] | None, key: str) -> Vector | None:
+    """The vector that a metaphor or problem with that key brings; None: it brings none.
 
-
-async def _nearest(collection: Collection, metaphor: Metaphor) -> list[tuple[Metaphor, float]]:
-    """The nearest by meaning with their cosines, -1 to 1; none in a collection without an embedding space."""
-    if await collection.space() is None:
-        return []
-    vector = metaphor.embedding or (await text_vector(collection, metaphor))
-    where = {"kind": KIND, "status": [ACTIVE, CANDIDATE]}
-    hits = await collection.unrecorded().search(vector=vector, where=where, limit=MOST, profile=_BY_MEANING)
-    return [
-        (metaphor_of(hit), part.raw_score)
-        for hit in hits
-        for part in hit.explanation.contributions
-        if part.leg == "dense" and part.raw_score is not None
-    ]
+    Raises ``InvalidVectorError`` if it is not of the collection's embedding space.
+    """
+    if embedding is None:
+        return None
+    space = await collection.space()
+    if space is None:
+        raise InvalidVectorError("the corpus has no embedding space; leave out the embedding, or configure an embedder")
+    vector: Vector = checked_vectors([embedding], space, [repr(key)])[0]
+    return vector
 
 
 COLLECTION = "metaphors"
@@ -176,7 +151,7 @@ class MetaphorCorpus:
     async def origins(self, ids: str | Sequence[str]) -> dict[str, Origin]:
         """The origin and status of the metaphors, by id; unknown ids are missing."""
         return {
-            key: Origin(source=item.source, status=item.status, provenance=provenance_of(item))
+            key: Origin(source=item.source, status=item.status, provenance=item.attributes.get(PROVENANCE) or {})
             for key, item in (await self._items(ids)).items()
         }
 
@@ -230,7 +205,7 @@ class MetaphorCorpus:
         if metaphor.id in self._static:
             raise _already_exists(metaphor.id)
         item = metaphor_item(metaphor, source=source, status=status, provenance=provenance)
-        vector = await self._own_vector(metaphor)
+        vector = await own_vector(self._collection, metaphor.embedding, metaphor.id)
         try:
             report = await add_new(handle_of(self._collection), [item])
         except InvalidItemError as error:
@@ -296,24 +271,30 @@ class MetaphorCorpus:
         return {key: await self.settle(key) for key in due}
 
     async def near_duplicates(self, metaphor: Metaphor, above: float = DUPLICATE_FROM) -> list[tuple[Metaphor, float]]:
-        """The near-duplicates of the metaphor, candidates too, with their similarities, the most similar first.
+        """The near-duplicates of the metaphor, candidates too, with their similarities, best first, then by id.
 
-        The similarity is 1 for the same name without case, punctuation and articles, also of rejected metaphors; else
-        it is the cosine of the vectors, at least ``above`` (0 to 1). The metaphor's own ``embedding`` takes precedence
-        over its text. Raises the embedder's errors.
+        The similarity is 1 for the same name without case, punctuation and articles, also of rejected metaphors, which
+        have no vector; else it is the cosine of the vectors, at least ``above`` (0 to 1). The metaphor's own
+        ``embedding`` takes precedence over its text. Raises the embedder's errors.
         """
         checked_metaphor("metaphor", metaphor)
         checked_number("above", above)
-        return await near_duplicates(self._collection, metaphor, above)
+        where = {"kind": KIND, "status": [ACTIVE, CANDIDATE, ARCHIVED], NAME_KEY: name_key(metaphor.name)}
+        similarities = {item.item_id: (metaphor_of(item), 1.0) async for item in self._collection.scan(where)}
+        for hit in await self._nearest(metaphor):
+            for part in hit.explanation.contributions:
+                if part.leg == "dense" and part.raw_score is not None and part.raw_score >= above:
+                    similarities.setdefault(hit.item_id, (metaphor_of(hit), part.raw_score))
+        similarities.pop(metaphor.id, None)
+        return sorted(similarities.values(), key=lambda pair: (-pair[1], pair[0].id))
 
-    async def _own_vector(self, metaphor: Metaphor) -> Vector | None:
-        if metaphor.embedding is None:
-            return None
-        space = await self._collection.space()
-        if space is None:
-            raise InvalidVectorError("the corpus has no embedding space; give the metaphor without its embedding")
-        vector: Vector = checked_vectors([metaphor.embedding], space, [repr(metaphor.id)])[0]
-        return vector
+    async def _nearest(self, metaphor: Metaphor) -> Sequence[Hit]:
+        """The nearest by meaning; none in a collection without an embedding space."""
+        if await self._collection.space() is None:
+            return ()
+        vector = metaphor.embedding or (await text_vector(self._collection, metaphor))
+        where = {"kind": KIND, "status": [ACTIVE, CANDIDATE]}
+        return await self._collection.unrecorded().search(vector=vector, where=where, limit=MOST, profile=_BY_MEANING)
 
     async def _store_static(self) -> None:
         """Make the stored static metaphors equal to ``static``."""

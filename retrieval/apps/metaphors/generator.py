@@ -12,17 +12,27 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Operation, validate_metaphor
 from retrieval.apps.metaphors.problem import Problem
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
+from retrieval.apps.result_list import ResultList
 from retrieval.collection import handle_of
-from retrieval.domain.checks import is_number
 from retrieval.domain.errors import LLMRejectedError, RetrievalError
-from retrieval.domain.llm import LLM, is_usable_text, model_name, plain, plain_error, prompt_data
+from retrieval.domain.llm import (
+    LLM,
+    TEXT_SCHEMA,
+    is_usable_text,
+    list_schema,
+    model_name,
+    object_schema,
+    plain,
+    plain_error,
+    prompt_data,
+)
+from retrieval.engine.shared_calls import SharedCalls
 
 SUGGESTIONS = 3
 """The number of metaphors that are requested, and the most that are used."""
@@ -66,62 +76,43 @@ For each give:
 - concreteness: how easily it is pictured, 0 (abstract) to 1 (tangible)
 Prefer frameworks that have a rich vocabulary of operations."""
 
-_TEXT = {"type": "string"}
-_TEXTS = {"type": "array", "items": _TEXT}
-
-
-def _object(**properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-_OPERATION = _object(name=_TEXT, description=_TEXT, effects=_TEXTS)
-_SUGGESTION = _object(
-    name=_TEXT,
-    domain=_TEXT,
-    description=_TEXT,
-    operations={"type": "array", "items": _OPERATION},
-    examples=_TEXTS,
+_OPERATION = object_schema(name=TEXT_SCHEMA, description=TEXT_SCHEMA, effects=list_schema(TEXT_SCHEMA))
+_SUGGESTION = object_schema(
+    name=TEXT_SCHEMA,
+    domain=TEXT_SCHEMA,
+    description=TEXT_SCHEMA,
+    operations=list_schema(_OPERATION),
+    examples=list_schema(TEXT_SCHEMA),
     concreteness={"type": "number", "minimum": 0, "maximum": 1},
 )
-SCHEMA: Mapping[str, Any] = _object(metaphors={"type": "array", "items": _SUGGESTION, "minItems": SUGGESTIONS})
+SCHEMA = object_schema(metaphors=list_schema(_SUGGESTION))
 """The schema of the answer."""
-
-T = TypeVar("T")
 
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 
 
-def suggestion_prompt(problem: Problem, tried: Sequence[str], failure: str = "") -> str:
+def suggestion_prompt(problem: Problem, tried: Iterable[str], failure: str = "") -> str:
     """The model's prompt, with the names of earlier metaphors, and the results of earlier attempts."""
+    names = list(dict.fromkeys(tried))[:NAMES_MAX]
     return _PROMPT.format(
         number=SUGGESTIONS,
         problem=prompt_data(problem.description[:PROBLEM_LENGTH_MAX]),
         domain=prompt_data(problem.domain),
-        tried=prompt_data([name[:NAME_LENGTH_MAX] for name in tried[:NAMES_MAX]]),
+        tried=prompt_data([name[:NAME_LENGTH_MAX] for name in names]),
         failure=prompt_data(failure[:FAILURE_LENGTH_MAX]),
     )
 
 
-def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
-    """The metaphors of the model's answer, in its order, until three of them have different names.
+def suggested_metaphors(answer: Mapping[str, Any], problem: Problem) -> list[Metaphor]:
+    """The metaphors of an answer that fits ``SCHEMA``, in its order, until three of them have different names.
 
-    Values that are not texts, texts without a word or with control characters, and metaphors without a name are left
-    out. The metaphors are not validated: see ``validate_metaphor``. An id consists of the name and a hash of problem
-    and content.
+    Texts without a word or with control characters are left out, and metaphors without a name. The metaphors are not
+    validated: see ``validate_metaphor``. An id consists of the name and a hash of problem and content.
     """
-    suggestions = answer.get("metaphors") if isinstance(answer, Mapping) else answer
-    if not isinstance(suggestions, list | tuple):
-        return []
     metaphors: list[Metaphor] = []
-    for suggestion in islice(suggestions, MOST_EXAMINED):
-        metaphor = _metaphor(suggestion, problem) if isinstance(suggestion, Mapping) else None
-        if metaphor is not None:
-            metaphors.append(metaphor)
+    for suggestion in answer["metaphors"][:MOST_EXAMINED]:
+        if name := _name(suggestion["name"]):
+            metaphors.append(_metaphor(name, suggestion, problem))
         if len({metaphor.name.casefold() for metaphor in metaphors}) == SUGGESTIONS:
             break
     return metaphors
@@ -132,56 +123,45 @@ def problem_hash(problem: Problem) -> str:
     return hashlib.sha256(json.dumps(problem.description).encode()).hexdigest()
 
 
-def _metaphor(suggestion: Mapping[str, Any], problem: Problem) -> Metaphor | None:
-    name = _name(suggestion.get("name"))
-    if not name:
-        return None
-    description = _text(suggestion.get("description"), TEXT_LENGTH_MAX)
-    operations = _each(suggestion.get("operations"), _operation, OPERATIONS_MAX)
-    examples = _each(suggestion.get("examples"), lambda text: _text(text, TEXT_LENGTH_MAX), EXAMPLES_MAX)
-    concreteness = suggestion.get("concreteness")
+def _metaphor(name: str, suggestion: Mapping[str, Any], problem: Problem) -> Metaphor:
+    description = _text(suggestion["description"], TEXT_LENGTH_MAX)
+    operations = tuple(
+        Operation(
+            name=operation_name,
+            effects=_texts(operation["effects"], EFFECT_LENGTH_MAX, EFFECTS_MAX),
+            description=_text(operation["description"], TEXT_LENGTH_MAX),
+        )
+        for operation in suggestion["operations"]
+        if (operation_name := _name(operation["name"]))
+    )[:OPERATIONS_MAX]
+    slug = _NOT_IN_SLUG.sub("-", name.casefold()).strip("-")[:40] or "metaphor"
+    content = json.dumps([problem.description, name, description, *(operation.name for operation in operations)])
     return Metaphor(
-        id=_id(name, problem, [description, *(operation.name for operation in operations)]),
+        id=f"{slug}-{hashlib.sha256(content.encode()).hexdigest()[:8]}",
         name=name,
-        domain=_name(suggestion.get("domain")),
+        domain=_name(suggestion["domain"]),
         description=description,
-        operations=tuple(operations),
-        examples=tuple(examples),
-        concreteness=float(concreteness) if is_number(concreteness, 0, 1) else None,
+        operations=operations,
+        examples=_texts(suggestion["examples"], TEXT_LENGTH_MAX, EXAMPLES_MAX),
+        concreteness=suggestion["concreteness"],
     )
 
 
-def _operation(value: object) -> Operation | None:
-    name = _name(value.get("name")) if isinstance(value, Mapping) else ""
-    if not name or not isinstance(value, Mapping):
-        return None
-    effects = _each(value.get("effects"), lambda text: _text(text, EFFECT_LENGTH_MAX), EFFECTS_MAX)
-    return Operation(name=name, effects=tuple(effects), description=_text(value.get("description"), TEXT_LENGTH_MAX))
+def _texts(values: Sequence[str], most_characters: int, most: int) -> tuple[str, ...]:
+    """The first usable texts, cut."""
+    return tuple(text for value in values if (text := _text(value, most_characters)))[:most]
 
 
-def _each(values: object, convert: Callable[[object], T | None], most: int) -> list[T]:
-    """The first usable values, converted, at most ``most``."""
-    if not isinstance(values, list | tuple):
-        return []
-    return list(islice((converted for value in values if (converted := convert(value))), most))
-
-
-def _name(value: object) -> str:
+def _name(value: str) -> str:
     text = _text(value, NAME_LENGTH_MAX + 1)
     return text if len(text) <= NAME_LENGTH_MAX else ""
 
 
-def _text(value: object, most: int) -> str:
+def _text(value: str, most: int) -> str:
     """The text on one line, cut; empty if it is not a printable text."""
     # Check only the part that can be kept.
-    text = " ".join(value[: 2 * most].split()) if isinstance(value, str) else ""
+    text = " ".join(value[: 2 * most].split())
     return text[:most].rstrip() if is_usable_text(text) else ""
-
-
-def _id(name: str, problem: Problem, content: Sequence[str]) -> str:
-    slug = _NOT_IN_SLUG.sub("-", name.casefold()).strip("-")[:40] or "metaphor"
-    content_ = json.dumps([problem.description, name, *content])
-    return f"{slug}-{hashlib.sha256(content_.encode()).hexdigest()[:8]}"
 
 
 AGAIN_AFTER = timedelta(minutes=10)
@@ -191,28 +171,21 @@ REFUSED_MAX = 1000
 """The most such requests that a retriever remembers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SuggestionRequest:
+class SuggestionRequest(NamedTuple):
     """A request for suggestions."""
 
     problem: Problem
-    tried: tuple[str, ...] = ()
-    """Names of metaphors that do not fit well."""
-    failure: str = ""
-    """The reports on earlier attempts."""
-    why: str = "asked for"
+    prompt: str
+    why: str
     """The reason for the request, which is stored with the suggestions."""
 
 
-class Suggestions(list[Metaphor]):
+@dataclass(eq=False, repr=False)
+class Suggestions(ResultList[Metaphor]):
     """The suggested metaphors that can be used."""
 
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """The reasons why other suggestions, or all, cannot be used."""
-
-    def __init__(self, metaphors: Iterable[Metaphor] = (), notes: Iterable[str] = ()) -> None:
-        super().__init__(metaphors)
-        self.notes = tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,45 +205,40 @@ class Generator:
         """The model's printable name."""
         return model_name(self.llm)
 
-    async def suggestions(self, request: SuggestionRequest) -> Suggestions:
+    async def suggestions(self, request: SuggestionRequest, seconds: float | None = None) -> Suggestions:
         """At most three suggestions, stored as candidates.
 
-        Raises ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer without a usable metaphor.
+        All callers with the same problem share one call of the model, which continues if a caller leaves. Raises
+        ``LLMUnavailableError`` or ``LLMRejectedError``, also for an answer without a usable metaphor, and
+        ``TimeoutError`` after ``seconds``.
         """
-        return await self._within(None, request)
+        key = (id(self.llm), self.corpus.collection.name, PROMPT_VERSION, request.problem.description)
+        shared: Suggestions = await self._calls.result(key, lambda: self._suggest(request), seconds)
+        return Suggestions(shared, shared.notes)  # a copy, because a caller may change its list
 
     async def in_time(self, request: SuggestionRequest, seconds: float) -> Suggestions:
         """The suggestions if they come in time, or the reason why there are none; failed requests are not repeated."""
-        when, why = self.refused.get(prompt_of(request), (None, ""))
+        when, why = self.refused.get(request.prompt, (None, ""))
         if when is not None and self.now() - when < AGAIN_AFTER:
-            return Suggestions(notes=(f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
+            return Suggestions((), (f"nothing was generated: {why} (asked {AGAIN_AFTER} ago at most)",))
         try:
-            return await self._within(seconds, request)
+            return await self.suggestions(request, seconds)
         except TimeoutError:
-            return Suggestions(notes=(f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
+            return Suggestions((), (f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
         except RetrievalError as error:
-            return Suggestions(notes=(f"nothing was generated: {plain_error(error)}",))
+            return Suggestions((), (f"nothing was generated: {plain_error(error)}",))
 
     async def still_untried(self, problem: Problem, exclude: Collection[str]) -> bool:
         """Whether there are earlier suggestions for this problem's text that are not excluded."""
         where = {"kind": KIND, "status": [ACTIVE, CANDIDATE], SUGGESTED_FOR: problem_hash(problem)}
         return any([item.item_id not in exclude async for item in self.corpus.collection.scan(where)])
 
-    async def _within(self, seconds: float | None, request: SuggestionRequest) -> Suggestions:
-        """The suggestions, from one call for all callers with the same problem, which continues if a caller leaves."""
-        collection = self.corpus.collection
-        key = (id(self.llm), collection.name, PROMPT_VERSION, request.problem.description)
-        shared: Suggestions = await handle_of(collection).parts.llm_calls.result(
-            key, lambda: self._suggest(request), seconds
-        )
-        return Suggestions(shared, shared.notes)  # a copy, because a caller may change its list
-
     async def _suggest(self, request: SuggestionRequest) -> Suggestions:
-        suggestions = await self._ask(request)
+        answer = await self._calls.json(self.llm, request.prompt, SCHEMA, system=SYSTEM, seconds=self.budget_seconds)
         kept, notes, names = list[Metaphor](), list[str](), set[str]()
         # Under a lock, because two calls at once would not see each other's suggestions as duplicates.
-        async with handle_of(self.corpus.collection).parts.llm_calls.lock(("metaphors", self.corpus.collection.name)):
-            for metaphor in suggestions:
+        async with self._calls.lock(("metaphors", self.corpus.collection.name)):
+            for metaphor in suggested_metaphors(answer, request.problem):
                 is_repeated = metaphor.name.casefold() in names
                 names.add(metaphor.name.casefold())
                 why_not = "its name occurs twice in the answer" if is_repeated else await self._keep(metaphor, request)
@@ -280,19 +248,12 @@ class Generator:
                     notes.append(plain(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
         if not kept:
             why = "; ".join(notes) or "its answer holds no metaphor"
-            self._remember(request, message := f"{self.name} suggested nothing that can be used: {why}")
+            message = f"{self.name} suggested nothing that can be used: {why}"
+            if len(self.refused) >= REFUSED_MAX:
+                self.refused.pop(next(iter(self.refused)))
+            self.refused[request.prompt] = (self.now(), message)
             raise LLMRejectedError(message)
-        return Suggestions(kept, notes)
-
-    async def _ask(self, request: SuggestionRequest) -> list[Metaphor]:
-        """The suggestions of the model's answer. Raises an ``LLMError`` for any error of the model or its answer."""
-
-        async def ask() -> list[Metaphor]:
-            answer = await self.llm.complete_json(prompt_of(request), SCHEMA, system=SYSTEM)
-            return suggested_metaphors(answer, request.problem)
-
-        calls = handle_of(self.corpus.collection).parts.llm_calls
-        return await calls.answer(self.llm, ask, self.budget_seconds)
+        return Suggestions(kept, tuple(notes))
 
     async def _keep(self, metaphor: Metaphor, request: SuggestionRequest) -> str | None:
         """Store the metaphor, unless it exists; returns the reason why it cannot be used, or None."""
@@ -303,17 +264,7 @@ class Generator:
             return "it was suggested for this problem before, and rejected" if origin.status == ARCHIVED else None
         if alike := await self.corpus.near_duplicates(metaphor):
             return f"much like {alike[0][0].name!r}"
-        await self.corpus.add_candidate(metaphor, self._provenance(metaphor, request))
-        return None
-
-    def _remember(self, request: SuggestionRequest, why: str) -> None:
-        if len(self.refused) >= REFUSED_MAX:
-            self.refused.pop(next(iter(self.refused)))
-        self.refused[prompt_of(request)] = (self.now(), why)
-
-    def _provenance(self, metaphor: Metaphor, request: SuggestionRequest) -> dict[str, Any]:
-        _, issues = validate_metaphor(metaphor)
-        return {
+        provenance = {
             "model": self.name,
             "prompt": PROMPT_VERSION,
             "problem_id": request.problem.id,
@@ -322,13 +273,9 @@ class Generator:
             "at": self.now().isoformat(),
             "warnings": issues,
         }
+        await self.corpus.add_candidate(metaphor, provenance)
+        return None
 
-
-def prompt_of(request: SuggestionRequest) -> str:
-    """The prompt of a request."""
-    return suggestion_prompt(request.problem, request.tried, request.failure)
-
-
-def names_of(metaphors: Sequence[Metaphor]) -> tuple[str, ...]:
-    """The distinct names of the metaphors."""
-    return tuple(dict.fromkeys(metaphor.name for metaphor in metaphors))
+    @property
+    def _calls(self) -> SharedCalls:
+        return handle_of(self.corpus.collection).parts.llm_calls

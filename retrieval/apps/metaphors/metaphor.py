@@ -120,24 +120,13 @@ class Metaphor:
             checked_number("concreteness", self.concreteness)
 
 
+_RECORDED = ("id", "name", "domain", "description", "examples", "concreteness")
+
+
 def metaphor_from_record(record: Mapping[str, Any]) -> Metaphor:
     """The metaphor of that record; missing fields are empty. Raises ``InvalidRequestError`` for an invalid record."""
-    return Metaphor(
-        id=record.get("id", ""),
-        name=record.get("name", ""),
-        domain=record.get("domain", ""),
-        description=record.get("description", ""),
-        operations=tuple(
-            Operation(
-                name=operation.get("name", ""),
-                effects=tuple(operation.get("effects", ())),
-                description=operation.get("description", ""),
-            )
-            for operation in record.get("operations", ())
-        ),
-        examples=tuple(record.get("examples", ())),
-        concreteness=record.get("concreteness"),
-    )
+    fields = {name: record[name] for name in _RECORDED if name in record}
+    return Metaphor(**fields, operations=tuple(Operation(**operation) for operation in record.get("operations", ())))
 
 
 def checked_metaphor(name: str, metaphor: object) -> Metaphor:
@@ -185,7 +174,7 @@ IN_CORPUS: Mapping[str, str] = MappingProxyType({"kind": KIND, "status": ACTIVE}
 stored so that they are not suggested again.
 """
 
-NAME_KEY, RICHNESS, CONCRETENESS = "name_key", "richness", "concreteness"
+NAME_KEY, RICHNESS, CONCRETENESS, PROVENANCE = "name_key", "richness", "concreteness", "provenance"
 SUGGESTED_FOR = "suggested_for"
 """The filterable attribute with the ``problem_hash`` of a suggestion's provenance."""
 
@@ -193,12 +182,6 @@ FILTERABLE: Mapping[str, str] = MappingProxyType({NAME_KEY: "text", "domain": "t
 
 RICH_FROM = 6
 """The number of operations from which the richness of a metaphor is 1."""
-
-_PROVENANCE = "provenance"
-
-
-StoredForm = Item | Hit
-"""A metaphor read from the database."""
 
 
 def metaphor_item(
@@ -214,12 +197,12 @@ def metaphor_item(
         ],
         "examples": list(metaphor.examples),
         NAME_KEY: name_key(metaphor.name),
-        RICHNESS: richness(metaphor),
+        RICHNESS: min(1.0, len(metaphor.operations) / RICH_FROM),
     }
     if metaphor.concreteness is not None:
         attributes[CONCRETENESS] = metaphor.concreteness
     if provenance:
-        attributes[_PROVENANCE] = dict(provenance)
+        attributes[PROVENANCE] = dict(provenance)
         if "problem_hash" in provenance:
             attributes[SUGGESTED_FOR] = provenance["problem_hash"]
     return Item(
@@ -233,14 +216,9 @@ def metaphor_item(
     )
 
 
-def metaphor_of(stored: StoredForm) -> Metaphor:
+def metaphor_of(stored: Item | Hit) -> Metaphor:
     """The metaphor of an item, or of a hit, that ``metaphor_item`` made."""
     return metaphor_from_record({**stored.attributes, "id": stored.item_id, "name": stored.title})
-
-
-def provenance_of(stored: StoredForm) -> Mapping[str, Any]:
-    """The stored provenance; empty if there is none."""
-    return MappingProxyType(dict(stored.attributes.get(_PROVENANCE) or {}))
 
 
 def embedded_text(metaphor: Metaphor) -> str:
@@ -249,11 +227,6 @@ def embedded_text(metaphor: Metaphor) -> str:
     Operations are left out, because they make searches worse (docs/decisions/0024-metaphors.md).
     """
     return f"{metaphor.name}\n{_body(metaphor)}".strip()
-
-
-def richness(metaphor: Metaphor) -> float:
-    """The number of its operations relative to six, 0 to 1."""
-    return min(1.0, len(metaphor.operations) / RICH_FROM)
 
 
 def _body(metaphor: Metaphor) -> str:

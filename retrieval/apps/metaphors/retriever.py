@@ -4,55 +4,64 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime
+from uuid import UUID
 
 from retrieval.adapters.embedders.batching import all_of
 from retrieval.apps.metaphors.answering import (
-    NO_MODEL,
-    Answers,
     Entry,
+    RetrievalMetrics,
     RetrievalModel,
     Retrieved,
-    Searches,
+    entries,
     explored_entries,
     explored_items,
     learned_entries,
     relevance_of_each,
-    retrieved,
+    untried_entries,
 )
-from retrieval.apps.metaphors.corpus import MetaphorCorpus, text_vector
-from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, names_of
-from retrieval.apps.metaphors.metaphor import Metaphor, checked_metaphor, checked_metaphors, checked_text
+from retrieval.apps.metaphors.corpus import MetaphorCorpus, own_vector, text_vector
+from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, suggestion_prompt
+from retrieval.apps.metaphors.metaphor import (
+    CONCRETENESS,
+    IN_CORPUS,
+    RICHNESS,
+    Metaphor,
+    checked_metaphor,
+    checked_metaphors,
+    checked_text,
+)
 from retrieval.apps.metaphors.problem import (
-    LIMIT_MAX,
-    MetaphorSearch,
-    Problem,
-    checked_context,
-    checked_ids,
-    checked_limit,
-    checked_problem,
-    checked_problems,
-    session_of,
-    situation_of,
-)
-from retrieval.apps.metaphors.ranking import (
     AWAY,
     GENERATE_AFTER_BACKTRACKS,
     GENERATE_BELOW,
-    DirectionPreference,
+    LIMIT_MAX,
+    MetaphorSearch,
+    Problem,
     away_from,
-    context_after,
-    preference_after,
+    checked_limit,
+    checked_problem,
+    checked_problems,
+    preferred_after,
+    session_of,
+    situation_of,
+    why_generate,
 )
-from retrieval.domain.checks import check_flags, check_functions, checked_number, checked_positive, checked_whole
+from retrieval.apps.probation import ACTIVE, CANDIDATE
+from retrieval.collection import Collection, handle_of
+from retrieval.domain.checks import check_flags, checked_number, checked_positive, checked_texts, checked_whole
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
-from retrieval.domain.items.embedding import Vector, checked_vectors
+from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
-from retrieval.engine.stages import Clock
+from retrieval.domain.records.search_record import score_spread
+from retrieval.domain.records.slate import ShownItem
+from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.engine.collection_handle import FRESH_SECONDS
+from retrieval.engine.learning import count_verdicts
 from retrieval.platform import Platform
 
 GENERATION_TIMEOUT_SECONDS = 20.0
@@ -66,6 +75,16 @@ WAITING = (
 
 AT_ONCE = 4
 """The problems of a batch that are answered at the same time."""
+
+TRIED = 3
+"""The number of the corpus's best metaphors that the prompt names as not fitting well, before the excluded ones."""
+
+NO_MODEL = "nothing was generated: there is no language model; give the retriever one, such as platform.llm"
+
+LATE = "nothing was generated: the batch's time for suggestions is used up; ask again for this problem alone"
+
+KNOWN_FROM_VERDICTS = 20
+"""The number of verdicts from which a domain can be unusual: with fewer, every domain would be."""
 
 
 class MetaphorRetriever:
@@ -82,8 +101,6 @@ class MetaphorRetriever:
         generation_timeout_seconds: float = GENERATION_TIMEOUT_SECONDS,
         away: float = AWAY,
         actor: str = "",
-        clock: Clock = time.perf_counter,
-        now: Callable[[], datetime] | None = None,
     ) -> None:
         """``corpus`` is searched; ``llm`` suggests metaphors if none in it fits (None: no suggestions).
 
@@ -93,8 +110,6 @@ class MetaphorRetriever:
         - ``generation_timeout_seconds``: how long a retrieval waits for suggestions, above 0.
         - ``away``: how far a query is moved away from a failed metaphor, 0 (not at all) to 1.
         - ``actor``: the actor to record.
-        - ``clock``: seconds that never decrease, for times in metrics and limits. ``now``: the time of suggestions; by
-          default the platform's.
 
         Raises ``InvalidRequestError``, naming the invalid argument.
         """
@@ -105,22 +120,13 @@ class MetaphorRetriever:
             )
         self._platform = platform
         self.corpus = corpus
-        check_functions(clock=clock, now=now)
-        self._away = checked_number("away", away)
-        self._clock = clock
-        seconds = checked_positive("generation_timeout_seconds", generation_timeout_seconds, "20", SECONDS_MAX)
+        self._below = checked_number("generate_below", generate_below)
+        self._after_backtracks = checked_whole("generate_after_backtracks", generate_after_backtracks, 0)
+        self._seconds = checked_positive("generation_timeout_seconds", generation_timeout_seconds, "20", SECONDS_MAX)
         model = checked_llm(llm)
-        self._generator = None if model is None else Generator(corpus, model, now or (lambda: platform.now), seconds)
-        self._searches = Searches(collection=corpus.collection, actor=checked_text("actor", actor))
-        self._answers = Answers(
-            corpus=corpus,
-            searches=self._searches,
-            generator=self._generator,
-            below=checked_number("generate_below", generate_below),
-            after_backtracks=checked_whole("generate_after_backtracks", generate_after_backtracks, 0),
-            seconds=seconds,
-            clock=clock,
-        )
+        self._generator = None if model is None else Generator(corpus, model, lambda: platform.now, self._seconds)
+        self._away = checked_number("away", away)
+        self._actor = checked_text("actor", actor)
         self.model = RetrievalModel(corpus)
         """The learned model, for single metaphors."""
 
@@ -151,9 +157,9 @@ class MetaphorRetriever:
             MetaphorSearch(
                 problem=checked_problem(problem),
                 limit=checked_limit(limit),
-                exclude=checked_ids(exclude),
-                why=checked_context(context),
-                preference=DirectionPreference(concrete=prefer_concrete, rich=prefer_rich_operations),
+                exclude=_distinct(exclude),
+                why=checked_text("context", "" if context is None else context),
+                preferred=(CONCRETENESS,) * prefer_concrete + (RICHNESS,) * prefer_rich_operations,
                 backtracks=checked_whole("backtracks", backtracks, 0),
             )
         )
@@ -177,32 +183,33 @@ class MetaphorRetriever:
         """
         failed = checked_metaphor("failed_metaphor", failed_metaphor)
         reason = checked_text("failure_reason", failure_reason)
-        excluded = tuple(dict.fromkeys([*checked_ids(exclude), failed.id]))
+        excluded = tuple(dict.fromkeys([*_distinct(exclude), failed.id]))
         search = MetaphorSearch(
             problem=checked_problem(problem),
             limit=checked_limit(limit),
             exclude=excluded,
-            why=context_after(failed, reason),
-            preference=preference_after(reason),
+            why=f"Previous attempt with {failed.name!r} failed because: {reason}\n"
+            "Looking for metaphors that avoid this issue.",
+            preferred=preferred_after(reason),
             backtracks=len(excluded) if backtracks is None else checked_whole("backtracks", backtracks, 0),
         )
         return await self._answer(await self._moved(search, failed))
 
     async def retrieve_by_embedding(self, problem: Problem, limit: int | None = None) -> Retrieved:
         """The corpus by similarity alone, best first: at most ``limit``, by default 1000. Not recorded."""
-        start, search = self._clock(), self._all(problem, limit)
-        return self._unrecorded(search, await self._searches.similar(search), start)
+        start, search = time.perf_counter(), self._all(problem, limit)
+        return self._retrieved(search, await self._similar(search), _since(start))
 
     async def retrieve_by_learning(self, problem: Problem, limit: int | None = None) -> Retrieved:
         """The corpus by expected reward alone; by similarity, with a note, until a model is trained.
 
         Best first, at most ``limit``, by default 1000. Not recorded.
         """
-        start, search = self._clock(), self._all(problem, limit)
-        if not await self.model.is_trained():
-            entries = await self._searches.similar(search)
-            return self._unrecorded(search, entries, start, "nothing is learned yet: these are by similarity")
-        return self._unrecorded(search, (await self._learned(search))[: search.limit], start)
+        start, search = time.perf_counter(), self._all(problem, limit)
+        if await self.model.is_trained():
+            return self._retrieved(search, (await self._learned(search))[: search.limit], _since(start))
+        notes = ("nothing is learned yet: these are by similarity",)
+        return self._retrieved(search, await self._similar(search), _since(start), notes=notes)
 
     async def retrieve_by_generation(self, problem: Problem, existing_candidates: Sequence[Metaphor]) -> Suggestions:
         """At most three metaphors that a language model suggests, stored as candidates; none without a model.
@@ -211,11 +218,11 @@ class MetaphorRetriever:
         ``existing_candidates``: tried metaphors that do not fit well. Raises ``LLMUnavailableError`` and
         ``LLMRejectedError``, also for an answer without a usable metaphor, in contrast to ``retrieve``.
         """
-        tried = names_of(checked_metaphors("existing_candidates", existing_candidates))
-        request = SuggestionRequest(problem=checked_problem(problem), tried=tried)
+        tried = [metaphor.name for metaphor in checked_metaphors("existing_candidates", existing_candidates)]
+        prompt = suggestion_prompt(checked_problem(problem), tried)
         if self._generator is None:
-            return Suggestions(notes=(NO_MODEL,))
-        return await self._generator.suggestions(request)
+            return Suggestions((), (NO_MODEL,))
+        return await self._generator.suggestions(SuggestionRequest(problem, prompt, "asked for"))
 
     async def retrieve_with_exploration(
         self, problem: Problem, exploration_rate: float = EXPLORATION_RATE, limit: int | None = None
@@ -226,20 +233,17 @@ class MetaphorRetriever:
         first, at most ``limit``, by default 1000. Recorded, with metaphors that only the bonus shows as explored.
         """
         rate = checked_number("exploration_rate", exploration_rate, RATE_MAX)
-        start, search = self._clock(), self._all(problem, limit)
+        start, search = time.perf_counter(), self._all(problem, limit)
         whole = replace(search, limit=LIMIT_MAX)
         is_trained = await self.model.is_trained()
-        base = await (self._learned(whole) if is_trained else self._searches.similar(whole))
+        base = await (self._learned(whole) if is_trained else self._similar(whole))
         relevance = relevance_of_each(base)
         expected = await self.model.expectations(search.problem, list(relevance), relevance)
         shown = explored_entries(base, expected, rate)[: search.limit]
         notes = () if is_trained else ("nothing is learned yet: similarity stands for the expected reward",)
+        items = explored_items(shown, base)
         origin = "metaphors.retrieve_with_exploration"
-        return self._with_collection(
-            await self._answers.composed(
-                search, shown, explored_items(shown, base), origin=origin, started=start, notes=notes
-            )
-        )
+        return await self._recorded(search, shown, items, origin=origin, start=start, notes=notes)
 
     async def retrieve_batch(self, problems: Iterable[Problem], limit: int = LIMIT) -> dict[str, Retrieved]:
         """The answers of ``retrieve`` for each problem, by its id; one call embeds all problems.
@@ -255,7 +259,7 @@ class MetaphorRetriever:
             MetaphorSearch(
                 problem=replace(problem, embedding=embeddings.get(problem.id, problem.embedding)),
                 limit=limit,
-                until=self._clock() + self._answers.seconds,
+                until=time.perf_counter() + self._seconds,
             )
             for problem in checked
         ]
@@ -284,7 +288,7 @@ class MetaphorRetriever:
         """
         if not isinstance(answer, Retrieved):
             raise InvalidRequestError(f"answer is {answer!r:.80}; give the answer of a retrieve call")
-        if answer.collection not in ("", self.corpus.collection.name):
+        if answer.collection != self.corpus.collection.name:
             raise InvalidRequestError(
                 f"the answer is of corpus {answer.collection!r}, this retriever's is {self.corpus.collection.name!r}; "
                 "record the outcome with a retriever of that corpus"
@@ -299,7 +303,7 @@ class MetaphorRetriever:
             collection=None if is_recorded else self.corpus.collection.name,
             context=None if is_recorded else situation_of(answer.problem),
             session="" if is_recorded else session_of(answer.problem),
-            actor=self._searches.actor,
+            actor=self._actor,
             note=note,
             new=True,
         )
@@ -315,8 +319,7 @@ class MetaphorRetriever:
 
     async def _learned(self, search: MetaphorSearch) -> list[Entry]:
         metaphors = [metaphor async for metaphor in self.corpus]
-        similar = await self._searches.similar(replace(search, limit=LIMIT_MAX))
-        relevance = relevance_of_each(similar)
+        relevance = relevance_of_each(await self._similar(replace(search, limit=LIMIT_MAX)))
         expected = await self.model.expectations(search.problem, [metaphor.id for metaphor in metaphors], relevance)
         return learned_entries(metaphors, expected, relevance)
 
@@ -327,33 +330,180 @@ class MetaphorRetriever:
         collection = self.corpus.collection
         stored = (await collection.embeddings([failed.id])).get(failed.id)
         away = await text_vector(collection, failed) if stored is None else stored
-        question = await self._question(search.problem)
+        question = await own_vector(collection, search.problem.embedding, search.problem.id)
+        if question is None:
+            [question] = await collection.vectors_of([search.problem.description])
         return replace(search, moved=away_from(question, away, self._away), about=question)
 
-    async def _question(self, problem: Problem) -> Vector:
-        """The problem's vector."""
-        if problem.embedding is not None:
-            return await self._checked_vector(problem.embedding)
-        vector: Vector = (await self.corpus.collection.vectors_of([problem.description]))[0]
-        return vector
-
-    async def _checked_vector(self, embedding: tuple[float, ...]) -> Vector:
-        """A problem's own vector. Raises ``InvalidVectorError`` if it is not of the corpus's space."""
-        space = await self.corpus.collection.space()
-        if space is None:
-            raise InvalidRequestError("the corpus has no embedding space; configure an embedder and open it again")
-        vector: Vector = checked_vectors([embedding], space, ["the problem"])[0]
-        return vector
-
-    def _unrecorded(self, search: MetaphorSearch, entries: Sequence[Entry], start: float, *notes: str) -> Retrieved:
-        return self._with_collection(retrieved(search, entries, None, (self._clock() - start) * 1e3, notes=notes))
-
     async def _answer(self, search: MetaphorSearch) -> Retrieved:
-        answer = self._with_collection(await self._answers.answer(search))
+        """The best metaphors of the corpus, with candidates if the rules require them and there are any."""
+        answer = await self._with_candidates(search) if await self._may_generate(search) else None
+        if answer is None:
+            hits = await self._search(self.corpus.collection, search)
+            milliseconds = hits.timings_ms.get("total", 0.0)
+            answer = self._retrieved(search, entries(hits), milliseconds, hits.retrieval_id, notes=hits.notes)
         if len(answer) < search.limit and (info := await self.corpus.collection.info()).pending:
             answer.notes += (f"{info.pending} of {info.items} {WAITING}",)
         return answer
 
-    def _with_collection(self, answer: Retrieved) -> Retrieved:
-        answer.collection = self.corpus.collection.name
-        return answer
+    async def _may_generate(self, search: MetaphorSearch) -> bool:
+        """Whether there is a model to ask, or a candidate of an earlier suggestion."""
+        if self._generator is not None:
+            return True
+        stored = await self.corpus.collection.refresh(older_than_seconds=FRESH_SECONDS)
+        if stored.documents <= len(self.corpus.static):
+            return False
+        return bool(await self._candidates(replace(search, limit=1)))
+
+    async def _with_candidates(self, search: MetaphorSearch) -> Retrieved | None:
+        """The best of the corpus and of the candidates; None: the rules require no candidates."""
+        start = time.perf_counter()
+        # Unrecorded, because the answer contains candidates too.
+        hits = await self._search(await self._unrecorded(), replace(search, limit=max(search.limit, TRIED)))
+        why = await self._why_generate(search, hits)
+        if why is None:
+            return None
+        corpus = entries(hits)
+        suggested = await self._suggested(search, corpus, why)
+        candidates = await self._candidates(search)
+        # Candidates that have proved themselves belong to the corpus from the next retrieval on.
+        await self.corpus.settle_all()
+        best = sorted([*corpus, *candidates], key=lambda entry: entry.order)[: search.limit]
+        return await self._recorded(
+            search,
+            best,
+            [entry.shown for entry in best],
+            origin="metaphors.retrieve",
+            start=start,
+            why_generated=why,
+            notes=(*hits.notes, *suggested.notes),
+        )
+
+    async def _why_generate(self, search: MetaphorSearch, hits: SearchResult) -> str | None:
+        if search.moved is not None or search.preferred:
+            # The problem itself counts: a moved query scores lower, a preference raises scores without a better fit.
+            hits = await self._search(await self._unrecorded(), replace(search, moved=None, preferred=(), limit=1))
+        why = why_generate(
+            hits[0].score if hits else 0.0,
+            search.why,
+            search.backtracks,
+            below=self._below,
+            after_backtracks=self._after_backtracks,
+        )
+        domain = search.problem.domain
+        if why is None and domain and await _is_unusual(self.corpus.collection, domain):
+            return f"the domain {domain!r:.80} is unusual"
+        return why
+
+    async def _suggested(self, search: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggestions:
+        """New suggestions; none while earlier suggestions for this text are untried."""
+        if self._generator is None:
+            return Suggestions((), (NO_MODEL,))
+        if await self._generator.still_untried(search.problem, search.exclude):
+            return Suggestions(())
+        failed = await self.corpus.get(search.exclude)
+        tried = [*(entry.metaphor for entry in corpus[:TRIED]), *failed.values()]
+        prompt = suggestion_prompt(search.problem, [metaphor.name for metaphor in tried], search.why)
+        seconds = self._seconds if search.until is None else search.until - time.perf_counter()
+        if seconds <= 0:
+            return Suggestions((), (LATE,))
+        request = SuggestionRequest(search.problem, prompt, why)
+        return await self._generator.in_time(request, min(seconds, self._seconds))
+
+    async def _search(
+        self, collection: Collection, search: MetaphorSearch, status: str = ACTIVE, *, is_learned: bool = True
+    ) -> SearchResult:
+        """The best metaphors of that status, with the learned reward or by similarity alone."""
+        profile = search.profile(collection.profile)
+        if not is_learned:
+            profile = replace(profile, learned=Learned(combination=Combination.OFF))
+        return await collection.search(
+            search.problem.description,
+            vector=search.vector,
+            about=search.about,
+            where=search.where(status),
+            limit=search.limit,
+            profile=None if profile is collection.profile else profile,
+            syntax=False,
+            context=search.context(actor=self._actor),
+        )
+
+    async def _unrecorded(self) -> Collection:
+        """The collection, refreshed, because an older handle would not use a new model."""
+        await self.corpus.collection.refresh(older_than_seconds=FRESH_SECONDS)
+        return self.corpus.collection.unrecorded()
+
+    async def _similar(self, search: MetaphorSearch, status: str = ACTIVE) -> list[Entry]:
+        """The best metaphors by similarity alone, unrecorded."""
+        return entries(await self._search(await self._unrecorded(), search, status, is_learned=False))
+
+    async def _candidates(self, search: MetaphorSearch) -> list[Entry]:
+        """The untried candidates, without preferences."""
+        return untried_entries(await self._similar(replace(search, preferred=()), CANDIDATE))
+
+    async def _recorded(
+        self, search: MetaphorSearch, shown: Sequence[Entry], items: Sequence[ShownItem], *, origin: str,
+        start: float, why_generated: str | None = None, notes: tuple[str, ...] = (),
+    ) -> Retrieved:  # fmt: skip
+        """Record an answer that combines several searches."""
+        milliseconds = _since(start)
+        retrieval_id = await self.corpus.collection.record_answer(
+            search.problem.description,
+            items,
+            context=search.context(actor=self._actor, is_generated=why_generated is not None),
+            vector=search.vector,
+            about=search.about,
+            origin=origin,
+            retrieval_time_ms=milliseconds,
+            notes=notes,
+        )
+        return self._retrieved(search, shown, milliseconds, retrieval_id, why_generated=why_generated, notes=notes)
+
+    def _retrieved(
+        self,
+        search: MetaphorSearch,
+        shown: Sequence[Entry],
+        milliseconds: float,
+        retrieval_id: UUID | None = None,
+        *,
+        why_generated: str | None = None,
+        notes: tuple[str, ...] = (),
+    ) -> Retrieved:
+        """The answer, with its figures."""
+        return Retrieved(
+            [(entry.metaphor, entry.score) for entry in shown],
+            problem=search.problem,
+            collection=self.corpus.collection.name,
+            retrieval_id=retrieval_id,
+            metrics=RetrievalMetrics(
+                retrieval_time_ms=milliseconds,
+                top_score=shown[0].score if shown else 0.0,
+                score_spread=score_spread([entry.score for entry in shown]) or 0.0,
+                generation_triggered=why_generated is not None,
+                backtrack_count=search.backtracks,
+            ),
+            explanations=tuple(entry.explanation for entry in shown),
+            notes=notes,
+            why_generated=why_generated,
+        )
+
+
+def _since(start: float) -> float:
+    """The milliseconds since ``start``, in seconds of ``time.perf_counter``."""
+    return (time.perf_counter() - start) * 1e3
+
+
+def _distinct(exclude: Iterable[str] | None) -> tuple[str, ...]:
+    """The ids, each once. Raises ``InvalidRequestError`` for ids that are not texts."""
+    ids = () if exclude is None else exclude
+    return tuple(dict.fromkeys(checked_texts("the ids to exclude", ids, "['chess']")))
+
+
+async def _is_unusual(collection: Collection, domain: str) -> bool:
+    """Whether there are enough verdicts, but none in the domain, and no metaphor comes from it."""
+    handle = handle_of(collection)
+    if await count_verdicts(handle, at_most=KNOWN_FROM_VERDICTS) < KNOWN_FROM_VERDICTS:
+        return False
+    async for _ in collection.scan({**IN_CORPUS, "domain": domain}, batch=1):
+        return False
+    return not await count_verdicts(handle, domain=domain, at_most=1)

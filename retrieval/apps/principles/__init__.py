@@ -6,8 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from retrieval.apps.principles.choosing import FoundPrinciple
     from retrieval.apps.principles.principle import Principle
-    from retrieval.apps.principles.search import PRINCIPLES_PROFILE, FoundPrinciple, FoundPrinciples, principles_profile
+    from retrieval.apps.principles.search import PRINCIPLES_PROFILE, FoundPrinciples, principles_profile
     from retrieval.apps.principles.store import PrincipleScore, PrincipleStats, PrincipleStore
     from retrieval.apps.principles.traces import Outcome, Trace
 
@@ -25,8 +26,9 @@ __all__ = [
 ]
 
 _HOMES = {
+    "choosing": ("FoundPrinciple",),
     "principle": ("Principle",),
-    "search": ("FoundPrinciple", "FoundPrinciples", "PRINCIPLES_PROFILE", "principles_profile"),
+    "search": ("FoundPrinciples", "PRINCIPLES_PROFILE", "principles_profile"),
     "store": ("PrincipleScore", "PrincipleStats", "PrincipleStore"),
     "traces": ("Outcome", "Trace"),
 }

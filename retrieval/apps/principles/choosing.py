@@ -14,13 +14,16 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from retrieval.apps.principles.principle import IN_USE, Principle
 from retrieval.apps.probation import ACTIVE, ARCHIVED, status_after
 from retrieval.domain.checks import checked_list
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.slate import ShownItem, Slot
+
+if TYPE_CHECKING:
+    from retrieval.domain.search.hit import Explanation
 
 MOST_TAGS = 50
 """The most tags of one principle, trace or query."""
@@ -149,13 +152,13 @@ MIN_PRINCIPLE_SCORE: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """A principle that is shown to a session."""
+class FoundPrinciple:
+    """A principle that is shown."""
 
     principle: Principle
     score: float
-    """The score for its rank: at a session's start the principle's score, plus .1 for each tag that it shares with the
-    session. Higher is better.
+    """The score for its rank, higher is better: the principle's score + .1 for each tag that it shares with the session
+    or the query, and in a search + 2 × similarity.
     """
     is_exploratory: bool = False
     """Whether it is shown to learn about it."""
@@ -163,6 +166,8 @@ class Choice:
     """The probability that it was chosen, above 0 and at most 1."""
     rank_propensity: float = 1.0
     """The probability that it was chosen at this place, above 0 and at most ``propensity``."""
+    explanation: Explanation | None = None
+    """The signals of a search with their values and weights; None for principles of a session's start."""
 
     def shown_item(self, signals: Mapping[str, float]) -> ShownItem:
         """The item to record, with the values of its signals."""
@@ -189,9 +194,8 @@ def choose(
     now: datetime,
     most: int = MAX_PRINCIPLES,
     slots: int = SLOTS,
-    min_score: float = MIN_PRINCIPLE_SCORE,
     rows: int = ROWS,
-) -> list[Choice]:
+) -> list[FoundPrinciple]:
     """Choose at most ``most`` principles: the best by score and tags, then up to ``slots`` explored ones.
 
     The explored ones count in ``most``, so that a store full of good principles still tries new ones. They are chosen
@@ -200,14 +204,24 @@ def choose(
     ``slots``, the best by score get the places.
     """
     every = list(principles)
-    unsure = {rival.id: rival for rival in rivals(every, tags, now=now, most=most, slots=slots, min_score=min_score)}
+    unsure = {rival.id: rival for rival in rivals(every, tags, now=now, most=most, slots=slots)}
     near = frozenset(rival.id for rival in unsure.values() if any(tag in tags for tag in rival.tags))
     trials = [Trials(rival.id, rival.use_count, rival.success_count) for rival in unsure.values()]
     picks = thompson(trials, min(slots, most), rng, rows, fitting=near)
     picked = {pick.id for pick in picks}
-    ranked = best(every, tags, min_score=min_score)
+    ranked = best(every, tags)
     by_score = [choice for choice in ranked if choice.principle.id not in picked][: most - len(picks)]
-    return [*by_score, *(_explored(unsure[pick.id], pick, tags) for pick in picks)]
+    explored = [
+        FoundPrinciple(
+            unsure[pick.id],
+            boosted(unsure[pick.id], tags),
+            is_exploratory=True,
+            propensity=pick.propensity,
+            rank_propensity=pick.rank_propensity,
+        )
+        for pick in picks
+    ]
+    return [*by_score, *explored]
 
 
 def rivals(
@@ -217,25 +231,21 @@ def rivals(
     now: datetime,
     most: int = MAX_PRINCIPLES,
     slots: int = SLOTS,
-    min_score: float = MIN_PRINCIPLE_SCORE,
 ) -> list[Principle]:
     """The principles that compete to be explored: eligible ones that are not shown for their score; candidates too."""
-    ranked = best(principles, tags, min_score=min_score)
+    ranked = best(principles, tags)
     sure = {choice.principle.id for choice in ranked[: max(0, most - slots)]}
-    return [principle for principle in principles if principle.id not in sure and _may_be_explored(principle, now)]
+    return [
+        principle
+        for principle in principles
+        if principle.id not in sure
+        and principle.status in IN_USE
+        and is_eligible(principle.use_count, principle.success_count, principle.created_at, now)
+    ]
 
 
-def best(principles: Sequence[Principle], tags: Collection[str], *, min_score: float) -> list[Choice]:
-    """The active principles with at least that score, best by score and tags first, then the latest, then by id."""
-    fit = [principle for principle in principles if principle.status == ACTIVE and principle.score >= min_score]
+def best(principles: Sequence[Principle], tags: Collection[str]) -> list[FoundPrinciple]:
+    """The active principles that have not failed, best by score and tags first, then the latest, then by id."""
+    fit = [rival for rival in principles if rival.status == ACTIVE and rival.score >= MIN_PRINCIPLE_SCORE]
     fit.sort(key=lambda principle: (-boosted(principle, tags), -principle.created_at.timestamp(), principle.id))
-    return [Choice(rival, boosted(rival, tags)) for rival in fit]
-
-
-def _explored(principle: Principle, pick: Pick, tags: Collection[str]) -> Choice:
-    return Choice(principle, boosted(principle, tags), True, pick.propensity, pick.rank_propensity)  # noqa: FBT003 - ``is_exploratory``
-
-
-def _may_be_explored(principle: Principle, now: datetime) -> bool:
-    is_there = principle.status in IN_USE
-    return is_there and is_eligible(principle.use_count, principle.success_count, principle.created_at, now)
+    return [FoundPrinciple(rival, boosted(rival, tags)) for rival in fit]

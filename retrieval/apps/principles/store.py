@@ -18,24 +18,42 @@ from retrieval.apps.principles.choosing import (
     MIN_PRINCIPLE_SCORE,
     RECENT_DAYS,
     RECENT_TAGS,
+    SLOTS,
+    FoundPrinciple,
+    Pick,
+    Trials,
     frequent_tags,
     normalised_tags,
+    thompson,
 )
-from retrieval.apps.principles.principle import COLLECTION, IN_USE, KIND, SESSION_START, Principle, principle_item
+from retrieval.apps.principles.principle import (
+    COLLECTION,
+    IN_USE,
+    KIND,
+    SESSION_START,
+    Principle,
+    principle_item,
+    principle_of,
+)
 from retrieval.apps.principles.search import (
+    MOST_ELIGIBLE,
+    MOST_FOUND,
+    ORIGIN,
     PRINCIPLES_PROFILE,
     WORDS_PROFILE,
-    FoundPrinciple,
     FoundPrinciples,
-    PrincipleQuestion,
-    PrincipleSearch,
     TimeRange,
     checked_count,
+    little_known,
     proven,
+    relevance_only,
     traces_filter,
+    trials_of,
+    with_propensities,
 )
 from retrieval.apps.principles.traces import (
     LATEST_PROFILE,
+    SUCCESS,
     Outcome,
     Trace,
     trace_of,
@@ -44,7 +62,7 @@ from retrieval.apps.principles.traces import (
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
-from retrieval.domain.checks import check_flags, check_text, checked_positive
+from retrieval.domain.checks import check_flags, check_text, checked_number, checked_positive
 from retrieval.domain.errors import InvalidItemError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
@@ -52,7 +70,11 @@ from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.slate import Slot
+from retrieval.domain.search.filters import Where
+from retrieval.domain.search.hit import Hit
 from retrieval.domain.serialization import Serializable
+from retrieval.engine.collection_handle import FRESH_SECONDS
+from retrieval.engine.learning import standings_where
 from retrieval.engine.request import checked_item_ids, checked_words
 from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
@@ -167,25 +189,31 @@ class PrincipleStore:
         item = principle_item(
             principle_id, title, body, normalised_tags(tags), status, actor=actor, created_at=self._platform.now
         )
-        key = item.item_id
-        stored = (await self.get([key])).get(key) or await self._add_or_get(item)
+        key, collection = item.item_id, await self._collection()
+        stored = (await self.get([key])).get(key)
+        if stored is None:
+            try:
+                await add_new(handle_of(collection), [item])
+            except InvalidItemError:  # invalid, or stored by another caller meanwhile
+                stored = (await self.get([key])).get(key)
+                if stored is None:
+                    raise
         if stored is not None:
             if principle_id is None:
                 return stored
-            await (await self._collection()).add([item.changed(occurred_at=stored.created_at)])
+            await collection.add([item.changed(occurred_at=stored.created_at)])
         return (await self.get([key]))[key]
 
     async def get(self, principle_ids: str | Sequence[str]) -> dict[str, Principle]:
         """The existing principles of those ids, or of one id, by id, in the order of the ids; archived ones too."""
         keys = list(dict.fromkeys(checked_item_ids(principle_ids)))
-        search = await self._search()
-        stored = await search.collection.get(keys)
+        stored = await (await self._collection()).get(keys)
         items = [stored[key] for key in keys if key in stored and stored[key].kind == KIND]
-        return {principle.id: principle for principle in await search.principles(items)}
+        return {principle.id: principle for principle in await self._principles(items)}
 
     async def get_all_principles(self) -> list[Principle]:
         """Every principle in use, candidates too, by id."""
-        return await (await self._search()).all({"kind": KIND, "status": list(IN_USE)})
+        return await self._all(*IN_USE)
 
     async def search_principles(
         self,
@@ -207,16 +235,43 @@ class PrincipleStore:
         """
         check_flags(include_exploration=include_exploration)
         distinct_tags = normalised_tags(tags)
-        proven(distinct_tags, min_principle_score)  # refuses an invalid score before any query
-        question = PrincipleQuestion(
-            words=checked_words(query, self._platform.settings.search_bounds),
-            tags=distinct_tags,
-            limit=checked_count("limit", limit),
-            min_score=min_principle_score,
-            context=Context(session=session, actor=actor),
+        where = proven(distinct_tags, checked_number("min_principle_score", min_principle_score))
+        words = checked_words(query, self._platform.settings.search_bounds)
+        most, context = checked_count("limit", limit), Context(session=session, actor=actor)
+        stored = await self._collection()
+        collection = stored
+        if include_exploration:
+            # The unrecorded collection shares the facts that the collection's handle has read.
+            await stored.refresh(older_than_seconds=FRESH_SECONDS)
+            collection = stored.unrecorded()
+        result = await collection.search(
+            words, tags=distinct_tags, where=where, limit=most, context=context, syntax=False
         )
-        search = await self._search()
-        return await (search.with_explored(question) if include_exploration else search.proven(question))
+        if not include_exploration:
+            return FoundPrinciples(await self._found(result), retrieval_id=result.retrieval_id, notes=result.notes)
+        picks = await self._picks(words, distinct_tags, [hit.item_id for hit in result])
+        ids = [pick.id for pick in picks]
+        # With the profile's scores, which are comparable with those of other hits.
+        explored = (
+            await collection.search(words, tags=distinct_tags, where={"item_id": ids}, limit=len(ids), syntax=False)
+            if ids
+            else None
+        )
+        found = await self._found([*result, *(explored or ())])
+        shown = [*found[: len(result)], *with_propensities(found[len(result) :], picks)]
+        retrieval_id = await stored.record_answer(
+            words,
+            [
+                principle.shown_item({part.leg: part.raw_score for part in principle.explanation.contributions})
+                for principle in shown
+                if principle.explanation is not None
+            ],
+            context=context,
+            origin=ORIGIN,
+            retrieval_time_ms=sum(answer.timings_ms.get("total", 0.0) for answer in (result, explored) if answer),
+            notes=result.notes,
+        )
+        return FoundPrinciples(shown, retrieval_id=retrieval_id, notes=result.notes)
 
     async def record_usage(
         self,
@@ -285,15 +340,14 @@ class PrincipleStore:
         returned. Archived principles are not eligible. ``count`` is 1 to 1000.
         """
         checked_count("count", count)
-        return await (await self._search()).pick(count)
+        picks = thompson(await self._eligible(little_known((), self._platform.now)), count, self._chance, rows=1)
+        principles = await self.get([pick.id for pick in picks])
+        return list(principles.values())
 
     async def get_principle_scores(self) -> list[PrincipleScore]:
         """Every active principle with its score, the best first; then by id."""
-        every = await (await self._search()).all({"kind": KIND, "status": ACTIVE})
-        return [
-            PrincipleScore(principle, principle.score)
-            for principle in sorted(every, key=lambda principle: (-principle.score, principle.id))
-        ]
+        best = sorted(await self._all(ACTIVE), key=lambda principle: (-principle.score, principle.id))
+        return [PrincipleScore(principle, principle.score) for principle in best]
 
     async def list_tags(self) -> list[ValueCount]:
         """The tags of the principles in use, each with its number of principles, the most frequent first."""
@@ -302,8 +356,7 @@ class PrincipleStore:
 
     async def stats(self) -> PrincipleStats:
         """Figures about the principles, archived ones too."""
-        where = {"kind": KIND, "status": [*IN_USE, ARCHIVED]}
-        return stats_of(await (await self._search()).all(where))
+        return stats_of(await self._all(*IN_USE, ARCHIVED))
 
     async def loaded(self, session_id: str) -> FoundPrinciples:
         """The principles of a session's last recorded start, in their order; empty if it was not recorded.
@@ -313,9 +366,9 @@ class PrincipleStore:
         collection = await self._collection()
         answers = await collection.answers_of(session_id, origin=SESSION_START, limit=1)
         if not answers:
-            return FoundPrinciples(found=())
+            return FoundPrinciples(())
         principles = await self.get([hit.item_id for hit in answers[0].hits])
-        found = tuple(
+        found = [
             FoundPrinciple(
                 principle=principles[hit.item_id],
                 score=hit.score,
@@ -325,8 +378,8 @@ class PrincipleStore:
             )
             for hit in answers[0].hits
             if hit.item_id in principles
-        )
-        return FoundPrinciples(found=found, retrieval_id=answers[0].retrieval_id)
+        ]
+        return FoundPrinciples(found, retrieval_id=answers[0].retrieval_id)
 
     async def add_trace(
         self,
@@ -376,11 +429,53 @@ class PrincipleStore:
         now = self._platform.now
         since = now - timedelta(days=checked_positive("days", days, "7", 36500))
         latest = await self.search_traces(LATEST_TRACES, (since, now))
-        return frequent_tags((trace.tags for trace in latest if trace.is_success), checked_count("most", most))
+        return frequent_tags(
+            (trace.tags for trace in latest if trace.outcome.status == SUCCESS), checked_count("most", most)
+        )
 
     async def _principle(self, principle_id: str) -> Principle:
-        [principle] = await (await self._search()).principles([await self._item(principle_id)])
+        [principle] = await self._principles([await self._item(principle_id)])
         return principle
+
+    async def _principles(self, items: Sequence[Item | Hit]) -> list[Principle]:
+        """The principles of the items, with their verdicts."""
+        standings = await (await self._collection()).standings([item.item_id for item in items])
+        return [principle_of(item, standings.get(item.item_id)) for item in items]
+
+    async def _all(self, *statuses: str) -> list[Principle]:
+        """Every principle of those statuses, by id."""
+        where = {"kind": KIND, "status": list(statuses)}
+        return await self._principles([item async for item in (await self._collection()).scan(where)])
+
+    async def _found(self, hits: Sequence[Hit]) -> list[FoundPrinciple]:
+        return [
+            FoundPrinciple(principle=principle, score=hit.score, explanation=hit.explanation)
+            for principle, hit in zip(await self._principles(hits), hits, strict=True)
+        ]
+
+    async def _picks(self, words: str, tags: Sequence[str], shown: Sequence[str]) -> list[Pick]:
+        """Pick principles to explore: among the most relevant that are not shown, those with the highest draws."""
+        where = {**little_known(tags, self._platform.now), "item_id": {"nin": list(shown)}}
+        if not words and not tags:
+            rivals = await self._eligible(where)
+        else:
+            collection = await self._collection()
+            hits = await collection.unrecorded().search(
+                words,
+                tags=tags,
+                where=where,
+                limit=MOST_ELIGIBLE,
+                profile=relevance_only(collection.profile),
+                syntax=False,
+            )
+            standings = await collection.standings([hit.item_id for hit in hits])
+            rivals = trials_of(standings[hit.item_id] for hit in hits if hit.item_id in standings)
+        # An answer has at most ``MOST_FOUND`` principles.
+        return thompson(rivals, min(SLOTS, MOST_FOUND - len(shown)), self._chance)
+
+    async def _eligible(self, where: Where) -> list[Trials]:
+        """All principles that match the filter, by id, without reading their texts."""
+        return trials_of(await standings_where(handle_of(await self._collection()), where))
 
     async def _item(self, principle_id: str) -> Item:
         item = (await (await self._collection()).get([principle_id])).get(principle_id)
@@ -399,17 +494,6 @@ class PrincipleStore:
         showed = (answer for answer in answers if any(hit.item_id == principle_id for hit in answer.hits))
         return next((answer.retrieval_id for answer in showed), None)
 
-    async def _add_or_get(self, item: Item) -> Principle | None:
-        """Store the principle under a new id; returns the one that another caller has stored meanwhile, or None."""
-        try:
-            await add_new(handle_of(await self._collection()), [item])
-        except InvalidItemError:
-            stored = (await self.get([item.item_id])).get(item.item_id)
-            if stored is None:
-                raise
-            return stored
-        return None
-
     async def _collection(self) -> Collection:
         if self._cached_collection is None:
             self._cached_collection = await principles_collection(self._platform, self._name)
@@ -419,6 +503,3 @@ class PrincipleStore:
         if self._cached_traces is None:
             self._cached_traces = await traces_collection(self._platform, self._name)
         return self._cached_traces
-
-    async def _search(self) -> PrincipleSearch:
-        return PrincipleSearch(await self._collection(), self._chance, self._platform.now)

@@ -93,11 +93,6 @@ class Trace:
             "session": self.session,
         }
 
-    @property
-    def is_success(self) -> bool:
-        """True if the session went well."""
-        return self.outcome.status == SUCCESS
-
 
 def trace_of(hit: Hit) -> Trace:
     """The trace of a hit in the collection of traces."""

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any, Self
 from uuid import UUID
 
+from retrieval.apps.result_list import ResultList
 from retrieval.domain.checks import (
     STORED_NOTE,
     checked_list,
@@ -23,7 +24,7 @@ from retrieval.domain.checks import (
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
-from retrieval.domain.search.fusion import Candidate, Fused, fuse
+from retrieval.domain.search.fusion import Candidate, fuse
 from retrieval.domain.search.hit import Explanation, Hit
 from retrieval.domain.search.profile import Fusion
 from retrieval.domain.search.time_expressions import Certainty, TimeExpression
@@ -115,6 +116,10 @@ class Entity:
     """JSON values by name."""
     hit: Hit | None = field(default=None, repr=False)
     """The platform's hit; None: it does not come from a search."""
+    score: float = field(default=0.0, repr=False)
+    """Higher is better; comparable within one answer only; 0 if it does not come from a search."""
+    explanation: Explanation = field(default=_NOT_SEARCHED, repr=False)
+    """The explanation of its score; without parts if it does not come from a search."""
 
     def __post_init__(self) -> None:
         if self.hit is not None:
@@ -129,21 +134,21 @@ class Entity:
     @classmethod
     def of(cls, hit: Hit) -> Self:
         """The entity of a hit."""
-        return cls(hit.title, hit.body, hit.kind, hit.item_id, hit.occurred_at, hit.attributes, hit)
+        return cls(
+            name=hit.title,
+            content=hit.body,
+            entity_type=hit.kind,
+            id=hit.item_id,
+            event_time=hit.occurred_at,
+            attributes=hit.attributes,
+            hit=hit,
+            score=hit.score,
+            explanation=hit.explanation,
+        )
 
     def as_item(self) -> Item:
         """The item that it is stored as; an entity from a search keeps its tags, status and source."""
         return self._item(self.id)
-
-    @property
-    def score(self) -> float:
-        """Higher is better; comparable within one answer only; 0 if it does not come from a search."""
-        return 0.0 if self.hit is None else self.hit.score
-
-    @property
-    def explanation(self) -> Explanation:
-        """The explanation of its score; without parts if it does not come from a search."""
-        return _NOT_SEARCHED if self.hit is None else self.hit.explanation
 
     def _item(self, item_id: str) -> Item:
         hit = self.hit
@@ -163,40 +168,22 @@ class Entity:
 NOTHING = "Nothing that fits is remembered."
 
 
-class Recalled(list[Entity]):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Recalled(ResultList[Entity]):
     """The entities, best first."""
 
-    degraded: str | None
+    degraded: str | None = None
     """The reason why the requested rewrites are missing; None: nothing is missing."""
-    queries: tuple[str, ...]
+    queries: tuple[str, ...] = ()
     """The rewrites that were searched in addition to the question."""
-    time: TimeExpression | None
+    time: TimeExpression | None = None
     """The time that the question names; None: it names none, or times are not interpreted."""
-    time_range: TimeRange | None
+    time_range: TimeRange | None = None
     """The range of event times that were required or preferred, start and end; None: there was none."""
-    notes: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     """Notes for the caller."""
-    retrieval_id: UUID | None
+    retrieval_id: UUID | None = None
     """The id of the recorded search, for feedback and replay; None: it is not recorded."""
-
-    def __init__(
-        self,
-        entities: Iterable[Entity] = (),
-        *,
-        degraded: str | None = None,
-        queries: Iterable[str] = (),
-        time: TimeExpression | None = None,
-        time_range: TimeRange | None = None,
-        notes: Iterable[str] = (),
-        retrieval_id: UUID | None = None,
-    ) -> None:
-        super().__init__(entities)
-        self.degraded = degraded
-        self.queries = tuple(queries)
-        self.time = time
-        self.time_range = time_range
-        self.notes = tuple(notes)
-        self.retrieval_id = retrieval_id
 
 
 def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) -> str:
@@ -231,21 +218,17 @@ def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
     rankings = {}
     entities: dict[str, Entity] = {}
     for number, entity_list in enumerate(lists, 1):
-        first = _by_id(entity_list)
+        first: dict[str, Entity] = {}
+        for entity in checked_entities(entity_list):
+            first.setdefault(entity.id, entity)
         entities = first | entities
         name = f"list:{number}"
-        rankings[name] = [
-            Candidate(name, item_id, rank, entity.score) for rank, (item_id, entity) in enumerate(first.items(), 1)
-        ]
+        rankings[name] = [Candidate(name, key, rank, first[key].score) for rank, key in enumerate(first, 1)]
     fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
-    return [_with_fused_score(entities[entity.item_id], entity, rank) for rank, entity in enumerate(fused, 1)]
-
-
-def _by_id(entities: Sequence[Entity]) -> dict[str, Entity]:
-    by_id: dict[str, Entity] = {}
-    for entity in checked_entities(entities):
-        by_id.setdefault(entity.id, entity)
-    return by_id
+    return [
+        replace(entities[found.item_id], score=found.score, explanation=Explanation("rrf", found.contributions))
+        for found in fused
+    ]
 
 
 def checked_entities(entities: object) -> list[Entity]:
@@ -255,19 +238,3 @@ def checked_entities(entities: object) -> list[Entity]:
         if not isinstance(entity, Entity):
             raise InvalidRequestError(f"a list of entities holds {entity!r:.80}; give entities, such as search returns")
     return each
-
-
-def _with_fused_score(entity: Entity, fused: Fused, rank: int) -> Entity:
-    hit = entity.hit or Hit(
-        item_id=entity.id,
-        score=0.0,
-        rank=rank,
-        explanation=entity.explanation,
-        title=entity.name,
-        body=entity.content,
-        kind=entity.entity_type,
-        attributes=entity.attributes,
-        occurred_at=entity.event_time,
-    )
-    explanation = Explanation("rrf", fused.contributions)
-    return replace(entity, hit=replace(hit, score=fused.score, rank=rank, explanation=explanation))

@@ -49,18 +49,6 @@ SEARCH_LIMIT_MAX = 100
 """The greatest number of entities that one search returns."""
 
 
-def check_parts(storage: object, seed: object, profile: object) -> None:
-    """Raise ``InvalidRequestError`` if an argument of the retriever is invalid."""
-    if not callable(getattr(storage, "search", None)):
-        raise InvalidRequestError(
-            f"storage is {storage!r:.80}; give a collection, such as await platform.collection('recall')"
-        )
-    if seed is not None:
-        checked_whole("seed", seed)
-    if profile is not None and not isinstance(profile, Profile):
-        raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
-
-
 REWRITE_TIMEOUT_SECONDS = 2.0
 
 _log = logging.getLogger(__name__)
@@ -108,7 +96,14 @@ class DualRetriever:
 
         Raises ``InvalidRequestError`` for an invalid argument.
         """
-        check_parts(storage, seed, profile)
+        if not callable(getattr(storage, "search", None)):
+            raise InvalidRequestError(
+                f"storage is {storage!r:.80}; give a collection, such as await platform.collection('recall')"
+            )
+        if seed is not None:
+            checked_whole("seed", seed)
+        if profile is not None and not isinstance(profile, Profile):
+            raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
         check_functions(clock=clock)
         self._storage = storage
         # Tests search other storages too.
@@ -147,11 +142,12 @@ class DualRetriever:
         check_flags(deep_search=deep_search)
         now = checked_time("the clock's time", self._clock()) if as_of is None else checked_time("as_of", as_of)
         time = self._time(query, checked_time_range(time_range), now)
-        condition = parse_where(where)
+        conditions = [parse_where(where), parse_where(within(time.bound)) if time.bound else None]
+        required = tuple(condition for condition in conditions if condition is not None)
         rewrites = await self._rewrites(query) if deep_search and self.needs_deep_search(query) else Rewrites()
         hits = await self._storage.search(
             query,
-            where=_bounded(condition, time),
+            where=And(required) if len(required) > 1 else next(iter(required), None),
             prefer=[within(span) for span in time.preferred],
             limit=limit,
             profile=self._profile,
@@ -160,8 +156,13 @@ class DualRetriever:
             as_of=as_of,
             context=context,
         )
+        # The storage may be another than a ``Collection``.
+        if len(hits) > limit or len({hit.item_id for hit in hits}) < len(hits):
+            raise RetrievalError(
+                f"the storage returned {len(hits)} hits for a limit of {limit}, or one twice; it is not a Collection"
+            )
         return Recalled(
-            _checked_answer([Entity.of(hit) for hit in hits], limit),
+            map(Entity.of, hits),
             degraded=rewrites.why_none,
             queries=rewrites.wordings,
             time=time.expression,
@@ -232,23 +233,6 @@ class DualRetriever:
         if self._time_expressions is TimeExpressions.FILTER:
             return _Time(expression, bound=None if expression.is_soft else (expression.start, expression.end))
         return _Time(expression, preferred=preferred_ranges(expression, now))
-
-
-def _bounded(condition: Filter | None, time: _Time) -> Filter | None:
-    bound = None if time.bound is None else parse_where(within(time.bound))
-    parts = tuple(part for part in (condition, bound) if part is not None)
-    return And(parts) if len(parts) > 1 else parts[0] if parts else None
-
-
-def _checked_answer(entities: list[Entity], limit: int) -> list[Entity]:
-    """Check that the storage keeps the contract of a ``Collection``."""
-    if len(entities) > limit:
-        raise RetrievalError(
-            f"the storage returned {len(entities)} hits for a limit of {limit}; it is not a Collection"
-        )
-    if len({entity.id for entity in entities}) < len(entities):
-        raise RetrievalError("the storage returned an item twice; it is not a Collection")
-    return entities
 
 
 class Memory(DualRetriever):

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import LLMError, LLMRejectedError
-from retrieval.domain.llm import LLM, is_usable_text, model_name, prompt_data
-from retrieval.engine.collection_handle import CollectionParts
+from retrieval.domain.llm import (
+    LLM,
+    TEXT_SCHEMA,
+    is_usable_text,
+    list_schema,
+    model_name,
+    object_schema,
+    prompt_data,
+)
 
 LONGEST_QUERY = 2000
 
@@ -136,12 +143,7 @@ themselves, other words for the same, words that an answer would hold. Each has 
 Answer with a JSON object such as {{"rewrites": ["...", "..."]}}.
 <query>{query}</query>"""
 
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {"rewrites": {"type": "array", "items": {"type": "string"}}},
-    "required": ["rewrites"],
-    "additionalProperties": False,
-}
+SCHEMA = object_schema(rewrites=list_schema(TEXT_SCHEMA))
 
 
 def rewriting_prompt(query: str) -> str:
@@ -149,18 +151,15 @@ def rewriting_prompt(query: str) -> str:
     return _PROMPT.format(query=prompt_data(query[:QUERY_LENGTH_MAX]))
 
 
-def usable_rewrites(answer: object, query: str) -> list[str]:
-    """The first three usable wordings of the model's answer.
+def usable_rewrites(wordings: Iterable[str], query: str) -> list[str]:
+    """The first three usable wordings.
 
     White space becomes one space. Leaves out wordings that are too long, have no word, hold control characters, or
     repeat the query or an earlier wording.
     """
-    wordings = answer.get("rewrites") if isinstance(answer, Mapping) else answer
-    if not isinstance(wordings, list | tuple):
-        return []
     texts_by_key = {_key(query): ""}
     for wording in wordings:
-        text = " ".join(wording.split()) if isinstance(wording, str) else ""
+        text = " ".join(wording.split())
         if len(text) <= REWRITE_LENGTH_MAX and is_usable_text(text):
             texts_by_key.setdefault(_key(text), text)
     return [text for text in texts_by_key.values() if text][:REWRITES_MAX]
@@ -170,8 +169,7 @@ def _key(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
 
 
-@dataclass(frozen=True, slots=True)
-class Rewrites:
+class Rewrites(NamedTuple):
     """The other wordings, or why there are none."""
 
     wordings: tuple[str, ...] = ()
@@ -190,53 +188,31 @@ class Rewriter:
     """The seconds that a search waits. After a model has exceeded them, searches do not call it until it answers."""
 
     async def in_time(self, query: str) -> Rewrites:
-        """Two to three other wordings, from the cache or the model, within the budget; or the reason for none."""
-        seconds = self.budget_seconds
+        """Two to three other wordings, from the cache or the model, within the budget; or the reason for none.
+
+        Concurrent searches of the same query share one call.
+        """
+        name, parts = model_name(self.llm), handle_of(self.storage).parts
+        instructions = INSTRUCTIONS if self.seed is None else f"{INSTRUCTIONS}, seed {self.seed}"
+
+        async def load_or_ask() -> tuple[str, ...]:
+            cached = await parts.rewrites.read(name, query, instructions=instructions)
+            if wordings := usable_rewrites(cached or (), query):
+                return tuple(wordings)
+            system = SYSTEM if self.seed is None else f"{SYSTEM} This is variation {self.seed}."
+            answer = await parts.llm_calls.json(
+                self.llm, rewriting_prompt(query), SCHEMA, system=system, seconds=self.budget_seconds
+            )
+            wordings = usable_rewrites(answer["rewrites"], query)
+            if not wordings:
+                raise LLMRejectedError(f"{name} gave no rewrite that can be searched for")
+            await parts.rewrites.keep(name, query, wordings, instructions=instructions)
+            return tuple(wordings)
+
+        key = (id(self.llm), instructions, query)
         try:
-            return Rewrites(tuple(await self._shared(query, seconds)))
+            return Rewrites(await parts.llm_calls.result(key, load_or_ask, self.budget_seconds))
         except TimeoutError:
-            return Rewrites(why_none=f"{self._name} gave no rewrites within {seconds:g} s")
+            return Rewrites(why_none=f"{name} gave no rewrites within {self.budget_seconds:g} s")
         except LLMError as error:
             return Rewrites(why_none=f"no rewrites: {error}")
-
-    async def _shared(self, query: str, seconds: float) -> list[str]:
-        """The wordings; concurrent searches of the same query share one call."""
-        key = (id(self.llm), self._instructions, query)
-        wordings: list[str] = await self._parts.llm_calls.result(key, lambda: self._load_or_ask(query), seconds)
-        return wordings
-
-    async def _load_or_ask(self, query: str) -> list[str]:
-        if cached := await self._load(query):
-            return cached
-        wordings = await self._ask(query)
-        await self._keep(query, wordings)
-        return wordings
-
-    async def _ask(self, query: str) -> list[str]:
-        system = SYSTEM if self.seed is None else f"{SYSTEM} This is variation {self.seed}."
-        answer = await self._parts.llm_calls.json(
-            self.llm, rewriting_prompt(query), SCHEMA, system=system, seconds=self.budget_seconds
-        )
-        wordings = usable_rewrites(answer, query)
-        if not wordings:
-            raise LLMRejectedError(f"{self._name} gave no rewrite that can be searched for")
-        return wordings
-
-    async def _load(self, query: str) -> list[str]:
-        cached = await self._parts.rewrites.read(self._name, query, instructions=self._instructions)
-        return usable_rewrites(cached, query)
-
-    async def _keep(self, query: str, rewrites: Sequence[str]) -> None:
-        await self._parts.rewrites.keep(self._name, query, rewrites, instructions=self._instructions)
-
-    @property
-    def _name(self) -> str:
-        return model_name(self.llm)
-
-    @property
-    def _parts(self) -> CollectionParts:
-        return handle_of(self.storage).parts
-
-    @property
-    def _instructions(self) -> str:
-        return INSTRUCTIONS if self.seed is None else f"{INSTRUCTIONS}, seed {self.seed}"

@@ -11,11 +11,9 @@ from retrieval.apps.tickets.answers import rescored
 from retrieval.apps.tickets.config import (
     ALIASES,
     PRESETS,
-    Preset,
     PriorityWeights,
     ProcessingError,
     RetrievalConfig,
-    preset,
     tickets_profile,
 )
 from retrieval.apps.tickets.models import (
@@ -39,7 +37,6 @@ __all__ = [
     "TICKET_FILTERABLE",
     "ConfigurationError",
     "MovedTicket",
-    "Preset",
     "PreviewConfig",
     "PriorityWeights",
     "ProcessingError",
@@ -52,7 +49,6 @@ __all__ = [
     "SimilarTicket",
     "Weighting",
     "WeightingPreview",
-    "preset",
     "rescored",
     "ticket_item",
     "tickets_profile",

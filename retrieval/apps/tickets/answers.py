@@ -280,8 +280,12 @@ def compare_rankings(
     earlier = {candidate.ticket.ticket_id: candidate for candidate in before}
     page, page_before = list(later)[:top_k], list(earlier)[:top_k]
     both = {*page, *page_before}
-    changes = {name: _changes(now, earlier[name]) for name, now in later.items() if name in both}
-    average = _means(list(changes.values()))
+    changes = {
+        name: {part: value - earlier[name].contributions[part] for part, value in now.contributions.items()}
+        for name, now in later.items()
+        if name in both
+    }
+    average = {part: fmean(change[part] for change in changes.values()) for part in _NAMES} if changes else {}
     moved = {name: _moved(later[name], earlier[name], change, average) for name, change in changes.items()}
     tickets = [moved[name] for name in page]
     left = [moved[name] for name in page_before if name not in page]
@@ -293,14 +297,6 @@ def compare_rankings(
         left=left,
         summary=_summary(weighting, tickets, entered, left),
     )
-
-
-def _changes(now: RankedTicket, before: RankedTicket) -> dict[str, float]:
-    return {name: value - before.contributions[name] for name, value in now.contributions.items()}
-
-
-def _means(changes: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {name: fmean(change[name] for change in changes) for name in changes[0]} if changes else {}
 
 
 def _moved(

@@ -6,10 +6,8 @@ A value outside its range, in a request or in the configuration, raises pydantic
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -61,8 +59,6 @@ class Weights(NamedTuple):
     metadata: float
 
 
-DEFAULT_WEIGHTS = Weights(VECTOR_WEIGHT, METADATA_WEIGHT)
-
 _DIGITS = 12
 """The digits to which a complement is rounded, so that 1 - .8 is .2."""
 
@@ -70,82 +66,56 @@ _DIGITS = 12
 def weights_of(vector: float | None, metadata: float | None) -> Weights:
     """Both weights: the defaults without any, a single weight with its complement, and two as they are.
 
-    Raises ``ProcessingError`` as ``check_weights`` does.
+    Raises ``ProcessingError`` for a weight that is not a number from 0 to 1, and if both are 0.
     """
-    given = {"vector_weight": vector, "metadata_weight": metadata}
-    both = with_complement(given) if vector is not None or metadata is not None else DEFAULT_WEIGHTS._asdict()
-    return check_weights(Weights(*both.values()))
-
-
-def with_complement(values: Mapping[str, Any], *, prefix: str = "") -> dict[str, Any]:
-    """The weights; if only one of the two is given, the other is 1 minus it.
-
-    A weight that is not a number from 0 to 1 gets no complement: ``check_weights`` refuses it. ``prefix`` is the prefix
-    of the weights' names.
-    """
-    names = (f"{prefix}vector_weight", f"{prefix}metadata_weight")
-    for name, other in (names, names[::-1]):
-        weight = _share(values.get(name)) if values.get(other) is None else None
-        if weight is not None:
-            return {**values, other: round(1 - weight, _DIGITS)}
-    return dict(values)
-
-
-def check_weights(weights: Weights, *, prefix: str = "") -> Weights:
-    """The weights. Raises ``ProcessingError`` for a weight that is not a number from 0 to 1, and if both are 0.
-
-    ``prefix`` is the prefix of their names in the message.
-    """
-    names = (f"{prefix}vector_weight", f"{prefix}metadata_weight")
-    for name, value in zip(names, weights, strict=True):
-        if not is_number(value, 0, 1):
+    for name, value in (("vector_weight", vector), ("metadata_weight", metadata)):
+        if value is not None and not is_number(value, 0, 1):
             raise ProcessingError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
+    if vector is None and metadata is None:
+        return Weights(VECTOR_WEIGHT, METADATA_WEIGHT)
+    weights = Weights(
+        round(1 - (metadata or 0), _DIGITS) if vector is None else vector,
+        round(1 - (vector or 0), _DIGITS) if metadata is None else metadata,
+    )
     if not any(weights):
-        raise ProcessingError(f"{names[0]} and {names[1]} are both 0; give one above 0, such as 0.7 and 0.3")
+        raise ProcessingError("vector_weight and metadata_weight are both 0; give one above 0, such as 0.7 and 0.3")
     return weights
 
 
-def _share(value: Any) -> float | None:
-    """The number from 0 to 1, which may be a text, as in the environment; otherwise None."""
-    try:
-        number = float(value) if isinstance(value, int | float | str) else math.nan
-    except (ValueError, OverflowError):
-        return None
-    return number if 0 <= number <= 1 else None
+def complete_weights(model: BaseModel, prefix: str = "") -> None:
+    """Set the weight of a model that its caller left out, if the other one was given; see ``weights_of``.
+
+    ``prefix`` is that of the names of the two fields. Raises ``ProcessingError`` if both are 0.
+    """
+    names = (f"{prefix}vector_weight", f"{prefix}metadata_weight")
+    given = [getattr(model, name) if name in model.model_fields_set else None for name in names]
+    if given != [None, None]:
+        for name, weight in zip(names, weights_of(*given), strict=True):
+            object.__setattr__(model, name, weight)  # the model may be frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Preset:
-    """Weights for a purpose."""
-
-    name: str
-    weights: Weights
-    about: str
-
-
-PRESETS: Mapping[str, Preset] = MappingProxyType(
+PRESETS: Mapping[str, Weights] = MappingProxyType(
     {
-        name: Preset(name, Weights(*weights), about)
-        for name, weights, about in (
-            ("semantic_match", (0.9, 0.1), "tickets with the same meaning, whatever their priority"),
-            ("balanced", (0.7, 0.3), "the default"),
-            ("priority_focused", (0.5, 0.5), "urgent and quickly resolved tickets among similar ones"),
-            ("fast_resolution", (0.6, 0.4), "similar tickets that were quickly resolved"),
-        )
+        "semantic_match": Weights(0.9, 0.1),
+        "balanced": Weights(VECTOR_WEIGHT, METADATA_WEIGHT),
+        "priority_focused": Weights(0.5, 0.5),
+        "fast_resolution": Weights(0.6, 0.4),
     }
 )
-"""The presets by name."""
+"""Weights by purpose: the same meaning whatever the priority; the default; urgent and quickly resolved tickets; quickly
+resolved ones.
+"""
 
 
-def preset(name: str) -> Preset:
-    """The preset of that name in any case, also with spaces or hyphens: ``Priority-Focused``.
+def preset_named(name: str) -> str:
+    """The name of a preset, given in any case, also with spaces or hyphens: ``Priority-Focused``.
 
     Raises ``ProcessingError`` for an unknown name; the message lists the presets.
     """
-    match = PRESETS.get(re.sub(r"[\s_-]+", "_", name.strip().casefold())) if isinstance(name, str) else None
-    if match is None:
+    plain = re.sub(r"[\s_-]+", "_", name.strip().casefold()) if isinstance(name, str) else ""
+    if plain not in PRESETS:
         raise ProcessingError(f"there is no preset {name!r:.80}; {choices_hint(name, PRESETS)}")
-    return match
+    return plain
 
 
 UNKNOWN = 0.5
@@ -271,14 +241,9 @@ class RetrievalConfig(BaseSettings):
         """The length that the vectors must have; None: any length."""
         return self.embedding_dimensions if "embedding_dimensions" in self.model_fields_set else None
 
-    @model_validator(mode="before")
-    @classmethod
-    def _both_weights(cls, values: Any) -> Any:
-        return with_complement(values, prefix="default_") if isinstance(values, dict) else values
-
     @model_validator(mode="after")
-    def _checked(self) -> Self:
-        check_weights(self.weights, prefix="default_")
+    def _both_weights(self) -> Self:
+        complete_weights(self, "default_")
         return self
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, BaseModel, BeforeValidator, Field, field_validator, model_validator
@@ -20,9 +19,8 @@ from retrieval.apps.tickets.config import (
     Share,
     TopK,
     Weights,
-    check_weights,
-    preset,
-    with_complement,
+    complete_weights,
+    preset_named,
 )
 from retrieval.domain.checks import iso_time
 
@@ -126,12 +124,10 @@ class RetrievalRequest(BaseModel, frozen=True, hide_input_in_errors=True, extra=
 
     @model_validator(mode="before")
     @classmethod
-    def _both_weights(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
+    def _by_preset(cls, values: Any) -> Any:
+        if not isinstance(values, dict) or values.get("preset") is None:
             return values
-        if values.get("preset") is None:
-            return with_complement(values)
-        weights = preset(values["preset"]).weights
+        weights = PRESETS[preset_named(values["preset"])]
         preset_values = {"vector_weight": weights.vector, "metadata_weight": weights.metadata}
         if any(values.get(name, weight) != weight for name, weight in preset_values.items()):
             raise ProcessingError(
@@ -141,8 +137,8 @@ class RetrievalRequest(BaseModel, frozen=True, hide_input_in_errors=True, extra=
         return values | preset_values
 
     @model_validator(mode="after")
-    def _checked(self) -> Self:
-        check_weights(self.weights)
+    def _both_weights(self) -> Self:
+        complete_weights(self)
         return self
 
     @property
@@ -173,7 +169,7 @@ class Weighting(BaseModel, frozen=True, extra="forbid"):
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        check_weights(self.weights)
+        complete_weights(self)
         return self
 
     @property
@@ -182,10 +178,9 @@ class Weighting(BaseModel, frozen=True, extra="forbid"):
         return Weights(self.vector_weight, self.metadata_weight)
 
     @classmethod
-    def of_preset(cls, name: str) -> Weighting:
-        """The weighting of a preset. Raises ``ProcessingError`` for an unknown name."""
-        found = preset(name)
-        return cls(name=found.name, vector_weight=found.weights.vector, metadata_weight=found.weights.metadata)
+    def of(cls, name: str, weights: Weights) -> Self:
+        """The weighting of that name."""
+        return cls(name=name, vector_weight=weights.vector, metadata_weight=weights.metadata)
 
 
 class PreviewConfig(BaseModel, frozen=True, extra="forbid"):
@@ -213,26 +208,21 @@ class PreviewConfig(BaseModel, frozen=True, extra="forbid"):
     @field_validator("weightings", mode="before")
     @classmethod
     def _by_name(cls, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            value = [{"name": name, **_weights_in(name, weighting)} for name, weighting in value.items()]
-        elif isinstance(value, str):
-            value = [value]
-        elif not isinstance(value, Sequence):
-            raise ValueError("weightings must be a list of weightings or names of presets, or pairs of weights by name")
-        return [Weighting.of_preset(weighting) if isinstance(weighting, str) else weighting for weighting in value]
+        if not isinstance(value, list | tuple):
+            return value
+        return [_preset(each) if isinstance(each, str) else each for each in value]
 
     @model_validator(mode="before")
     @classmethod
-    def _both_weights(cls, values: Any) -> Any:
-        return with_complement(values) if isinstance(values, dict) else values
+    def _weightings_alone(cls, values: Any) -> Any:
+        return {"weightings": values} if isinstance(values, list | tuple) else values
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
+        complete_weights(self)
         names = [*(weighting.name for weighting in self.weightings), *([CUSTOM] if self._has_custom else [])]
         if len(set(names)) < len(names):
             raise ValueError(f"a weighting is named twice: {', '.join(names)}")
-        if self.vector_weight is not None and self.metadata_weight is not None:
-            check_weights(Weights(self.vector_weight, self.metadata_weight))
         return self
 
     @property
@@ -244,10 +234,10 @@ class PreviewConfig(BaseModel, frozen=True, extra="forbid"):
 
     def compared_weightings(self, own: Weights) -> list[Weighting]:
         """The weightings to compare; ``own`` are the service's default weights."""
-        default = Weighting(name="default", vector_weight=own.vector, metadata_weight=own.metadata)
-        base = next((Weighting.of_preset(name) for name, found in PRESETS.items() if found.weights == own), default)
+        base = Weighting.of(next((name for name, weights in PRESETS.items() if weights == own), "default"), own)
         if not self._has_custom:
-            return self.weightings or [base, *(Weighting.of_preset(name) for name in PRESETS if name != base.name)]
+            others = [Weighting.of(name, weights) for name, weights in PRESETS.items() if name != base.name]
+            return self.weightings or [base, *others]
         custom = Weighting(
             name=CUSTOM,
             vector_weight=own.vector if self.vector_weight is None else self.vector_weight,
@@ -256,6 +246,11 @@ class PreviewConfig(BaseModel, frozen=True, extra="forbid"):
             time_normalization_hours=self.time_normalization_hours,
         )
         return [*(self.weightings or [base]), custom]
+
+
+def _preset(name: str) -> Weighting:
+    known = preset_named(name)
+    return Weighting.of(known, PRESETS[known])
 
 
 class MovedTicket(BaseModel, frozen=True):
@@ -302,13 +297,3 @@ class SearchPreview(BaseModel, frozen=True):
     baseline: str
     """The first weighting's name."""
     previews: list[WeightingPreview]
-
-
-def _weights_in(name: object, weighting: Any) -> dict[str, Any]:
-    """A weighting without a name: a mapping, or a pair."""
-    if isinstance(weighting, Mapping):
-        return dict(weighting)
-    if not isinstance(weighting, Sequence) or isinstance(weighting, str) or len(weighting) != 2:
-        raise ValueError(f"weighting {name!r:.80} is {weighting!r:.80}; give a pair such as (0.7, 0.3)")
-    vector, metadata = weighting
-    return {"vector_weight": vector, "metadata_weight": metadata}

@@ -6,11 +6,11 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import datetime
-from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from retrieval import Collection, Hit, Platform, connect
 from retrieval.apps.tickets.answers import (
@@ -40,33 +40,10 @@ from retrieval.engine.reading import count_vectors
 _TRUSTED_A_SECOND = 20_000
 """A count of this many vectors is reused for a second: counting 100,000 takes 30 ms, and happens at most every 5 s."""
 
-
-class VectorCount:
-    """Caches a count of vectors: the larger the count, the longer."""
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._number = 0
-        self._until = clock()
-
-    async def read(self, count: Callable[[], Awaitable[int]]) -> int:
-        """The number of vectors; calls ``count`` when the cached number is too old."""
-        if self._clock() >= self._until:
-            self._number = await count()
-            self._until = self._clock() + self._number / _TRUSTED_A_SECOND
-        return self._number
-
-    def forget(self) -> None:
-        """Count again next time."""
-        self._until = self._clock()
-
-
 _log = logging.getLogger(__name__)
 
 _HEALTH_WORD = "health"
 """The word that a health check embeds."""
-
-_Answer = TypeVar("_Answer")
 
 
 class RetrievalService:
@@ -82,7 +59,7 @@ class RetrievalService:
         self._own: Platform | None = None
         self._collection: Collection | None = None
         self._checked: object = None
-        self._vectors = VectorCount()
+        self._vectors, self._counted_until = 0, 0.0
         self._opening = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -110,13 +87,9 @@ class RetrievalService:
                 f"not {type(request).__name__}"
             )
         search = ticket_search(request, self.config)
-
-        async def ask(collection: Collection) -> RetrievalResponse:
-            count = self._vectors.read(partial(count_vectors, handle_of(collection)))
-            hits, total = await asyncio.gather(_search(collection, search, search.top_k), count)
-            return response_of(hits, search, await self._now(search), total)
-
-        return await self._with_collection(ask)
+        async with self._tickets() as collection:
+            hits, total = await asyncio.gather(_search(collection, search, search.top_k), self._index_total(collection))
+        return response_of(hits, search, await self._now(search), total)
 
     async def query_embedding(self, request: RetrievalRequest) -> list[float]:
         """The query vector of ``process``, shape (dimensions,): the request's own, or that of its words.
@@ -126,12 +99,9 @@ class RetrievalService:
         search = ticket_search(request, self.config)
         if search.vector is not None:
             return search.vector
-
-        async def embed(collection: Collection) -> list[float]:
+        async with self._tickets() as collection:
             [vector] = await collection.vectors_of([search.words])
-            return [float(number) for number in vector]
-
-        return await self._with_collection(embed)
+        return [float(number) for number in vector]
 
     async def records_of(self, ticket_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
         """The source and the record of each ticket that exists, by id.
@@ -139,45 +109,48 @@ class RetrievalService:
         ``added_by`` is its source (may be empty), ``use_count`` the number of verdicts on it, and ``success_rate`` the
         share of good verdicts, 0 to 1, None without any. Raises ``ConfigurationError`` without the collection.
         """
-
-        async def ask(collection: Collection) -> dict[str, dict[str, Any]]:
+        async with self._tickets() as collection:
             items, standings = await asyncio.gather(collection.get(ticket_ids), collection.standings(ticket_ids))
-            return {
-                ticket_id: {
-                    "added_by": items[ticket_id].source,
-                    "use_count": standing.uses,
-                    "success_rate": standing.successes / standing.uses if standing.uses else None,
-                }
-                for ticket_id, standing in standings.items()
-                if ticket_id in items
+        return {
+            ticket_id: {
+                "added_by": items[ticket_id].source,
+                "use_count": standing.uses,
+                "success_rate": standing.successes / standing.uses if standing.uses else None,
             }
-
-        return await self._with_collection(ask)
+            for ticket_id, standing in standings.items()
+            if ticket_id in items
+        }
 
     async def preview_search(
         self,
         title: str,
         description: str = "",
         domain: str | None = None,
-        config: PreviewConfig | Mapping[str, Any] | Sequence[str] | str | None = None,
+        config: PreviewConfig | Mapping[str, Any] | Sequence[str] | None = None,
     ) -> SearchPreview:
         """Ranks the hits of one search under several weightings, and explains the moves against the first weighting.
 
-        ``config``: see ``PreviewConfig``; a text names a preset, a list several. Candidates and rankings are those of
-        ``process``. The search is not recorded. Raises the errors of ``process``, and pydantic's ``ValidationError``
-        for an invalid configuration.
+        ``config``: a ``PreviewConfig`` or its fields; a list is its ``weightings``. Candidates and rankings are those
+        of ``process``. The search is not recorded. Raises the errors of ``process``, and pydantic's
+        ``ValidationError`` for an invalid configuration.
         """
-        preview = _preview_config(config)
+        preview = PreviewConfig.model_validate({} if config is None else config)
         top_k = preview.top_k or self.config.default_top_k
         options = preview.model_dump(include={"as_of", "exclude_ids", "candidates"}, exclude_unset=True)
         request = RetrievalRequest(title=title, description=description, domain_filter=domain, top_k=top_k, **options)
         search = ticket_search(request, self.config)
-
-        async def ask(collection: Collection) -> SearchPreview:
+        async with self._tickets() as collection:
             hits = await _search(collection.unrecorded(), search, search.candidates)
-            return await self._preview(hits, search, preview.compared_weightings(self.config.weights))
-
-        return await self._with_collection(ask)
+        weightings = preview.compared_weightings(self.config.weights)
+        rankings = [(weighting, await self._rank(hits, search, weighting)) for weighting in weightings]
+        before = rankings[0][1]
+        return SearchPreview(
+            query=search.words,
+            domain=search.where.get(DOMAIN),
+            candidates=len(hits),
+            baseline=weightings[0].name,
+            previews=[compare_rankings(weighting, ranked, before, search.top_k) for weighting, ranked in rankings],
+        )
 
     async def health_check(self) -> dict[str, Any]:
         """``status`` is ``healthy``, or ``unhealthy`` with an ``error``; never raises a ``RetrievalError``.
@@ -194,8 +167,9 @@ class RetrievalService:
             if not stats["total_vectors"]:
                 why = f"no ticket of collection {name!r} has a vector; run the ingest, with an embedder"
                 return {"status": "unhealthy", **about, **figures, "error": why}
-            await self._with_collection(lambda collection: collection.vectors_of([_HEALTH_WORD]))
-            info = await self._with_collection(lambda collection: collection.info())
+            async with self._tickets() as collection:
+                await collection.vectors_of([_HEALTH_WORD])
+                info = await collection.info()
         except RetrievalError as error:
             failure = {"error": str(error), "error_type": type(error).__name__}
             return {"status": "unhealthy", **about, **figures, **failure}
@@ -204,34 +178,41 @@ class RetrievalService:
     async def get_index_stats(self) -> dict[str, Any]:
         """``total_vectors``, ``dimension``, ``domain_distribution`` and ``metadata_entries``, read now.
 
+        Tickets without a domain are counted under the empty name; without an embedding space the dimension is None.
         Raises ``ConfigurationError`` without the collection.
         """
-        return await self._with_collection(index_stats)
-
-    async def _preview(
-        self, hits: Sequence[Hit], search: TicketSearch, weightings: Sequence[Weighting]
-    ) -> SearchPreview:
-        rankings = [(weighting, await self._rank(hits, search, weighting)) for weighting in weightings]
-        before = rankings[0][1]
-        return SearchPreview(
-            query=search.words,
-            domain=search.where.get(DOMAIN),
-            candidates=len(hits),
-            baseline=weightings[0].name,
-            previews=[compare_rankings(weighting, ranked, before, search.top_k) for weighting, ranked in rankings],
-        )
+        async with self._tickets() as collection:
+            counts, space = await asyncio.gather(_by_domain(collection), collection.space())
+        distribution: Counter[str] = Counter()
+        for count in counts:
+            distribution[count.value] += count.items
+        return {
+            "total_vectors": sum(count.vectors for count in counts),
+            "dimension": space.dimensions if space else None,
+            "domain_distribution": dict(distribution),
+            "metadata_entries": distribution.total(),
+        }
 
     async def _rank(self, hits: Sequence[Hit], search: TicketSearch, weighting: Weighting) -> list[RankedTicket]:
         hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
         profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
         return rank_by_weights(hits, profile, await self._now(search), search.as_of)
 
+    async def _index_total(self, collection: Collection) -> int:
+        """The number of vectors; the larger it is, the longer a count is reused."""
+        if time.monotonic() >= self._counted_until:
+            self._vectors = await count_vectors(handle_of(collection))
+            self._counted_until = time.monotonic() + self._vectors / _TRUSTED_A_SECOND
+        return self._vectors
+
     async def _now(self, search: TicketSearch) -> datetime:
         return search.as_of or (await self._platform()).now
 
-    async def _with_collection(self, ask: Callable[[Collection], Awaitable[_Answer]]) -> _Answer:
+    @asynccontextmanager
+    async def _tickets(self) -> AsyncIterator[Collection]:
+        """The collection of the tickets. Raises ``ConfigurationError`` if it does not exist, or not any more."""
         try:
-            return await ask(await self._opened())
+            yield await self._opened()
         except UnknownCollectionError as error:
             self._collection = None
             raise ConfigurationError(error.fact).advising(
@@ -249,7 +230,7 @@ class RetrievalService:
         now = stored.collection_id, stored.space
         if now != self._checked:
             self._check_dimensions(collection, stored.space.space if stored.space else None)
-            self._vectors.forget()
+            self._counted_until = 0.0
             self._checked = now
         return collection
 
@@ -285,33 +266,6 @@ async def _search(collection: Collection, search: TicketSearch, limit: int) -> S
         # The domain is the only attribute in the filter.
         _log.warning("no ticket of collection %r has a domain, so the filter matches nothing", collection.name)
         return ()
-
-
-def _preview_config(config: object) -> PreviewConfig:
-    if isinstance(config, PreviewConfig):
-        return config
-    if config is None or isinstance(config, Mapping):
-        return PreviewConfig.model_validate(dict(config or {}))
-    if not isinstance(config, str | Sequence):
-        raise ProcessingError(f"config is {config!r:.80}; give a PreviewConfig, its fields, or names of presets")
-    return PreviewConfig.model_validate({"weightings": config})
-
-
-async def index_stats(collection: Collection) -> dict[str, Any]:
-    """``total_vectors``, ``dimension``, ``domain_distribution`` and ``metadata_entries``, counted now in one statement.
-
-    Tickets without a domain are counted under the empty name; without an embedding space the dimension is None.
-    """
-    counts, space = await asyncio.gather(_by_domain(collection), collection.space())
-    distribution: Counter[str] = Counter()
-    for count in counts:
-        distribution[count.value] += count.items
-    return {
-        "total_vectors": sum(count.vectors for count in counts),
-        "dimension": space.dimensions if space else None,
-        "domain_distribution": dict(distribution),
-        "metadata_entries": sum(count.items for count in counts),
-    }
 
 
 async def _by_domain(collection: Collection) -> list[ValueCount]:

@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from pydantic import BaseModel, Field, model_validator
 
 from retrieval.apps.tickets import RetrievalConfig, RetrievalRequest, RetrievalService, rescored
-from retrieval.apps.tickets.config import METADATA_WEIGHT, NORMALIZATION_HOURS, VECTOR_WEIGHT, with_complement
+from retrieval.apps.tickets.config import METADATA_WEIGHT, NORMALIZATION_HOURS, VECTOR_WEIGHT, complete_weights
 from retrieval.domain.checks import STORED_NOTE, shown_value
 from retrieval.platform import Platform
 from retrieval.surfaces.langchain.bridge import Bridge
@@ -113,10 +113,10 @@ class ScoringArguments(BaseModel):
         NORMALIZATION_HOURS, description="Hours from which on a resolution earns nothing, above 0."
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _both_weights(cls, given: Any) -> Any:
-        return with_complement(given) if isinstance(given, dict) else given
+    @model_validator(mode="after")
+    def _both_weights(self) -> Self:
+        complete_weights(self)
+        return self
 
 
 @tool(args_schema=ScoringArguments)

@@ -22,7 +22,6 @@ from retrieval.apps.memories.store import memories_collection
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles.principle import KIND
 from retrieval.apps.principles.startup.start import SessionStart, start_session
-from retrieval.apps.principles.startup.surroundings import HookInput, StartOptions
 from retrieval.apps.recall import DualRetriever
 from retrieval.apps.tickets import TICKET_FILTERABLE
 from retrieval.collection import handle_of
@@ -157,8 +156,8 @@ async def session_start(planted: Planted) -> SurfaceOutput:
     """The hook, as text and as JSON."""
     settings = Settings(database_url=SecretStr(planted.url), tenant=planted.settings.tenant, session_start_seconds=60.0)
     shown: list[SessionStart] = []
-    await start_session(StartOptions(session=planted.session), settings, HookInput(), print, shown.append)
-    return SurfaceOutput([started.as_text() for started in shown], [json.loads(started.as_json()) for started in shown])
+    await start_session(settings, print, shown.append, folder=Path(), session=planted.session)
+    return SurfaceOutput([started.as_text() for started in shown], [started.as_dict() for started in shown])
 
 
 async def memories_context(planted: Planted) -> SurfaceOutput:

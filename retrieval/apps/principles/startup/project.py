@@ -6,13 +6,10 @@ import contextlib
 import itertools
 import json
 import math
-import os
 import re
-import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -20,39 +17,16 @@ MOST_BYTES = 256 * 1024
 """The most bytes that are read of a file; manifests are smaller."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilePart:
-    """The beginning of a file."""
-
-    text: str
-    is_whole: bool
-    """Whether the part is the whole file."""
-
-
-def read_part(path: Path, most_bytes: int = MOST_BYTES) -> FilePart | None:
+def read_part(path: Path) -> str | None:
     """The file's first bytes as text; None if the file is missing, unreadable, or not a regular file."""
     try:
-        # Opening a pipe of that name would wait for a writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0))
+        if not path.is_file():  # opening a pipe would wait for a writer
+            return None
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES)
     except (OSError, ValueError):
         return None
-    try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return None
-        data = _read(descriptor, most_bytes + 1)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    text = data[:most_bytes].decode("utf-8", errors="replace").removeprefix("\ufeff")
-    return FilePart(text, is_whole=len(data) <= most_bytes)
-
-
-def _read(descriptor: int, most_bytes: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < most_bytes and (more := os.read(descriptor, most_bytes - len(parts))):
-        parts += more
-    return bytes(parts)
+    return data.decode("utf-8", errors="replace").removeprefix("\ufeff")
 
 
 MOST_CHARACTERS = 64 * 1024
@@ -82,29 +56,15 @@ def _steps(text: str) -> int:
     return sum((header + count + 1) * (count + _STEPS_PER_PART) for count in dots)
 
 
-_MOST = 100
+_MOST_HEADINGS = 100
+_CODE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1|\Z)", re.MULTILINE | re.DOTALL)
+_HEADING = re.compile(r"^#{1,6}[ \t]+(.*)", re.MULTILINE)
 
 
 def headings(page: str) -> list[str]:
     """The page's first hundred headings, without their number signs; blocks of code are skipped."""
-    titles: list[str] = []
-    for line in _lines_outside_code(page):
-        signs = len(line) - len(line.lstrip("#"))
-        if 1 <= signs <= 6 and line[signs : signs + 1] in (" ", "\t"):
-            titles.append(line[signs:].strip().rstrip("#").strip())
-        if len(titles) == _MOST:
-            break
-    return titles
-
-
-def _lines_outside_code(page: str) -> Iterator[str]:
-    fence = ""
-    for line in page.splitlines():
-        start = line.lstrip()[:3]
-        if start in ("```", "~~~") and fence in ("", start):
-            fence = "" if fence else start
-        elif not fence:
-            yield line
+    titles = itertools.islice(_HEADING.finditer(_CODE.sub("", page)), _MOST_HEADINGS)
+    return [title[1].rstrip("# \t") for title in titles]
 
 
 MOST_KEYWORDS = 50
@@ -159,61 +119,17 @@ def _is_keyword(word: str) -> bool:
     return long_enough and not word.replace(".", "").replace("-", "").isdigit()
 
 
-BY_ENDING = {
-    ".astro": "astro",
-    ".c": "c",
-    ".cc": "c++",
-    ".clj": "clojure",
-    ".cpp": "c++",
-    ".cs": "csharp",
-    ".css": "css",
-    ".cu": "cuda",
-    ".dart": "dart",
-    ".erl": "erlang",
-    ".ex": "elixir",
-    ".exs": "elixir",
-    ".go": "go",
-    ".gradle": "gradle",
-    ".graphql": "graphql",
-    ".h": "c",
-    ".hpp": "c++",
-    ".hs": "haskell",
-    ".html": "html",
-    ".ipynb": "notebook",
-    ".java": "java",
-    ".jl": "julia",
-    ".js": "javascript",
-    ".jsx": "javascript",
-    ".kt": "kotlin",
-    ".kts": "kotlin",
-    ".lua": "lua",
-    ".m": "objective-c",
-    ".md": "documentation",
-    ".mjs": "javascript",
-    ".ml": "ocaml",
-    ".nix": "nix",
-    ".php": "php",
-    ".pl": "perl",
-    ".proto": "protobuf",
-    ".ps1": "powershell",
-    ".py": "python",
-    ".pyi": "python",
-    ".r": "r",
-    ".rb": "ruby",
-    ".rs": "rust",
-    ".rst": "documentation",
-    ".scala": "scala",
-    ".scss": "css",
-    ".sh": "shell",
-    ".sql": "sql",
-    ".svelte": "svelte",
-    ".swift": "swift",
-    ".tf": "terraform",
-    ".ts": "typescript",
-    ".tsx": "typescript",
-    ".vue": "vue",
-    ".zig": "zig",
-}
+_ENDINGS = {
+    "astro": ".astro", "c": ".c .h", "c++": ".cc .cpp .hpp", "clojure": ".clj", "csharp": ".cs", "css": ".css .scss",
+    "cuda": ".cu", "dart": ".dart", "documentation": ".md .rst", "elixir": ".ex .exs", "erlang": ".erl", "go": ".go",
+    "gradle": ".gradle", "graphql": ".graphql", "haskell": ".hs", "html": ".html", "java": ".java",
+    "javascript": ".js .jsx .mjs", "julia": ".jl", "kotlin": ".kt .kts", "lua": ".lua", "nix": ".nix",
+    "notebook": ".ipynb", "objective-c": ".m", "ocaml": ".ml", "perl": ".pl", "php": ".php", "powershell": ".ps1",
+    "protobuf": ".proto", "python": ".py .pyi", "r": ".r", "ruby": ".rb", "rust": ".rs", "scala": ".scala",
+    "shell": ".sh", "sql": ".sql", "svelte": ".svelte", "swift": ".swift", "terraform": ".tf",
+    "typescript": ".ts .tsx", "vue": ".vue", "zig": ".zig",
+}  # fmt: skip
+BY_ENDING = {ending: tag for tag, endings in _ENDINGS.items() for ending in endings.split()}
 """The tags by the ending of a file's name."""
 
 BY_FOLDER = {
@@ -247,60 +163,49 @@ def _tags(path: PurePosixPath) -> Iterable[str]:
     return dict.fromkeys(tag for tag in tags if tag)
 
 
-_TAGS = {
-    # JavaScript and TypeScript
-    "@anthropic-ai/sdk": "llm", "@angular/core": "angular frontend", "@modelcontextprotocol/sdk": "mcp",
-    "@nestjs/core": "nestjs backend", "@playwright/test": "playwright testing", "@prisma/client": "prisma database",
-    "@sveltejs/kit": "svelte frontend", "@testing-library/react": "react testing", "astro": "astro frontend",
-    "aws-sdk": "aws", "cypress": "cypress testing", "electron": "electron desktop", "eslint": "eslint linting",
-    "expo": "expo react-native mobile", "express": "express backend", "fastify": "fastify backend",
-    "graphql": "graphql api", "hono": "hono backend", "ioredis": "redis cache", "jest": "jest testing",
-    "koa": "koa backend", "mocha": "mocha testing", "mongoose": "mongodb database", "mysql2": "mysql database",
-    "next": "next nextjs react frontend", "nuxt": "nuxt vue frontend", "openai": "openai llm",
-    "pg": "postgresql database", "playwright": "playwright testing", "preact": "preact frontend",
-    "prettier": "formatting", "prisma": "prisma database", "puppeteer": "puppeteer browser", "react": "react frontend",
-    "react-dom": "react frontend", "react-native": "react-native mobile", "redis": "redis cache",
-    "redux": "redux state frontend", "rollup": "bundling", "sequelize": "sequelize database",
-    "socket.io": "websockets", "solid-js": "solid frontend", "storybook": "storybook frontend",
-    "svelte": "svelte frontend", "tailwindcss": "tailwind css frontend", "three": "webgl graphics",
-    "typeorm": "typeorm database", "typescript": "typescript", "vite": "vite bundling", "vitest": "vitest testing",
-    "vue": "vue frontend", "webpack": "webpack bundling", "zod": "validation",
-    # Python
-    "aiohttp": "async http", "airflow": "airflow pipelines", "alembic": "alembic migrations database",
-    "anthropic": "llm", "apache-airflow": "airflow pipelines", "asyncpg": "postgresql database async",
-    "boto3": "aws", "celery": "celery jobs", "click": "cli", "django": "django backend",
-    "djangorestframework": "django backend api", "fastapi": "fastapi backend api", "flask": "flask backend",
-    "httpx": "http", "hypothesis": "testing", "jax": "jax machine-learning", "jupyter": "notebook",
-    "keras": "keras machine-learning", "langchain": "langchain llm", "matplotlib": "plotting", "mcp": "mcp",
-    "mypy": "typing", "numpy": "numpy", "pandas": "pandas data", "pgvector": "pgvector postgresql",
-    "polars": "polars data", "psycopg": "postgresql database", "psycopg2": "postgresql database",
-    "psycopg2-binary": "postgresql database", "pydantic": "pydantic validation", "pymongo": "mongodb database",
-    "pyspark": "spark data", "pytest": "pytest testing", "requests": "http", "ruff": "linting",
-    "scikit-learn": "scikit-learn machine-learning", "scipy": "scipy", "scrapy": "scraping",
-    "sqlalchemy": "sqlalchemy database", "starlette": "starlette backend", "streamlit": "streamlit frontend",
-    "tensorflow": "tensorflow machine-learning", "torch": "pytorch machine-learning",
-    "tornado": "tornado backend", "transformers": "transformers machine-learning", "typer": "typer cli",
-    "uvicorn": "backend",
-    # Rust
-    "actix-web": "actix backend", "anyhow": "error-handling", "axum": "axum backend", "bevy": "bevy games",
-    "clap": "cli", "diesel": "diesel database", "leptos": "leptos frontend", "reqwest": "http",
-    "rocket": "rocket backend", "serde": "serde serialization", "sqlx": "sqlx database", "tauri": "tauri desktop",
-    "thiserror": "error-handling", "tokio": "tokio async", "tonic": "grpc", "wasm-bindgen": "wasm",
-    # Go, by the last part of the module that is not a version
-    "chi": "chi backend", "cobra": "cli", "echo": "echo backend", "fiber": "fiber backend", "gin": "gin backend",
-    "gorm": "gorm database", "grpc": "grpc", "mux": "backend", "pgx": "postgresql database", "testify": "testing",
-    # Ruby
-    "rails": "rails backend", "rspec": "rspec testing", "rspec-rails": "rspec rails testing", "rubocop": "linting",
-    "sidekiq": "sidekiq jobs", "sinatra": "sinatra backend",
-    # Java and Kotlin, by the name of the artifact
-    "hibernate-core": "hibernate database", "jackson-databind": "serialization", "junit": "junit testing",
-    "junit-jupiter": "junit testing", "kafka-clients": "kafka messaging", "mockito-core": "mockito testing",
-    "spring-boot-starter": "spring backend", "spring-boot-starter-data-jpa": "spring database",
-    "spring-boot-starter-web": "spring backend", "spring-core": "spring",
-    # PHP
-    "laravel/framework": "laravel backend", "phpunit/phpunit": "phpunit testing",
-    "symfony/framework-bundle": "symfony backend",
+_PURPOSES = {
+    "actix": "actix-web", "airflow": "apache-airflow", "angular": "@angular/core",
+    "api": "djangorestframework fastapi graphql", "async": "aiohttp asyncpg tokio", "aws": "aws-sdk boto3",
+    "backend":
+        "@nestjs/core actix-web axum chi django djangorestframework echo express fastapi fastify fiber flask gin "
+        "hono koa laravel/framework mux rails rocket sinatra spring-boot-starter spring-boot-starter-web starlette "
+        "symfony/framework-bundle tornado uvicorn",
+    "browser": "puppeteer", "bundling": "rollup vite webpack", "cache": "ioredis redis",
+    "cli": "clap click cobra typer", "css": "tailwindcss", "data": "pandas polars pyspark",
+    "database":
+        "@prisma/client alembic asyncpg diesel gorm hibernate-core mongoose mysql2 pg pgx prisma psycopg psycopg2 "
+        "psycopg2-binary pymongo sequelize spring-boot-starter-data-jpa sqlalchemy sqlx typeorm",
+    "desktop": "electron tauri", "django": "djangorestframework", "error-handling": "anyhow thiserror",
+    "formatting": "prettier",
+    "frontend":
+        "@angular/core @sveltejs/kit astro leptos next nuxt preact react react-dom redux solid-js storybook "
+        "streamlit svelte tailwindcss vue",
+    "games": "bevy", "graphics": "three", "grpc": "tonic", "hibernate": "hibernate-core",
+    "http": "aiohttp httpx requests reqwest", "jobs": "celery sidekiq", "junit": "junit-jupiter",
+    "kafka": "kafka-clients", "laravel": "laravel/framework", "linting": "eslint rubocop ruff",
+    "llm": "@anthropic-ai/sdk anthropic langchain openai",
+    "machine-learning": "jax keras scikit-learn tensorflow torch transformers", "mcp": "@modelcontextprotocol/sdk",
+    "messaging": "kafka-clients", "migrations": "alembic", "mobile": "expo react-native", "mockito": "mockito-core",
+    "mongodb": "mongoose pymongo", "mysql": "mysql2", "nestjs": "@nestjs/core", "nextjs": "next",
+    "notebook": "jupyter", "pipelines": "airflow apache-airflow", "playwright": "@playwright/test",
+    "plotting": "matplotlib", "postgresql": "asyncpg pg pgvector pgx psycopg psycopg2 psycopg2-binary",
+    "prisma": "@prisma/client", "pytorch": "torch", "rails": "rspec-rails", "react": "next react-dom",
+    "react-native": "expo", "redis": "ioredis", "rspec": "rspec-rails", "scraping": "scrapy",
+    "serialization": "jackson-databind serde", "solid": "solid-js", "spark": "pyspark",
+    "spring": "spring-boot-starter spring-boot-starter-data-jpa spring-boot-starter-web spring-core", "state": "redux",
+    "svelte": "@sveltejs/kit", "symfony": "symfony/framework-bundle", "tailwind": "tailwindcss",
+    "testing":
+        "@playwright/test @testing-library/react cypress hypothesis jest junit junit-jupiter mocha mockito-core "
+        "phpunit/phpunit playwright pytest rspec rspec-rails testify vitest",
+    "typing": "mypy", "validation": "pydantic zod", "vue": "nuxt", "wasm": "wasm-bindgen", "webgl": "three",
+    "websockets": "socket.io",
 }  # fmt: skip
+"""The packages of each purpose, in lower case; Go modules by their last part, Java's by the name of the artifact."""
+
+_TAGS: dict[str, list[str]] = {}
+for _purpose, _packages in _PURPOSES.items():
+    for _package in _packages.split():
+        _TAGS.setdefault(_package, []).append(_purpose)
 
 
 class PackageName(str):
@@ -312,88 +217,69 @@ class PackageName(str):
 def tags_of_dependencies(names: Iterable[str]) -> list[str]:
     """The distinct tags of the packages, followed by the packages' own names (``PackageName``)."""
     packages = list(dict.fromkeys(name.strip().casefold() for name in names if name.strip()))
-    tags = [tag for package in packages for tag in _TAGS.get(package, "").split()]
     # A name may have a scope: @scope/name, vendor/name.
-    return list(dict.fromkeys([*tags, *(PackageName(package.rpartition("/")[2]) for package in packages)]))
+    short = {package: package.rpartition("/")[2] for package in packages}
+    tags = [tag for package in packages if package in _TAGS for tag in (short[package], *_TAGS[package])]
+    return list(dict.fromkeys([*tags, *map(PackageName, short.values())]))
 
 
 _MOST_DEPENDENCIES = 200
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _GEM = re.compile(r"""^[ \t]*gem[ \t]+['"]([^'"\s]{1,100})['"]""", re.MULTILINE)
 _GO_MODULE = re.compile(r"^[ \t]*(?:require[ \t]+)?([\w.-]+(?:/[\w.~-]+)+)[ \t]+v\d", re.MULTILINE)
-_GO_VERSION = re.compile(r"v\d+$")
+_GO_VERSION = re.compile(r"/v\d+$")
 _ARTIFACT = re.compile(r"<artifactId>\s*([\w.-]{1,100})\s*</artifactId>")
 _GRADLE = re.compile(r"""['"][\w.-]+:([\w.-]{1,100}):[^'"]*['"]""")
 _IMAGE = re.compile(r"^[ \t]*FROM[ \t]+(?:--\S+[ \t]+)*([\w./-]{1,100})", re.MULTILINE | re.IGNORECASE)
 _SERVICE_IMAGE = re.compile(r"^[ \t]*image:[ \t]*['\"]?([\w./-]{1,100})", re.MULTILINE)
 
 
-def tags_of_manifest(name: str, text: str | None) -> list[str]:
-    """The tags of a file by its name and text; ``text`` None: it could not be read, or not completely.
-
-    Empty if the name is not a manifest's.
-    """
-    manifest = MANIFESTS.get(name)
-    if manifest is None:
-        return []
+def tags_of_manifest(name: str, text: str) -> list[str]:
+    """The tags of a manifest by its name and text, which may be the beginning of a longer one."""
+    manifest = MANIFESTS[name]
     tags = list(manifest.tags)
-    if text is not None:
-        # A broken file has only the tags of its name.
-        with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
-            tags += manifest.read(text)
+    # A broken file has only the tags of its name.
+    with contextlib.suppress(ValueError, TypeError, AttributeError, RecursionError):
+        tags += manifest.read(text)
     return list(dict.fromkeys(tags))
 
 
 def _package_json(text: str) -> list[str]:
     package = json.loads(text)
-    keys = ("dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
-    names = [name for key in keys for name in _names(package.get(key))]
-    words = package.get("keywords")
-    strings = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
-    return [*_of(names), *keywords(strings, 20), *keywords([str(package.get("name", ""))], 10)]
+    names = _texts(package, "dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
+    return [*_of(names), *keywords(_texts(package, "keywords"), 20), *keywords([str(package.get("name", ""))], 10)]
 
 
 def _composer_json(text: str) -> list[str]:
-    package = json.loads(text)
-    return _of([name for key in ("require", "require-dev") for name in _names(package.get(key))])
+    return _of(_texts(json.loads(text), "require", "require-dev"))
 
 
 def _pyproject(text: str) -> list[str]:
     document = parse_toml(text)
-    project, tool = _table(document.get("project")), _table(document.get("tool"))
-    poetry = _table(tool.get("poetry"))
-    groups = [
-        *_table(project.get("optional-dependencies")).values(),
-        *_table(document.get("dependency-groups")).values(),
-    ]
-    names = _requirements(project.get("dependencies"))
-    names += [name for group in groups for name in _requirements(group)]
-    names += [name for name in _names(poetry.get("dependencies")) if name != "python"]
-    for group in _table(poetry.get("group")).values():
-        names += _names(_table(group).get("dependencies"))
-    words = project.get("keywords")
-    strings = [word for word in words if isinstance(word, str)] if isinstance(words, list) else []
-    return [*_of([*names, *_names(tool)]), *keywords(strings, 20)]
+    project, tool = _table(document, "project"), _table(document, "tool")
+    poetry = _table(tool, "poetry")
+    names = _requirements(_texts(project, "dependencies"))
+    for groups in (_table(project, "optional-dependencies"), _table(document, "dependency-groups")):
+        names += _requirements(_texts(groups, *groups))
+    names += [name for name in _texts(poetry, "dependencies") if name != "python"]
+    for group in _table(poetry, "group").values():
+        names += _texts(group, "dependencies")
+    return [*_of([*names, *_texts(document, "tool")]), *keywords(_texts(project, "keywords"), 20)]
 
 
 def _requirements_txt(text: str) -> list[str]:
-    return _of(_requirements([line for line in text.splitlines() if not line.lstrip().startswith(("#", "-"))]))
+    return _of(_requirements(line for line in text.splitlines() if not line.lstrip().startswith(("#", "-"))))
 
 
 def _cargo(text: str) -> list[str]:
     document = parse_toml(text)
-    tables = [document, _table(document.get("workspace"))]
     keys = ("dependencies", "dev-dependencies", "build-dependencies")
-    return _of([name for table in tables for key in keys for name in _names(table.get(key))])
+    return _of([*_texts(document, *keys), *_texts(_table(document, "workspace"), *keys)])
 
 
 def _go_mod(text: str) -> list[str]:
-    return _of([_last_part(module) for module in _GO_MODULE.findall(text)])
-
-
-def _last_part(module: str) -> str:
-    parts = [part for part in module.split("/") if not _GO_VERSION.fullmatch(part)]
-    return parts[-1].removeprefix("go-")
+    modules = [_GO_VERSION.sub("", module) for module in _GO_MODULE.findall(text)]
+    return _of([module.rpartition("/")[2].removeprefix("go-") for module in modules])
 
 
 def _docker(text: str) -> list[str]:
@@ -401,25 +287,23 @@ def _docker(text: str) -> list[str]:
     return [image.rpartition("/")[2].casefold() for image in images[:20] if image.casefold() != "scratch"]
 
 
-def _page(text: str) -> list[str]:
-    return list(keywords(headings(text), 30))
-
-
 def _of(names: Iterable[str]) -> list[str]:
     return tags_of_dependencies(list(names)[:_MOST_DEPENDENCIES])
 
 
-def _names(table: object) -> list[str]:
-    return [name for name in table if isinstance(name, str)] if isinstance(table, Mapping) else []
+def _texts(table: Mapping[str, Any], *keys: str) -> list[str]:
+    """The names in the tables, and the texts in the lists, under those keys."""
+    parts = [table.get(key) for key in keys]
+    return [text for part in parts if isinstance(part, list | Mapping) for text in part if isinstance(text, str)]
 
 
-def _table(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _table(tables: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    table = tables.get(key)
+    return table if isinstance(table, Mapping) else {}
 
 
-def _requirements(lines: object) -> list[str]:
-    entries = lines if isinstance(lines, list) else []
-    matches = [_REQUIREMENT.match(line.strip()) for line in entries if isinstance(line, str)]
+def _requirements(lines: Iterable[str]) -> list[str]:
+    matches = [_REQUIREMENT.match(line.strip()) for line in lines]
     return [tag[0].casefold().replace("_", "-") for tag in matches if tag]
 
 
@@ -451,8 +335,8 @@ MANIFESTS: Mapping[str, Manifest] = {
     "Dockerfile": Manifest(("docker",), _docker),
     "compose.yaml": Manifest(("docker",), _docker),
     "docker-compose.yml": Manifest(("docker",), _docker),
-    "CLAUDE.md": Manifest((), _page),
-    "AGENTS.md": Manifest((), _page),
+    "CLAUDE.md": Manifest((), lambda text: [*keywords(headings(text), 30)]),
+    "AGENTS.md": Manifest((), lambda text: [*keywords(headings(text), 30)]),
 }
 """The manifests by file name."""
 
@@ -463,8 +347,6 @@ _MOST_NAMES = 40
 
 _MOST_FOLDERS = 8
 _LONGEST_TAG = 60
-_LINE_BASED = frozenset({"CLAUDE.md", "AGENTS.md", "requirements.txt", "Gemfile", "pom.xml", "go.mod"})
-"""Files that are read line by line, so that the beginning of a long file is usable."""
 
 
 def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = math.inf) -> tuple[str, ...]:
@@ -476,7 +358,8 @@ def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = 
     """
     files = ((place, name) for place in _places(folder) for name in MANIFESTS)
     in_time = itertools.takewhile(lambda _file: time.monotonic() < deadline, files)
-    tag_lists = [_project_tags(place, name) for place, name in in_time]
+    parts = ((name, read_part(place / name)) for place, name in in_time)
+    tag_lists = [tags_of_manifest(name, text) for name, text in parts if text is not None]
     return tuple(tag for tag in dict.fromkeys(map(str.casefold, _in_order(tag_lists))) if _is_usable(tag))[:most]
 
 
@@ -491,13 +374,6 @@ def _in_order(tag_lists: Sequence[Sequence[str]]) -> Iterator[str]:
 def _is_usable(tag: str) -> bool:
     """Whether it can be a tag: a name in a manifest may contain characters that PostgreSQL cannot store."""
     return 0 < len(tag) <= _LONGEST_TAG and tag.isprintable()
-
-
-def _project_tags(place: Path, name: str) -> list[str]:
-    part = read_part(place / name)
-    if part is None:
-        return []
-    return tags_of_manifest(name, part.text if part.is_whole or name in _LINE_BASED else None)
 
 
 def _places(folder: Path) -> Iterator[Path]:

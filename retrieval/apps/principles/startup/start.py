@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import os
 import random
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,24 +23,20 @@ from retrieval.adapters.store.records.session_start import KnownPrinciple, Start
 from retrieval.apps.principles.choosing import (
     FEWER_USES_THAN,
     LATEST_TRACES,
+    MAX_PRINCIPLES,
     MIN_PRINCIPLE_SCORE,
     RECENT_DAYS,
     RECENT_TAGS,
+    SLOTS,
     TAG_BOOST,
     YOUNGER_THAN,
-    Choice,
+    FoundPrinciple,
     choose,
     normalised_tags,
     rivals,
 )
-from retrieval.apps.principles.principle import IN_USE, KIND, SESSION_START, Principle, traces_name
-from retrieval.apps.principles.startup.surroundings import (
-    EndOptions,
-    HookInput,
-    StartOptions,
-    Surroundings,
-    look_around,
-)
+from retrieval.apps.principles.principle import COLLECTION, IN_USE, KIND, SESSION_START, Principle, traces_name
+from retrieval.apps.principles.startup.surroundings import Surroundings, look_around
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
 from retrieval.domain.learning.context import Context
@@ -69,7 +62,7 @@ class SessionStart:
     surroundings: Surroundings
     recent_tags: tuple[str, ...]
     """The tags of successful sessions."""
-    principles: tuple[Choice, ...]
+    principles: tuple[FoundPrinciple, ...]
 
     @property
     def tags(self) -> tuple[str, ...]:
@@ -84,10 +77,6 @@ class SessionStart:
         lines += [_list_item(principle) for principle in self.principles]
         lines += ["", f"Session {named(self.session)}. Rate those that helped or misled by their id (rate_principle)."]
         return "\n".join(lines) + "\n"
-
-    def as_json(self) -> str:
-        """One JSON object, on one line."""
-        return json.dumps(self.as_dict(), ensure_ascii=False) + "\n"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -126,12 +115,12 @@ def composed_answer(
     )
 
 
-def _shown_item(choice: Choice, tags: Sequence[str]) -> ShownItem:
+def _shown_item(choice: FoundPrinciple, tags: Sequence[str]) -> ShownItem:
     boost = TAG_BOOST * len(_matching(choice, tags))
     return choice.shown_item({"principle_score": choice.principle.score, "tag_match": boost})
 
 
-def _plain(choice: Choice, tags: Sequence[str]) -> dict[str, Any]:
+def _plain(choice: FoundPrinciple, tags: Sequence[str]) -> dict[str, Any]:
     principle = choice.principle
     return {
         "id": shown_line(principle.id),
@@ -150,12 +139,12 @@ def _plain(choice: Choice, tags: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _matching(choice: Choice, tags: Sequence[str]) -> list[str]:
+def _matching(choice: FoundPrinciple, tags: Sequence[str]) -> list[str]:
     distinct = frozenset(tags)
     return [tag for tag in choice.principle.tags if tag in distinct]
 
 
-def _list_item(choice: Choice) -> str:
+def _list_item(choice: FoundPrinciple) -> str:
     principle = choice.principle
     mark = " (exploring)" if choice.is_exploratory else ""
     first = _first_line(principle.body)
@@ -169,45 +158,25 @@ def _first_line(body: str) -> str:
     return next((line for part in clean_text(body).splitlines() if (line := shown_line(part, _LONGEST_LINE))), "")
 
 
-@contextlib.contextmanager
-def watchdog(seconds: float, when_late: Callable[[], None]) -> Iterator[None]:
-    """End the process with 0 if the block takes longer than ``seconds``, after calling ``when_late`` in a thread.
-
-    It ends the process because a call that blocks in the kernel cannot be interrupted.
-    """
-    timer = threading.Timer(seconds, _end, [when_late])
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _end(when_late: Callable[[], None]) -> None:
-    try:
-        when_late()
-    finally:
-        os._exit(0)
-
-
 MOST_UNSURE = 150
 """The most eligible principles that compete, the latest first, half of them with a tag of the session."""
 
-Say = Callable[[str], None]
-
 
 async def start_session(
-    options: StartOptions,
     settings: Settings,
-    hook: HookInput,
-    say: Say,
+    say: Callable[[str], None],
     show: Callable[[SessionStart], None],
     *,
+    folder: Path,
+    session: str = "",
+    collection: str = COLLECTION,
+    limit: int = MAX_PRINCIPLES,
+    explore: int = SLOTS,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
     """Choose the session's principles, pass them to ``show``, then record the answer. ``say`` prints hints.
 
+    ``session`` empty: a new name. ``limit``: the most principles, at least 1, with up to ``explore`` explored ones.
     Reads the folder while it opens the database. Raises ``RetrievalError`` if it cannot read principles.
     """
     begin = time.monotonic()
@@ -216,22 +185,20 @@ async def start_session(
         stack.enter_context(deadline(until))
         if settings.database_url is None:
             check_is_made(settings.home or default_home())
-        folder = options.folder or Path(hook.folder or ".")
         look = asyncio.create_task(asyncio.to_thread(look_around, folder, until.until, say))
         database = await open_database(settings, stack)
         tenant_id = await ensure_tenant(database, settings.tenant)
         context, now = await look, clock()
-        answer = await read_start(database, tenant_id, _question(options, context, now))
+        answer = await read_start(database, tenant_id, _question(collection, limit, explore, context.tags, now))
         seed = int.from_bytes(os.urandom(8)) >> 1
         chance = random.Random(seed)  # noqa: S311 - for exploration, not for secrets
         principles = [_principle(principle) for principle in answer.principles]
         tags = frozenset((*context.tags, *answer.recent_tags))
-        most, slots = options.limit, options.explore
         start = SessionStart(
-            session=options.session or hook.session or str(_identifier(now)),
+            session=session or str(_identifier(now)),
             surroundings=context,
             recent_tags=answer.recent_tags,
-            principles=tuple(choose(principles, tags, chance, now=now, most=most, slots=slots)),
+            principles=tuple(choose(principles, tags, chance, now=now, most=limit, slots=explore)),
         )
         show(start)
         if not start.principles or chance.random() >= answer.recorded:
@@ -241,19 +208,19 @@ async def start_session(
             retrieval_id=_identifier(clock()),
             collection_id=answer.collection_id,
             seed=seed,
-            eligible=len(rivals(principles, tags, now=now, most=most, slots=slots)),
+            eligible=len(rivals(principles, tags, now=now, most=limit, slots=explore)),
             took_ms=1000 * (time.monotonic() - begin),
         )
         await store_recordings(database, tenant_id, [encoded(record.record())], {})
 
 
-def _question(options: StartOptions, context: Surroundings, now: datetime) -> StartQuestion:
+def _question(collection: str, limit: int, explore: int, tags: Sequence[str], now: datetime) -> StartQuestion:
     return StartQuestion(
-        collection=options.collection,
-        traces=traces_name(options.collection),
-        tags=context.tags,
-        most=options.limit + options.explore,
-        certain=max(0, options.limit - options.explore),
+        collection=collection,
+        traces=traces_name(collection),
+        tags=tags,
+        most=limit + explore,
+        certain=max(0, limit - explore),
         kind=KIND,
         in_use=IN_USE,
         active=ACTIVE,
@@ -296,19 +263,28 @@ MOST_TRACE_TAGS = 30
 _LONGEST_TITLE = 200
 
 
-async def end_session(platform: Platform, options: EndOptions, hook: HookInput, context: Surroundings) -> Trace:
+async def end_session(
+    platform: Platform,
+    context: Surroundings,
+    *,
+    folder: Path,
+    session: str = "",
+    outcome: str = "success",
+    tags: Sequence[str] = (),
+    title: str = "",
+    collection: str = COLLECTION,
+) -> Trace:
     """Store the session's trace, replacing an earlier trace of the same session.
 
-    Raises ``RetrievalError``.
+    ``tags`` come before those of the project. ``title`` empty: the folder's name, and the latest commit if there is
+    one. Raises ``RetrievalError``.
     """
     from retrieval.apps.principles.store import PrincipleStore
 
-    session = options.session or hook.session
-    folder = options.folder or Path(hook.folder or ".")
-    return await PrincipleStore(platform, options.collection).add_trace(
-        title=_storable_line(options.title or default_title(folder, context))[:_LONGEST_TITLE],
-        tags=normalised_tags([*map(_storable_line, options.tags), *context.project_tags][:MOST_TRACE_TAGS]),
-        outcome=options.outcome,
+    return await PrincipleStore(platform, collection).add_trace(
+        title=_storable_line(title or _default_title(folder, context))[:_LONGEST_TITLE],
+        tags=normalised_tags([*map(_storable_line, tags), *context.project_tags][:MOST_TRACE_TAGS]),
+        outcome=outcome,
         trace_id=session or None,
         session=session,
     )
@@ -319,7 +295,5 @@ def _storable_line(text: str) -> str:
     return clean_text(text, is_line=True)
 
 
-def default_title(folder: Path, context: Surroundings) -> str:
-    """The folder's name, and the subject of the latest commit if there is one."""
-    name = folder.absolute().name or "session"
-    return f"{name}: {context.recent_commits[0]}" if context.recent_commits else name
+def _default_title(folder: Path, context: Surroundings) -> str:
+    return ": ".join([folder.absolute().name or "session", *context.recent_commits[:1]])

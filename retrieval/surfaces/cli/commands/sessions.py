@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -18,16 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from retrieval.apps.principles.principle import COLLECTION
-from retrieval.apps.principles.startup.surroundings import (
-    MOST,
-    EndOptions,
-    HookInput,
-    SessionOutcome,
-    StartOptions,
-    look_around,
-    read_hook_input,
-    session_name,
-)
+from retrieval.apps.principles.startup.surroundings import HookInput, look_around, read_hook_input, session_name
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.errors import hint
@@ -49,6 +43,8 @@ Folder = Annotated[
     Path | None, typer.Option("--cwd", metavar="DIR", help="The session's folder; else the hook's, else the current.")
 ]
 SessionId = Annotated[str | None, typer.Option("--session", metavar="ID", help="The session; else the hook's.")]
+MOST = 100
+"""The most principles, and the most places for explored ones."""
 Principles = Annotated[str, collection_option("The collection of the principles.", "--collection")]
 
 
@@ -77,18 +73,28 @@ def session_start(
     from retrieval.apps.principles.startup.start import start_session
 
     check_collection_name(collection)
-    options = StartOptions(
-        folder=cwd, session=session_name(session), collection=collection, limit=limit, explore=explore
-    )
+    folder, name = _place(cwd, session)
     settings, say = state_of(context).settings(), partial(hint, "session-start")
 
     def show(started: SessionStart) -> None:
         if not started.principles:
             say("there are no principles to give yet; add one: see docs/how-to/principles.md")
-        _print(started.as_json() if as_json or shape == "json" else started.as_text())
+        is_json = as_json or shape == "json"
+        _print(json.dumps(started.as_dict(), ensure_ascii=False) + "\n" if is_json else started.as_text())
 
     with _time_limit("session-start", settings):
-        asyncio.run(start_session(options, settings, _hook_input(options), say, show))
+        asyncio.run(
+            start_session(
+                settings,
+                say,
+                show,
+                folder=folder,
+                session=name,
+                collection=collection,
+                limit=limit,
+                explore=explore,
+            )
+        )
 
 
 def session_end(
@@ -96,7 +102,7 @@ def session_end(
     *,
     cwd: Folder = None,
     session: SessionId = None,
-    outcome: Annotated[SessionOutcome, typer.Option(help="How the session went.")] = SessionOutcome.SUCCESS,
+    outcome: Annotated[Literal["success", "failure"], typer.Option(help="How the session went.")] = "success",
     tags: Annotated[str, typer.Option(metavar="A,B", help="Its subjects, besides those of its project.")] = "",
     title: Annotated[str, typer.Option(metavar="TEXT", help="A sentence; else the folder and the latest commit.")] = "",
     collection: Principles = COLLECTION,
@@ -109,60 +115,69 @@ def session_end(
     The exit code is always 0, and a hint is one line on standard error.
     """
     check_collection_name(collection)
-    options = EndOptions(
-        folder=cwd,
-        session=session_name(session),
-        outcome=outcome,
-        tags=tuple(tag for tag in map(str.strip, tags.split(",")) if tag),
-        title=title.strip(),
-        collection=collection,
-    )
+    from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
+    from retrieval.apps.principles.startup.start import end_session
+    from retrieval.platform import connect
+
+    folder, name = _place(cwd, session)
+    given = [tag for tag in map(str.strip, tags.split(",")) if tag]
     settings = state_of(context).settings()
     with _time_limit("session-end", settings) as deadline:
-        trace = _store(options, settings, deadline)
+        if settings.database_url is None:
+            check_is_made(settings.home or default_home())
+        if not folder.is_dir() and not given:
+            raise InvalidRequestError(f"{str(folder)!r:.200} is not a folder, and no tags are given; nothing is stored")
+        surroundings = look_around(folder, deadline, partial(hint, "session-end"))
+
+        async def work() -> Trace:
+            # The trace is stored without its vector: jobs embed it, where there is an embedder.
+            async with connect(settings=settings.changed(embedder="none")) as platform:
+                return await end_session(
+                    platform,
+                    surroundings,
+                    folder=folder,
+                    session=name,
+                    outcome=outcome,
+                    tags=given,
+                    title=title.strip(),
+                    collection=collection,
+                )
+
+        trace = asyncio.run(work())
     if as_json:
         from retrieval.surfaces.cli.output import print_json
 
         print_json(trace.as_dict())
 
 
-def _store(options: EndOptions, settings: Settings, deadline: float) -> Trace:
-    """Store the trace of the session, by ``deadline`` (``time.monotonic`` seconds). Raises ``RetrievalError``."""
-    from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
-    from retrieval.apps.principles.startup.start import end_session
-    from retrieval.platform import connect
-
-    if settings.database_url is None:
-        check_is_made(settings.home or default_home())
-    hook = _hook_input(options)
-    folder = options.folder or Path(hook.folder or ".")
-    if not folder.is_dir() and not options.tags:
-        raise InvalidRequestError(f"{str(folder)!r:.200} is not a folder, and no tags are given; nothing is stored")
-    surroundings = look_around(folder, deadline, partial(hint, "session-end"))
-
-    async def work() -> Trace:
-        # The trace is stored without its vector: jobs embed it, where there is an embedder.
-        async with connect(settings=settings.changed(embedder="none")) as platform:
-            return await end_session(platform, options, hook, surroundings)
-
-    return asyncio.run(work())
-
-
-def _hook_input(options: StartOptions | EndOptions) -> HookInput:
-    """The agent's description of the session; not read if the options give all of it."""
-    is_complete = options.folder is not None and options.session is not None
-    return HookInput() if is_complete else read_hook_input()
+def _place(folder: Path | None, session: str | None) -> tuple[Path, str]:
+    """The session's folder and name: as given, else as the hook's input says; the name may be empty."""
+    name = None if session is None else session_name(session)
+    hook = HookInput() if folder is not None and name is not None else read_hook_input()
+    return folder or Path(hook.folder or "."), name or hook.session
 
 
 @contextlib.contextmanager
 def _time_limit(hook: str, settings: Settings) -> Iterator[float]:
-    """Yield the deadline (``time.monotonic`` seconds) at which the process ends, even if the block hangs."""
-    from retrieval.apps.principles.startup.start import watchdog
+    """Yield the deadline (``time.monotonic`` seconds), at which a thread ends the process with 0, after a hint.
 
+    It ends the process because a call that blocks in the kernel cannot be interrupted.
+    """
     seconds = settings.session_start_seconds
-    late = f"not done within {seconds:g} s; RETRIEVAL_SESSION_START_SECONDS sets the limit"
-    with watchdog(seconds, partial(hint, hook, late)):
+
+    def end() -> None:
+        try:
+            hint(hook, f"not done within {seconds:g} s; RETRIEVAL_SESSION_START_SECONDS sets the limit")
+        finally:
+            os._exit(0)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
         yield time.monotonic() + seconds
+    finally:
+        timer.cancel()
 
 
 def _print(text: str) -> None:

@@ -268,7 +268,7 @@ async def test_an_answer_of_another_form_stores_nothing(store: MemoryStore, serv
 
     assert not await store.list_memories("p1", include_superseded=True)
     server.faults.append(facts(("Ann lives in Berlin.", [1])))
-    assert (await store.remember(BERLIN, "p1", session="s1")).of("added")
+    assert (await store.remember(BERLIN, "p1", session="s1")).facts[0].outcome == "added"
 
 
 async def test_a_service_that_fails_at_the_decision_leaves_all_as_it_was(

@@ -26,7 +26,7 @@ from retrieval.apps.metaphors import (
     validate_metaphor,
 )
 from retrieval.apps.metaphors.generator import SUGGESTIONS, suggestion_prompt
-from retrieval.apps.metaphors.ranking import untried_score, why_generate
+from retrieval.apps.metaphors.problem import why_generate
 from retrieval.domain.learning.context import Context
 from retrieval.sync import MetaphorCorpus as WaitingCorpus
 from retrieval.sync import MetaphorRetriever as WaitingRetriever
@@ -154,7 +154,6 @@ async def test_generated_metaphors_get_a_slight_penalty(house: Platform, new_cor
     assert all(f'"{metaphor.name}"' in llm.prompts[0] for metaphor, _ in best)
     explanation = answer.explanations[[metaphor.name for metaphor, _ in answer].index("Sluice")]
     assert explanation.contributions[0].weight == 0.9
-    assert untried_score(0.5) == 0.45
 
 
 @pytest.mark.asyncio(loop_scope="module")

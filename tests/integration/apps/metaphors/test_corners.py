@@ -10,7 +10,7 @@ import pytest
 
 import retrieval.sync
 from retrieval import Platform, Profile
-from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem, Retrieved
+from retrieval.apps.metaphors import Metaphor, MetaphorCorpus, MetaphorRetriever, Problem
 from retrieval.domain.errors import (
     EmbedderUnavailableError,
     InvalidRequestError,
@@ -54,8 +54,8 @@ async def test_a_batch_asks_for_four_problems_at_once(house: Platform, corpus: M
 
 async def test_a_batch_whose_time_is_used_up_asks_no_more(house: Platform, corpus: MetaphorCorpus) -> None:
     """The answer's note says that the time is used up."""
-    llm, ticks = ScriptedLLM([]), iter(range(0, 10_000, 100))
-    retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1, clock=lambda: float(next(ticks)))
+    llm = ScriptedLLM([])
+    retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1, generation_timeout_seconds=1e-9)
     answers = await retriever.retrieve_batch([Problem(id="late", description="zebras come late")])
     assert "used up" in answers["late"].notes[0]
     assert not llm.prompts
@@ -172,18 +172,9 @@ async def test_invalid_metaphors_are_refused_with_a_reason(corpus: MetaphorCorpu
             await call()
 
 
-@pytest.mark.parametrize("name", ["clock", "now"])
-async def test_the_time_comes_from_functions(corpus: MetaphorCorpus, house: Platform, name: str) -> None:
-    """Anything else is refused when the retriever is made."""
-    options: Any = {name: 5}
-    with pytest.raises(InvalidRequestError, match=f"{name} is 5; it must be a function"):
-        MetaphorRetriever(corpus, platform=house, **options)
-
-
 async def test_the_two_ways_of_asking_are_distinguished(corpus: MetaphorCorpus, house: Platform) -> None:
     """In words."""
     with pytest.raises(InvalidRequestError, match="without await"):
         retrieval.sync.MetaphorRetriever(corpus, platform=house)  # type: ignore[arg-type]
     with pytest.raises(InvalidRequestError, match="connect"):
         retrieval.sync.MetaphorCorpus(corpus.collection)  # type: ignore[arg-type]
-    assert Retrieved(problem=FLOW).collection == ""

@@ -77,9 +77,9 @@ async def test_1_what_is_told_of_a_principle(store: PrincipleStore) -> None:
     """Id, title, tags, score, last use, success rate (none without a use) and use count."""
     principle_id = await store.add_principle("a lesson", tags=["sql"], principle_id="a")
     [hit] = await store.search_principles()
-    payload = hit.as_dict()
-    assert {"id": "a", "title": "a lesson", "tags": ["sql"], "score": 0.5, "use_count": 0}.items() <= payload.items()
-    assert (payload["last_used_at"], payload["success_rate"]) == (None, None)
+    told = hit.principle
+    assert (told.id, told.title, told.tags, told.score, told.use_count) == ("a", "a lesson", ("sql",), 0.5, 0)
+    assert (told.last_used_at, told.success_rate) == (None, None)
 
     used = await store.record_usage(principle_id.id, None, True)  # noqa: FBT003 - as the design calls it
     assert (used.use_count, used.success_rate, used.last_used_at is not None) == (1, 1.0, True)

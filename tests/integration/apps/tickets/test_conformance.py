@@ -346,7 +346,7 @@ async def test_an_embedding_that_does_not_fit_is_refused(service: RetrievalServi
 
 def test_the_four_presets_are_the_designs_table() -> None:
     """By name, each with its two weights."""
-    assert {name: tuple(preset.weights) for name, preset in PRESETS.items()} == {
+    assert {name: tuple(weights) for name, weights in PRESETS.items()} == {
         "semantic_match": (0.9, 0.1),
         "balanced": (0.7, 0.3),
         "priority_focused": (0.5, 0.5),

@@ -139,7 +139,7 @@ def test_weights_that_make_no_score_are_refused_everywhere(weights: tuple[float,
     vector, metadata = weights
     with pytest.raises(ValidationError, match="weight"):
         RetrievalRequest(query_text="x", vector_weight=vector, metadata_weight=metadata)
-    with pytest.raises(ValidationError, match="default_vector_weight"):
+    with pytest.raises(ValidationError, match="vector_weight"):
         RetrievalConfig(default_vector_weight=vector, default_metadata_weight=metadata)
     with pytest.raises(ProcessingError, match="vector_weight"):
         tickets_profile(vector, metadata)
@@ -225,7 +225,7 @@ async def test_invalid_requests_are_refused() -> None:
     for request in (None, "x", {"query_text": "x"}):
         with pytest.raises(ProcessingError, match="takes a RetrievalRequest"):
             await service.process(request)  # type: ignore[arg-type]
-    with pytest.raises(ProcessingError, match="config is 5"):
+    with pytest.raises(ValidationError, match="PreviewConfig"):
         await service.preview_search("x", config=5)  # type: ignore[arg-type]
 
 

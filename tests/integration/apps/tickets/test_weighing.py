@@ -57,9 +57,11 @@ async def test_contributions_and_changes_add_up(service: RetrievalService) -> No
 
 async def test_why_names_what_moved_it(service: RetrievalService) -> None:
     """If metadata count, an urgent, soon resolved ticket replaces another one, and ``why`` explains the change."""
-    preview = await preview_of(
-        service, {"weightings": {"words": (1, 0), "metadata": (0.3, 0.7)}, "top_k": 2, "candidates": 6}
-    )
+    weightings = [
+        {"name": "words", "vector_weight": 1, "metadata_weight": 0},
+        {"name": "metadata", "vector_weight": 0.3, "metadata_weight": 0.7},
+    ]
+    preview = await preview_of(service, {"weightings": weightings, "top_k": 2, "candidates": 6})
     words, metadata = preview.previews
     assert [ticket.ticket.ticket_id for ticket in words.tickets] == ["SP-2", "MM-1"]
     assert [ticket.ticket.ticket_id for ticket in metadata.tickets] == ["MM-1", "MM-2"]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.apps.memories.engine import NOTHING, context_text
-from retrieval.apps.memories.requests import Bounds, RelevantMemory
+from retrieval.apps.memories.requests import RelevantMemory, bounds_of
 from retrieval.domain.checks import STORED_NOTE, named
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Standing
@@ -56,7 +56,7 @@ def test_the_format_is_the_stated_one() -> None:
     fared = Standing(item_id="m1", created_at=WHEN, uses=3, successes=2, last_used_at=WHEN)
     entry = memory(user_id="ann", accesses=1)
 
-    assert context_text([entry, other], standings={"m1": fared}).text == (
+    assert context_text([entry, other], bounds_of(), standings={"m1": fared})[0] == (
         "## Previous Context (2 relevant memories)\n"
         "\n"
         f"{STORED_NOTE}\n"
@@ -81,7 +81,7 @@ def test_times_are_in_utc() -> None:
     """Noon in Tokyo is three in the morning, without microseconds."""
     tokyo = timezone(timedelta(hours=9))
 
-    text = context_text([memory(occurred_at=datetime(2025, 1, 1, 12, 0, 0, 5, tzinfo=tokyo))]).text
+    text = context_text([memory(occurred_at=datetime(2025, 1, 1, 12, 0, 0, 5, tzinfo=tokyo))], bounds_of())[0]
 
     assert "**Created**: 2025-01-01T03:00:00\n" in text
 
@@ -90,27 +90,28 @@ def test_times_are_in_utc() -> None:
 def test_an_invalid_count_is_refused(number: Any) -> None:
     """As is what cannot count."""
     with pytest.raises(InvalidRequestError, match="count_tokens gave"):
-        Bounds(max_tokens=9, count_tokens=lambda _: number).fits("x")
+        bounds_of(max_tokens=9, count_tokens=lambda _: number)("x")
     with pytest.raises(InvalidRequestError, match="count_tokens is 5"):
-        Bounds(count_tokens=5)  # type: ignore[arg-type]
+        bounds_of(count_tokens=5)  # type: ignore[arg-type]
 
 
 def test_without_memories_it_says_so() -> None:
     """The page can be in a prompt as it is."""
-    page = context_text([])
+    text, shown = context_text([], bounds_of())
 
-    assert page.text == f"## Previous Context (0 relevant memories)\n\n{NOTHING}"
-    assert page.shown == ()
+    assert text == f"## Previous Context (0 relevant memories)\n\n{NOTHING}"
+    assert not shown
 
 
 def test_without_a_summary_the_text_begins_for_it() -> None:
     """The line is never empty."""
-    assert "**Summary**: Key findings\n" in context_text([memory(summary="")]).text
+    assert "**Summary**: Key findings\n" in context_text([memory(summary="")], bounds_of())[0]
 
 
 def test_long_content_is_shortened() -> None:
     """To the characters asked for, with three dots."""
-    line = context_text([memory(content="word " * 400)], content_characters=50).text.splitlines()[-2]
+    text, _ = context_text([memory(content="word " * 400)], bounds_of(), content_characters=50)
+    line = text.splitlines()[-2]
 
     assert len(line.removeprefix("> **Content**: ")) <= 50
     assert line.endswith("wo...")
@@ -121,7 +122,7 @@ def test_texts_of_memories_cannot_leave_their_quotes(kind: str, summary: str, te
     """Whatever memories contain, the page has only its own lines, fences, labels and headings."""
     entry = memory(interaction_type=kind, summary=summary, text=text, content=content)
 
-    title, note, *blocks = context_text([entry, entry]).text.split("\n\n")
+    title, note, *blocks = context_text([entry, entry], bounds_of())[0].split("\n\n")
 
     assert (title, note) == ("## Previous Context (2 relevant memories)", STORED_NOTE)
     matches = [BLOCK.fullmatch(block) for block in blocks]
@@ -139,41 +140,40 @@ def test_the_page_keeps_to_the_characters_and_cuts_no_header(lengths: list[int],
     """Whole memories come first, the last one perhaps with less content, and the title has their number."""
     memories = [memory(content="x" * length) for length in lengths]
 
-    page = context_text(memories, Bounds(max_characters=most))
+    text, shown = context_text(memories, bounds_of(max_characters=most))
 
-    assert len(page.text) <= most
-    blocks = page.text.split("\n\n")[2:] if page.shown else []
-    assert len(blocks) == len(page.shown)
+    assert len(text) <= most
+    blocks = text.split("\n\n")[2:] if shown else []
+    assert len(blocks) == len(shown)
     assert all(BLOCK.fullmatch(block) for block in blocks)
-    assert not page.text or f"({len(blocks)} relevant memories)" in page.text
+    assert not text or f"({len(blocks)} relevant memories)" in text
     whole = [block.splitlines()[-2].endswith("x" * length) for block, length in zip(blocks, lengths, strict=False)]
     assert all(whole[:-1])
-    assert len(page.shown) == len(memories) or len(context_text(memories).text) > most
+    assert len(shown) == len(memories) or len(context_text(memories, bounds_of())[0]) > most
 
 
 def test_tokens_are_four_characters_unless_somebody_counts_them() -> None:
     """Half the tokens for a counter by which two characters are one."""
     memories = [memory(content="x" * 400) for _ in range(4)]
 
-    by_four = context_text(memories, Bounds(max_tokens=300))
-    by_two = context_text(memories, Bounds(max_tokens=300, count_tokens=lambda text: len(text) // 2))
+    by_four, _ = context_text(memories, bounds_of(max_tokens=300))
+    by_two, _ = context_text(memories, bounds_of(max_tokens=300, count_tokens=lambda text: len(text) // 2))
 
-    assert 1000 < len(by_four.text) <= 1200
-    assert 400 < len(by_two.text) <= 601
+    assert 1000 < len(by_four) <= 1200
+    assert 400 < len(by_two) <= 601
 
 
 def test_where_no_memory_fits_it_says_nothing() -> None:
     """The text "nothing is remembered" would be false; if true, it is stated, if it fits."""
-    assert context_text([memory()], Bounds(max_characters=300)).text == ""
-    assert NOTHING in context_text([], Bounds(max_characters=100)).text
-    assert context_text([], Bounds(max_characters=10)).text == ""
-    assert context_text([memory()], Bounds(max_characters=100)).shown == ()
+    assert context_text([memory()], bounds_of(max_characters=300)) == ("", [])
+    assert NOTHING in context_text([], bounds_of(max_characters=100))[0]
+    assert context_text([], bounds_of(max_characters=10))[0] == ""
 
 
 @pytest.mark.parametrize("bound", [0, -1, 1.5, True, "10"])
 def test_a_bound_is_a_whole_number_above_zero(bound: Any) -> None:
     """Anything else is refused by name."""
     with pytest.raises(InvalidRequestError, match=r"max_characters is .*; it must be a whole number of at least 1"):
-        Bounds(max_characters=bound)
+        bounds_of(max_characters=bound)
     with pytest.raises(InvalidRequestError, match="max_tokens is "):
-        Bounds(max_tokens=bound)
+        bounds_of(max_tokens=bound)

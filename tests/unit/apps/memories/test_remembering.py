@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from retrieval.apps.memories import remembering
-from retrieval.apps.memories.remembering import FactsOf, _Model
+from retrieval.apps.memories.remembering import Remembering
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.domain.items.memory import NewMemory
 
@@ -39,8 +39,11 @@ async def test_a_failed_comparison_ends_the_others(monkeypatch: pytest.MonkeyPat
         return []
 
     monkeypatch.setattr(remembering, "near_memories", near)
-    facts = [FactsOf("p", None, "fact", NOW).memory(str(number), "Ann has a cat") for number in range(10)]
-    model: Any = _Model(llm=None, collection=None, writer=Writer(), place=None)  # type: ignore[arg-type]
+    facts = [
+        NewMemory(memory_id=str(number), project_id="p", interaction_type="fact", content="A cat", occurred_at=NOW)
+        for number in range(10)
+    ]
+    parts: Any = dict.fromkeys(("conversation", "memory_of", "receipt", "llm", "collection", "place"))
     with pytest.raises(DatabaseUnreachableError):
-        await model.decisions(facts, NOW)
+        await Remembering(**parts, now=NOW, writer=Writer()).decisions(facts)  # type: ignore[arg-type]
     assert searching == set()

@@ -48,8 +48,8 @@ def test_the_filter_names_the_project_and_other_requested_fields() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: conditions("", [], None, None), "name the project"),
-        (lambda: conditions(None, [], None, None), "name the project"),  # type: ignore[arg-type]
+        (lambda: conditions("", [], None, None), "project_id is"),
+        (lambda: conditions(None, [], None, None), "project_id is"),  # type: ignore[arg-type]
         (lambda: checked_types("insights"), r"come in a list such as \['insights'\]"),
         (lambda: checked_types([1]), "an interaction type is 1; it must be a text"),
         (lambda: entity_set(["q1"]), "links are a mapping"),  # type: ignore[arg-type]

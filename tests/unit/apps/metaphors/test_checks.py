@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from retrieval.apps.metaphors import Metaphor, Problem, validate_metaphor
-from retrieval.apps.metaphors.problem import checked_ids
 from retrieval.domain.checks import check_flags, checked_number, checked_positive
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.llm import NAME_LENGTH, checked_llm, model_name
@@ -24,21 +23,6 @@ class Unnamed:
     def name(self) -> str:
         """Nothing."""
         raise RuntimeError("no name")
-
-
-@pytest.mark.parametrize(
-    "value", [["a", "b"], ("a", "b"), {"a": 1, "b": 2}.keys(), (letter for letter in "ab"), {"a", "b"}]
-)
-def test_ids_come_in_anything_that_can_be_gone_through(value: Any) -> None:
-    """A generator and the keys of a dictionary too."""
-    assert sorted(checked_ids(value)) == ["a", "b"]
-
-
-@pytest.mark.parametrize("value", ["ab", b"ab", 5, [5], {5}])
-def test_invalid_ids_are_refused(value: Any) -> None:
-    """A text is one id, and no list of them."""
-    with pytest.raises(InvalidRequestError, match="ids to exclude"):
-        checked_ids(value)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from retrieval.apps.metaphors.metaphor import (
     metaphor_item,
     metaphor_of,
     name_key,
-    provenance_of,
-    richness,
 )
 
 PLUMBING = STANDARD_CORPUS[0]
@@ -51,7 +49,7 @@ def test_richness_is_the_share_of_six_operations(operations: int, expected: floa
     """More than six make it no richer."""
     steps = tuple(Operation(name=f"step {number}") for number in range(operations))
 
-    assert richness(replace(BARE, operations=steps)) == expected
+    assert metaphor_item(replace(BARE, operations=steps)).attributes["richness"] == expected
 
 
 def test_its_origin_is_kept() -> None:
@@ -59,8 +57,8 @@ def test_its_origin_is_kept() -> None:
     item = metaphor_item(BARE, source="generated", status="candidate", provenance={"model": "sim"})
 
     assert (item.kind, item.source, item.status) == ("metaphor", "generated", "candidate")
-    assert provenance_of(item) == {"model": "sim"}
-    assert provenance_of(metaphor_item(BARE)) == {}
+    assert item.attributes["provenance"] == {"model": "sim"}
+    assert "provenance" not in metaphor_item(BARE).attributes
     assert metaphor_of(item) == BARE
 
 

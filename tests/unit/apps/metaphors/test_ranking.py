@@ -11,15 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.apps.metaphors import Metaphor, combine_scores
-from retrieval.apps.metaphors.ranking import (
-    DirectionPreference,
-    away_from,
-    context_after,
-    preference_after,
-    untried_explanation,
-    untried_score,
-    why_generate,
-)
+from retrieval.apps.metaphors.metaphor import CONCRETENESS, RICHNESS
+from retrieval.apps.metaphors.problem import away_from, preferred_after, why_generate
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.records.search_record import score_spread
@@ -70,12 +63,6 @@ def test_invalid_rankings_are_refused(ranking: Any) -> None:
         combine_scores([], ranking)
 
 
-def test_an_untried_candidate_counts_nine_tenths_of_its_similarity() -> None:
-    """The parts of its explanation add up to that score."""
-    assert untried_score(0.5) == 0.45
-    assert untried_explanation(0.5, 1).score == untried_score(0.5)
-
-
 @pytest.mark.parametrize(
     ("scores", "expected"), [([0.9, 0.8, 0.7, 0.6, 0.4, 0.1], 0.5), ([0.9, 0.6], 0.3), ([0.9], 0.0), ([], None)]
 )
@@ -114,24 +101,17 @@ def test_enough_backtracks_trigger_generation(backtracks: int, after: int, expec
 @pytest.mark.parametrize(
     ("reason", "expected"),
     [
-        ("it was too abstract to act on", DirectionPreference(concrete=True)),
-        ("Too Abstract", DirectionPreference(concrete=True)),
-        ("missing concept: time", DirectionPreference(rich=True)),
-        ("too abstract, and a missing concept", DirectionPreference(concrete=True)),
-        ("it contradicts itself", DirectionPreference()),
-        ("", DirectionPreference()),
+        ("it was too abstract to act on", (CONCRETENESS,)),
+        ("Too Abstract", (CONCRETENESS,)),
+        ("missing concept: time", (RICHNESS,)),
+        ("too abstract, and a missing concept", (CONCRETENESS,)),
+        ("it contradicts itself", ()),
+        ("", ()),
     ],
 )
-def test_the_reason_says_what_to_prefer(reason: str, expected: DirectionPreference) -> None:
+def test_the_reason_says_what_to_prefer(reason: str, expected: tuple[str, ...]) -> None:
     """Concrete ones, rich ones, or nothing in particular."""
-    assert preference_after(reason) == expected
-
-
-def test_the_failure_has_name_and_reason() -> None:
-    """In one context."""
-    context = context_after(Metaphor(id="plumbing", name="Plumbing"), "no good candidates for pressure")
-    assert "Plumbing" in context
-    assert "no good candidates for pressure" in context
+    assert preferred_after(reason) == expected
 
 
 def vector(seed: int) -> Vector:

@@ -36,7 +36,6 @@ def test_the_score_is_the_sum_of_reciprocal_ranks() -> None:
     assert [entity.id for entity in merged] == ["c", "b", "a"]
     assert [part.leg for part in merged[0].explanation.contributions] == ["list:1", "list:2"]
     assert merged[0].score == pytest.approx(merged[0].explanation.score)
-    assert [entity.hit.rank for entity in merged if entity.hit] == [1, 2, 3]
     assert merged[0].name == "C"
 
 

@@ -16,43 +16,32 @@ QUERY = "Who do I know at Acme?"
 
 def test_usable_rewrites_are_taken_in_their_order() -> None:
     """As the model gave them, with one space for any white space."""
-    assert usable_rewrites({"rewrites": ["Acme", " works  at\nAcme "]}, QUERY) == ["Acme", "works at Acme"]
+    assert usable_rewrites(["Acme", " works  at\nAcme "], QUERY) == ["Acme", "works at Acme"]
 
 
 def test_repeated_rewrites_are_left_out() -> None:
     """The query itself, and what differs in case, space or width only."""
     answer = ["WHO do I  know at acme?", "Acme", "acme", "\uff21\uff43\uff4d\uff45", "works at Acme"]
-    assert usable_rewrites({"rewrites": answer}, QUERY) == ["Acme", "works at Acme"]
+    assert usable_rewrites(answer, QUERY) == ["Acme", "works at Acme"]
 
 
 def test_at_most_three_are_taken() -> None:
     """The first."""
-    assert usable_rewrites({"rewrites": list("abcde")}, QUERY) == ["a", "b", "c"]
+    assert usable_rewrites(list("abcde"), QUERY) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [
-        None,
-        "Acme",
-        7,
-        {},
-        {"rewrites": None},
-        {"rewrites": "Acme"},
-        {"queries": ["Acme"]},
-        {"rewrites": [None, 7, {"query": "Acme"}, ["Acme"]]},
-        {"rewrites": ["", " \n", "?!", "a\x00b", "a\x1bb", "\ud800 Acme", "\u202eemcA", "Ac\u200bme", "x" * 201]},
-    ],
+    "text", ["", " \n", "?!", "a\x00b", "a\x1bb", "\ud800 Acme", "\u202eemcA", "Ac\u200bme", "x" * 201]
 )
-def test_invalid_rewrites_are_left_out(answer: object) -> None:
-    """Other types, nothing, no word, control characters, what turns the direction of reading, too long texts."""
-    assert usable_rewrites(answer, QUERY) == []
+def test_unusable_rewrites_are_left_out(text: str) -> None:
+    """Nothing, no word, control characters, what turns the direction of reading, too long texts."""
+    assert usable_rewrites([text], QUERY) == []
 
 
 @given(st.lists(st.text(max_size=210), max_size=5))
 def test_rewrites_are_bounded(answer: list[str]) -> None:
     """Few, short, different, printable on one line, and never the query."""
-    rewrites = usable_rewrites({"rewrites": answer}, QUERY)
+    rewrites = usable_rewrites(answer, QUERY)
     assert len(rewrites) <= REWRITES_MAX
     assert len({text.casefold() for text in rewrites}) == len(rewrites)
     for text in rewrites:

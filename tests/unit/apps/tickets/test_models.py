@@ -15,12 +15,15 @@ from retrieval.apps.tickets.config import Weights
         {"vector_weight": 1.5},
         {"weightings": ["balanced", "Balanced"]},
         {"weightings": ["unheard of"]},
-        {"weightings": {"a": (0.5, 1.4)}},
+        {"weightings": [{"name": "a", "vector_weight": 0.5, "metadata_weight": 1.4}]},
         {"vector": 0.5},
-        {"weightings": {"custom": (1, 0)}, "vector_weight": 0.5, "metadata_weight": 0.5},
+        {
+            "weightings": [{"name": "custom", "vector_weight": 1, "metadata_weight": 0}],
+            "vector_weight": 0.5,
+            "metadata_weight": 0.5,
+        },
         {"weightings": 5},
-        {"weightings": {"a": 5}},
-        {"weightings": {"a": "bc"}},
+        {"weightings": [5]},
         {"top_k": 0},
         {"candidates": 1001},
     ],
@@ -49,15 +52,12 @@ def test_a_boolean_is_no_number(values: dict[str, object]) -> None:
         RetrievalRequest.model_validate({"query_text": "timeout", **values})
 
 
-def test_weightings_can_be_written_in_three_ways() -> None:
-    """Names of presets, values, or pairs by name."""
+def test_weightings_are_values_fields_or_names_of_presets() -> None:
+    """A list alone is the weightings."""
     value = Weighting(name="mine", vector_weight=0.8, metadata_weight=0.2)
     assert PreviewConfig.model_validate({"weightings": [value]}).weightings == [value]
-    assert PreviewConfig.model_validate({"weightings": {"mine": (0.8, 0.2)}}).weightings == [value]
-    assert [weighting.name for weighting in PreviewConfig.model_validate({"weightings": "balanced"}).weightings] == [
-        "balanced"
-    ]
-    named = PreviewConfig.model_validate({"weightings": ["Fast Resolution"]}).weightings[0]
+    assert PreviewConfig.model_validate([value.model_dump()]).weightings == [value]
+    named = PreviewConfig.model_validate(["Fast Resolution"]).weightings[0]
     assert (named.name, named.weights) == ("fast_resolution", (0.6, 0.4))
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pytest
 from pydantic import ValidationError
 
-from retrieval.apps.tickets import ALIASES, PriorityWeights, preset, tickets_profile
-from retrieval.apps.tickets.config import ProcessingError
+from retrieval.apps.tickets import ALIASES, PriorityWeights, tickets_profile
+from retrieval.apps.tickets.config import ProcessingError, preset_named
 from retrieval.domain.search.signals import Facts, Question
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
@@ -51,10 +51,10 @@ def test_any_name_may_be_given_a_weight() -> None:
 @pytest.mark.parametrize("name", ["Priority-Focused", "priority focused", " PRIORITY_FOCUSED"])
 def test_a_presets_name_is_read_generously(name: str) -> None:
     """Case, spaces and hyphens."""
-    assert preset(name).weights == (0.5, 0.5)
+    assert preset_named(name) == "priority_focused"
 
 
 def test_an_unknown_preset_is_refused_with_the_existing_ones() -> None:
     """In one line."""
     with pytest.raises(ProcessingError, match="semantic_match, balanced, priority_focused, fast_resolution"):
-        preset("fastest")
+        preset_named("fastest")

@@ -5,21 +5,28 @@ from __future__ import annotations
 import json
 import random
 
-from retrieval.apps.principles.choosing import Choice
+from retrieval.apps.principles.choosing import FoundPrinciple
 from retrieval.apps.principles.principle import SESSION_START, Principle
 from retrieval.apps.principles.startup.start import SessionStart, composed_answer
-from retrieval.apps.principles.startup.surroundings import History, surroundings
+from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.domain.checks import STORED_NOTE
 from retrieval.domain.records.retrieval_id import uuid7
 
 PROVEN = Principle(id="bind", title="Bind parameters", body="\n Injections. \nMore", tags=("sql",), use_count=8,
                    success_count=6, added_by="ann")  # fmt: skip
 NEW = Principle(id="lock", title="Lock\nlate \x1b[31m", body="", tags=("sql", "locks"), status="candidate")
-SHOWN = (Choice(PROVEN, 0.8), Choice(NEW, 0.6, is_exploratory=True, propensity=0.25, rank_propensity=0.125))
-HISTORY = History(subjects=("Retry of SQL timeouts",), files=("db/query.sql",))
+SHOWN = (
+    FoundPrinciple(PROVEN, 0.8),
+    FoundPrinciple(NEW, 0.6, is_exploratory=True, propensity=0.25, rank_propensity=0.125),
+)
 STARTED = SessionStart(
     session="s-1",
-    surroundings=surroundings(HISTORY, ("postgresql", "sql")),
+    surroundings=Surroundings(
+        recent_commits=("Retry of SQL timeouts",),
+        changed_files=("db/query.sql",),
+        project_tags=("postgresql", "sql"),
+        keywords=("retry", "sql", "timeouts"),
+    ),
     recent_tags=("locks", "sql"),
     principles=SHOWN,
 )
@@ -41,16 +48,16 @@ def test_the_text_is_a_short_list() -> None:
 
 def test_without_principles_there_is_no_text() -> None:
     """The output becomes part of the session."""
-    nothing = SessionStart(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=())
+    nothing = SessionStart(session="s", surroundings=Surroundings(), recent_tags=(), principles=())
     assert nothing.as_text() == ""
-    assert json.loads(nothing.as_json())["principles"] == []
+    assert nothing.as_dict()["principles"] == []
 
 
 def test_a_long_title_is_cut() -> None:
     """A page in the place of a line would push the rest away."""
     wordy = Principle(id="w", title="word " * 1000, body="x" * 1000)
     line = SessionStart(
-        session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=(Choice(wordy, 0.5),)
+        session="s", surroundings=Surroundings(), recent_tags=(), principles=(FoundPrinciple(wordy, 0.5),)
     ).as_text().splitlines()[4]  # fmt: skip
     assert len(line) < 700
     assert '…": "x' in line
@@ -58,7 +65,7 @@ def test_a_long_title_is_cut() -> None:
 
 def test_json_says_why() -> None:
     """It has the context, and the parts of each principle's score."""
-    payload = json.loads(STARTED.as_json())
+    payload = json.loads(json.dumps(STARTED.as_dict()))
     assert payload["session_id"] == "s-1"
     assert payload["context"] == {
         "recent_commits": ["Retry of SQL timeouts"],
@@ -90,7 +97,7 @@ def test_the_answer_is_recorded_with_its_chance() -> None:
 
 def test_a_certain_answer_has_no_policy() -> None:
     """And a session of which nothing is known still asks for something."""
-    plain = SessionStart(session="s", surroundings=surroundings(History(), ()), recent_tags=(), principles=SHOWN[:1])
+    plain = SessionStart(session="s", surroundings=Surroundings(), recent_tags=(), principles=SHOWN[:1])
     record = composed_answer(
         plain, retrieval_id=uuid7(0, random.Random(1)), collection_id=1, seed=1, eligible=0, took_ms=1.0
     ).record()

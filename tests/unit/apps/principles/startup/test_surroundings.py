@@ -1,4 +1,4 @@
-"""A session's folder and a hook's words on standard input are read, and never waited for; the hooks' options."""
+"""A session's folder and a hook's words on standard input are read, and never waited for."""
 
 from __future__ import annotations
 
@@ -11,10 +11,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.apps.principles.startup.surroundings import (
-    EndOptions,
     HookInput,
-    SessionOutcome,
-    StartOptions,
     Surroundings,
     look_around,
     parse_hook_input,
@@ -124,16 +121,9 @@ def test_a_removed_current_folder_is_none(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(hints) == 1
 
 
-def test_without_options_the_defaults_count() -> None:
-    """Ten principles, two of them explored; a session went well."""
-    assert (StartOptions().limit, StartOptions().explore, StartOptions().collection) == (10, 2, "principles")
-    assert (EndOptions().outcome, EndOptions().tags, EndOptions().title) == (SessionOutcome.SUCCESS, (), "")
-
-
 def test_a_session_is_recorded_on_one_line() -> None:
     """On one line."""
     assert session_name("a\n\tb ") == session_name("a b") == "a b"
-    assert session_name(None) is None
 
 
 @pytest.mark.parametrize("text", ["", " \n", "s" * 201, "a\udcff", "a\x00b"])
