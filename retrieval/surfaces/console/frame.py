@@ -28,10 +28,10 @@ from retrieval.domain.api_key import Caller, Scope
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.platform import Platform
 from retrieval.surfaces.http.admission import Access
-from retrieval.surfaces.http.caller import Handles, current_caller, current_platform
+from retrieval.surfaces.http.caller import caller_of, handles_of, platform_of
 from retrieval.surfaces.http.connection import HEAD_BYTES
 from retrieval.surfaces.http.openapi import CONSOLE, CONSOLE_FILES, SIGN_IN, Page
-from retrieval.surfaces.http.problems import MEDIA_TYPE, AuthenticationError, ForbiddenError, MisdirectedError
+from retrieval.surfaces.http.problems import MEDIA_TYPE, AuthenticationError, MisdirectedError
 
 COOKIE = "retrieval_key"
 _FIRST_PAGE, _SIGN_OUT = f"{CONSOLE}/search", f"{CONSOLE}/sign-out"
@@ -106,21 +106,17 @@ class Visit:
         name = self.text("collection")
         if not name:
             raise UnknownCollectionError("choose a collection")
-        handles: Handles = self.request.app.state.handles
-        return await handles.collection(self.platform, name)
+        return await handles_of(self.request).collection(self.platform, name)
 
 
 View = Callable[[Visit], Awaitable[h.Node | Response]]
 
 
-def view(path: str, show: View, *, needs: Scope | None = None, method: str = "GET") -> Route:
+def view(path: str, show: View, *, needs: Scope, method: str = "GET") -> Route:
     """The route of a view; without the scope ``needs`` it raises ``ForbiddenError``."""
 
     async def answer(request: Request) -> Response:
-        caller = await current_caller(request)
-        if needs is not None and not caller.may(needs):
-            raise ForbiddenError(needs)
-        platform = await current_platform(request)
+        caller, platform = caller_of(request), await platform_of(request, needs)
         if method == "GET":
             return _response(await show(Visit(request, caller, platform)))
         async with request.form(max_files=2000, max_fields=2000) as form:

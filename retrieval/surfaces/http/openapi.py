@@ -18,6 +18,7 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
+from retrieval.surfaces.http.models import A_RETRIEVAL
 from retrieval.surfaces.http.problems import MEDIA_TYPE
 
 Json = dict[str, Any]
@@ -164,6 +165,52 @@ def operations(described: Json) -> Iterator[tuple[str, str, Json]]:
                 yield path, method, item[method]
 
 
+_SAMPLES: Json = {
+    "id": "T-17",
+    "item_id": "T-17",
+    "title": "Connection timeout",
+    "text": "The database refuses connections at peak hours.",
+    "query": "connection timeout",
+    "collection": "tickets",
+    "name": "tickets",
+    "actor": "kim",
+    "session": "s-17",
+    "note": "",
+    "document": "handbook/leave.md",
+    "leg": "lexical",
+    "fusion": "rrf",
+    "tags": ["database"],
+    "notes": [],
+    "metadata": {"priority": "High"},
+    "where": {"priority": {"in": ["High"]}},
+    "profile": {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}},
+    "retrieval_id": A_RETRIEVAL,
+    "next": None,
+}
+"""Values of fields in the examples of responses, by name."""
+
+_OF_TYPES: Json = {"string": "…", "integer": 1, "number": 0.5, "boolean": True}
+
+
+def _example(schema: Json, schemas: Json, name: str = "") -> Any:
+    """An example of a value of that schema, for a field of that name."""
+    if "$ref" in schema:
+        return _example(schemas[schema["$ref"].rpartition("/")[2]], schemas, name)
+    alternatives = schema.get("anyOf", [schema])
+    kind = alternatives[0].get("type")
+    if name in _SAMPLES and (not isinstance(_SAMPLES[name], str) or kind == "string"):
+        return _SAMPLES[name]
+    if "anyOf" in schema:
+        return _example(alternatives[0], schemas, name)
+    if choices := schema.get("enum") or [schema[word] for word in ("const", "default") if word in schema]:
+        return choices[0]
+    if kind == "object":
+        return {part: _example(inner, schemas, part) for part, inner in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [_example(schema["items"], schemas)]
+    return "2026-05-31T12:00:00+00:00" if kind == "string" and name.endswith("_at") else _OF_TYPES.get(kind)
+
+
 def _completed(described: Json) -> Json:
     parts = described.setdefault("components", {})
     schemas = parts.setdefault("schemas", {})
@@ -173,6 +220,11 @@ def _completed(described: Json) -> Json:
     parts["securitySchemes"] = _SCHEMES
     parts["responses"] = {_name(status): _response(status) for status in _PROBLEMS}
     for path, method, operation in operations(described):
+        for status, response in operation["responses"].items():
+            content = response.get("content", {}).get("application/json")
+            if status < "300" and content is not None:
+                schema = schemas[content["schema"]["$ref"].rpartition("/")[2]]
+                schema.setdefault("examples", [_example(schema, schemas)])
         if path.startswith(("/v1/", "/v2/")):
             operation["security"] = [{"bearer": []}, {"header": []}]
             _complete(operation["responses"], _statuses(path, method))

@@ -7,21 +7,17 @@ from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request
 from pydantic import Field
-from pydantic.config import JsonDict
 
 from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
-from retrieval.domain.api_key import Scope
-from retrieval.domain.items.passages import Passage, Passages
-from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
+from retrieval.domain.items.passages import Passages
+from retrieval.domain.learning.context import MAX_NAME_LENGTH
 from retrieval.domain.records.recorded import RecordedRetrieval, RetrievalSummary
-from retrieval.domain.records.search_record import Impression
-from retrieval.domain.search.hit import Contribution, Explanation, Hit, SearchResult
-from retrieval.domain.search.snippet import Snippet
-from retrieval.domain.search.spelling import Completions, Title
-from retrieval.engine.replay import Difference, Replay
+from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.spelling import Completions
+from retrieval.engine.replay import Replay
 from retrieval.services.documents import MAX_AROUND, MAX_PASSAGE_TOKENS, MIN_PASSAGE_TOKENS
-from retrieval.surfaces.http.caller import CurrentPlatform, NamedCollection, needs
+from retrieval.surfaces.http.caller import ReadCollection, ReadPlatform
 from retrieval.surfaces.http.json_bodies import (
     LARGE_PAGE,
     JSONAnswer,
@@ -35,7 +31,6 @@ from retrieval.surfaces.http.json_bodies import (
     where_of,
 )
 from retrieval.surfaces.http.models import (
-    A_RETRIEVAL,
     AnswerPart,
     InlineProfile,
     Moment,
@@ -44,6 +39,7 @@ from retrieval.surfaces.http.models import (
     SentSituation,
     Vector,
     Where,
+    told,
 )
 
 MAX_QUERIES = 100
@@ -154,233 +150,25 @@ class PassagesRequest(Sent, examples=[{"query": "who gets parental leave?", "max
     context: SentSituation = SentSituation()
 
 
-class PassageTold(AnswerPart, of=Passage):
-    """Consecutive chunks of a document, as one text."""
-
-
-class PassagesTold(
-    AnswerPart,
-    of=Passages,
-    examples=[
-        {
-            "passages": [
-                {
-                    "document": "handbook/leave.md",
-                    "title": "Leave",
-                    "headings": ["Leave", "Parents"],
-                    "page": None,
-                    "last_page": None,
-                    "text": "Parents get fourteen weeks.",
-                    "rank": 1,
-                    "score": 0.0328,
-                    "item_ids": ["handbook/leave.md#0b1c2d3e4f5a"],
-                    "cut": False,
-                }
-            ],
-            "text": "## Leave › Parents\n\n> Parents get fourteen weeks.",
-            "tokens": 17,
-            "left_out": 0,
-            "retrieval_id": A_RETRIEVAL,
-            "notes": [],
-        }
-    ],
-):
-    """The passages for a prompt, the most relevant first."""
-
-
-class ContributionTold(AnswerPart, of=Contribution):
-    """The part of a leg or signal in a score."""
-
-
-class ExplanationTold(AnswerPart, of=Explanation):
-    """The parts of a hit's score, which is the sum of the contributions."""
-
-
-class SnippetTold(AnswerPart, of=Snippet):
-    """The part of a hit's text that holds most of the query's words."""
-
-
-class HitTold(AnswerPart, of=Hit):
-    """An item in a search result."""
-
-    explanation: ExplanationTold | None = None
-    """Left out if the request has `"explain": false`."""
-
-
-class SearchAnswer(
-    AnswerPart,
-    of=SearchResult,
-    examples=[
-        {
-            "hits": [
-                {
-                    "id": "T-17",
-                    "score": 0.03252,
-                    "relevance": 0.81,
-                    "rank": 1,
-                    "slot": "exploit",
-                    "propensity": 1.0,
-                    "title": "Connection timeout",
-                    "text": "The database refuses connections at peak hours.",
-                    "kind": "",
-                    "tags": ["urgent"],
-                    "metadata": {"priority": "High"},
-                    "status": "active",
-                    "source": "",
-                    "occurred_at": "2026-05-01T08:00:00+00:00",
-                    "snippet": None,
-                    "explanation": {
-                        "fusion": "rrf",
-                        "score": 0.03252,
-                        "contributions": [
-                            {"leg": "dense", "rank": 2, "raw_score": 0.81, "weight": 1.0, "value": 0.01613},
-                            {"leg": "lexical", "rank": 1, "raw_score": 7.4, "weight": 1.0, "value": 0.01639},
-                        ],
-                    },
-                }
-            ],
-            "path": "exact",
-            "why": "about 12 rows match",
-            "weighed": 12,
-            "profile_version": 1,
-            "notes": [],
-            "why_no_hits": [],
-            "timings_ms": {"embed": 0.4, "candidates": 2.1, "items": 0.6, "total": 3.4},
-            "retrieval_id": "01a2014b-b29b-73d6-8b76-213aa0d89193",
-            "facets": {},
-            "next": None,
-        }
-    ],
-):
-    """The hits, best first, and how they were found."""
-
-
-class TitleTold(AnswerPart, of=Title):
-    """An item whose title contains the typed text."""
-
-
-class CompletionsTold(
-    AnswerPart,
-    of=Completions,
-    examples=[
-        {
-            "queries": ["connection timeout", "connection times"],
-            "titles": [{"id": "T-17", "title": "Connection timeout"}],
-        }
-    ],
-):
-    """The completions of a text that is being typed."""
-
-
-class BatchAnswer(AnswerPart, examples=[{"results": []}]):
+class BatchAnswer(AnswerPart):
     """One result per query, in the same order."""
 
-    results: list[SearchAnswer]
+    results: list[SearchResult]
 
 
-_AT = "2026-05-31T12:00:00.123000+00:00"
-_IMPRESSION: JsonDict = {
-    "item_id": "T-17", "rank": 1, "score": 0.03252, "signals": {}, "slot": "exploit", "propensity": 1.0,
-    "rank_propensity": 1.0, "pulls": 0.0,
-}  # fmt: skip
-
-
-class SummaryTold(AnswerPart, of=RetrievalSummary):
-    """A recorded search in a list."""
-
-
-class RetrievalPage(AnswerPart, examples=[{"retrievals": [], "next": None}]):
+class RetrievalPage(AnswerPart):
     """Recorded searches, the newest first."""
 
-    retrievals: list[SummaryTold]
+    retrievals: list[RetrievalSummary]
     next: str | None
     """The value of the parameter `before` for the next page; null: this is the last page."""
 
 
-class ContextTold(AnswerPart, of=Context):
-    """The situation that a search was recorded with."""
+router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], route_class=JSONBodies)
 
 
-class ImpressionTold(AnswerPart, of=Impression):
-    """A returned hit."""
-
-
-class RetrievalTold(
-    AnswerPart,
-    of=RecordedRetrieval,
-    examples=[
-        {
-            "retrieval_id": A_RETRIEVAL,
-            "retrieved_at": _AT,
-            "collection": "tickets",
-            "origin": "",
-            "query": "connection timeout",
-            "is_by_vector": False,
-            "where": {"priority": {"in": ["High"]}},
-            "request": {"limit": 1, "group_by": None, "profile": None},
-            "context": {
-                "domain": "",
-                "complexity": None,
-                "actor": "kim",
-                "session": "s-17",
-                "backtracks": 0,
-                "generated": False,
-            },
-            "profile_version": 1,
-            "model_version": 0,
-            "policy": "off/1",
-            "path": "exact",
-            "notes": [],
-            "timings_ms": {"total": 3.4},
-            "retrieval_time_ms": 3.4,
-            "candidates": 12,
-            "impressions": [_IMPRESSION],
-        }
-    ],
-):
-    """A recorded search: the request, its context, its result, and the returned items."""
-
-
-class DifferenceTold(AnswerPart, of=Difference):
-    """An item with another rank or score today."""
-
-
-class ReplayTold(
-    AnswerPart,
-    of=Replay,
-    examples=[
-        {
-            "retrieval_id": A_RETRIEVAL,
-            "retrieved_at": _AT,
-            "collection": "tickets",
-            "query": "connection timeout",
-            "is_reproduced": True,
-            "why_not": [],
-            "is_same_today": False,
-            "changes": [],
-            "differences": [
-                {
-                    "item_id": "T-17",
-                    "rank_then": 1,
-                    "rank_now": None,
-                    "score_then": 0.03252,
-                    "score_now": None,
-                    "why": ["the item was removed"],
-                }
-            ],
-        }
-    ],
-):
-    """Whether the recorded ranking follows from its record, and where and why today's result differs."""
-
-
-router = APIRouter(
-    prefix="/v1/collections/{name}", tags=["search"], dependencies=[needs(Scope.READ)], route_class=JSONBodies
-)
-
-
-@router.post("/search", response_model=SearchAnswer, summary="Search a collection")
-async def search(request: Request, collection: NamedCollection, body: SearchBody) -> JSONAnswer:
+@router.post("/search", response_model=told(SearchResult), summary="Search a collection")
+async def search(request: Request, collection: ReadCollection, body: SearchBody) -> JSONAnswer:
     """The best hits by meaning and by words, each with the parts of its score."""
     is_large = body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
@@ -391,9 +179,9 @@ async def search(request: Request, collection: NamedCollection, body: SearchBody
         return await aside(lambda: JSONAnswer(result_values(result, explain=body.explain)), is_long=is_large)
 
 
-@router.get("/complete", response_model=CompletionsTold, summary="Complete a text that is being typed")
+@router.get("/complete", response_model=told(Completions), summary="Complete a text that is being typed")
 async def complete(
-    collection: NamedCollection,
+    collection: ReadCollection,
     text: Annotated[str, Query(description="The text typed so far.", examples=["connection ti"])],
     where: WhereParameter = None,
     limit: Annotated[int, Query(ge=1, le=100, description="The greatest number of queries, and of titles.")] = 10,
@@ -402,8 +190,8 @@ async def complete(
     return JSONAnswer((await collection.complete(text, where=where_of(where), limit=limit)).as_dict())
 
 
-@router.post("/passages", response_model=PassagesTold, summary="Search for passages")
-async def passages(request: Request, collection: NamedCollection, body: PassagesRequest) -> JSONAnswer:
+@router.post("/passages", response_model=told(Passages), summary="Search for passages")
+async def passages(request: Request, collection: ReadCollection, body: PassagesRequest) -> JSONAnswer:
     """The best hits with their adjacent chunks, joined and labelled by document, as text for a prompt."""
     async with place_of_large(request, is_large=body.limit >= LARGE_PAGE):
         options = {name: getattr(body, name) for name in type(body).model_fields}
@@ -414,7 +202,7 @@ async def passages(request: Request, collection: NamedCollection, body: Passages
 
 
 @router.post("/search/batch", response_model=BatchAnswer, summary="Search a collection for many queries")
-async def search_each(request: Request, collection: NamedCollection, body: BatchRequest) -> JSONAnswer:
+async def search_each(request: Request, collection: ReadCollection, body: BatchRequest) -> JSONAnswer:
     """The best hits for each query: one call embeds all words, and one statement reads all candidates."""
     is_large = len(body.queries) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
@@ -448,17 +236,15 @@ def result_values(result: SearchResult, *, explain: bool) -> dict[str, Any]:
     return values
 
 
-_ABOUT: dict[str, Any] = {"tags": ["retrievals"], "dependencies": [needs(Scope.READ)]}
-
-retrievals_router = APIRouter(prefix="/v1/retrievals/{retrieval_id}", **_ABOUT)
-in_collection = APIRouter(prefix="/v1/collections/{name}", **_ABOUT)
+retrievals_router = APIRouter(prefix="/v1/retrievals/{retrieval_id}", tags=["retrievals"])
+in_collection = APIRouter(prefix="/v1/collections/{name}", tags=["retrievals"])
 
 RetrievalId = Annotated[UUID, Path(description="The id in the result of a search.")]
 
 
 @in_collection.get("/retrievals", response_model=RetrievalPage, summary="List the searches of a collection")
 async def retrievals(
-    collection: NamedCollection,
+    collection: ReadCollection,
     limit: Annotated[int, Query(ge=1, le=1000, description="Searches per page.")] = 20,
     before: Annotated[UUID | None, Query(description="`next` of the previous page.")] = None,
     session: Annotated[str, Query(max_length=MAX_NAME_LENGTH, description="Only this session.")] = "",
@@ -469,13 +255,13 @@ async def retrievals(
     return JSONAnswer({"retrievals": [summary.as_dict() for summary in summaries], "next": last})
 
 
-@retrievals_router.get("", response_model=RetrievalTold, summary="Read a recorded search")
-async def retrieval(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
+@retrievals_router.get("", response_model=told(RecordedRetrieval), summary="Read a recorded search")
+async def retrieval(platform: ReadPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
     """The query, its context, how it was searched, and the returned hits with their propensities."""
     return JSONAnswer((await platform.retrieval(retrieval_id)).as_dict())
 
 
-@retrievals_router.post("/replay", response_model=ReplayTold, summary="Replay a recorded search")
-async def replay(platform: CurrentPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
+@retrievals_router.post("/replay", response_model=told(Replay), summary="Replay a recorded search")
+async def replay(platform: ReadPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
     """Whether a recorded ranking follows from its record, and how today's result differs. Nothing is recorded."""
     return JSONAnswer((await platform.replay(retrieval_id)).as_dict())

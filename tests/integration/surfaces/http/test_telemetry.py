@@ -16,7 +16,7 @@ from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.app import Frame, create_app
-from retrieval.surfaces.http.caller import CurrentPlatform
+from retrieval.surfaces.http.caller import ReadPlatform
 from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.telemetry import Redaction, ServiceFormatter
 from tests.support.database import SCHEMA
@@ -31,7 +31,7 @@ probe = APIRouter()
 
 
 @probe.post(ROUTE)
-async def search(name: str, platform: CurrentPlatform, q: str) -> dict[str, int]:
+async def search(name: str, platform: ReadPlatform, q: str) -> dict[str, int]:
     """A search, and what a part of the platform says meanwhile."""
     logging.getLogger("retrieval.probe").info("a part says something")
     return {"hits": len(await (await platform.collection(name, create=False)).search(q))}
