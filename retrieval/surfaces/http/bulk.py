@@ -214,7 +214,10 @@ class Spool:
     async def write(self, data: bytes) -> None:
         """Append the bytes. Raises ``UnreadAnswerError`` if too many are unread."""
         if self._written + len(data) > self._most:
-            raise UnreadAnswerError(self._most)
+            raise UnreadAnswerError(
+                f"more than {self._most:,} bytes of the response are unread; read it while you send, or send fewer "
+                "lines at once; send the lines without a result again"
+            )
         await self._append(data)
 
     async def end(self, data: bytes = b"") -> None:
@@ -485,7 +488,9 @@ def _summary(done: AddReport, counts: Mapping[str, int], error: RetrievalError |
     others = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
     token = {} if done.token is None else {"token": done.token}
     summary = {"summary": {**results, **others, "notes": list(done.notes), **token}}
-    return summary if error is None else {**summary, "error": problem_of(error, request_id=current_request_id())}
+    if error is None:
+        return summary
+    return {**summary, "error": problem_of(error) | {"request_id": current_request_id()}}
 
 
 def _lines(values: Iterable[_Line]) -> bytes:

@@ -14,6 +14,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from itertools import chain
 from typing import Annotated, Any, get_args
 from urllib.parse import unquote, unquote_to_bytes
 
@@ -33,7 +34,14 @@ from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.apps.tickets.ticket_item import with_ticket_parts
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import JSONTextError, json_of
-from retrieval.domain.errors import InvalidFilterError, InvalidItemError, InvalidRequestError
+from retrieval.domain.errors import (
+    EmptyQueryError,
+    InvalidFilterError,
+    InvalidItemError,
+    InvalidLimitError,
+    InvalidRequestError,
+    InvalidVectorError,
+)
 from retrieval.domain.items.item import ABSENT, ANY, Item
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.profile import Profile
@@ -151,15 +159,39 @@ def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | Non
         return Profile.from_dict(profile)
 
 
+_PLACES: dict[type[InvalidRequestError], tuple[str, ...]] = {
+    InvalidFilterError: ("where",),
+    InvalidVectorError: ("vector", "vectors"),
+    EmptyQueryError: ("query", "queries"),
+    InvalidLimitError: ("limit",),
+}
+"""The members of a search, or of a batch, that errors of these classes are about."""
+
+
 @contextmanager
-def fields_of(**filters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None) -> Iterator[None]:
-    """Point an error about a field, raised in the block, at the first of these filters or fields that names it."""
+def members_of(body: BaseModel) -> Iterator[None]:
+    """Point an error of a search, raised in the block, at the member of its body that it is about.
+
+    An error about a field points at the first place that names the field.
+    """
     try:
         yield
-    except InvalidFilterError as error:
-        if error.field and not error.place:
-            places = (place for name, where in filters.items() for place in _places_of(where, error.field, (name,)))
-            error.place = next(places, ())
+    except InvalidRequestError as error:
+        if not error.place:
+            field = error.field if isinstance(error, InvalidFilterError) else None
+            named = (
+                place
+                for name in ("where", "prefer", "group_by")
+                for place in (_places_of(getattr(body, name, None), field, (name,)) if field else ())
+            )
+            usual = (
+                (name,)
+                for kind, names in _PLACES.items()
+                if isinstance(error, kind)
+                for name in names
+                if hasattr(body, name)
+            )
+            error.place = next(chain(named, usual), ())
         raise
 
 

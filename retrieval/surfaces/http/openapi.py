@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -25,31 +26,14 @@ Json = dict[str, Any]
 
 _METHODS = ("get", "put", "post", "delete", "patch")
 
-_PROBLEMS = {
-    "400": "The body is not JSON",
-    "401": "The request has no valid key",
-    "403": "The key does not allow it",
-    "404": "The resource does not exist",
-    "408": "The body did not arrive in time",
-    "409": "Conflict with another request, or the same request is in progress",
-    "412": "The resource has been changed",
-    "413": "The body is too large",
-    "415": "The body is compressed, or not sent as JSON",
-    "421": "The request names another host",
-    "422": "The request is invalid",
-    "429": "Too many requests with this key",
-    "500": "An unexpected error",
-    "502": "A model refused the request",
-    "503": "The database or a model is unavailable or overloaded: try again later",
-    "504": "The deadline was exceeded",
-}
-"""The meaning of each status, the same on every operation."""
-
 _ANYWHERE = ("400", "408", "413", "421", "500", "503", "504")
 """Errors of every route."""
 
 _EVERYWHERE = (*_ANYWHERE, "401", "403", "415", "422", "429", "502")
 """Errors of every operation that needs a key."""
+
+_STATUSES = (*_EVERYWHERE, "404", "409", "412")
+"""The statuses of all errors."""
 
 _RETRIED = ("429", "503")
 """Errors with the header ``Retry-After``."""
@@ -81,17 +65,6 @@ _PROBLEM_SCHEMA: Json = {
             },
         },
     },
-    "examples": [
-        {
-            "type": "/problems/invalid-filter",
-            "title": "A filter that cannot be understood",
-            "status": 422,
-            "detail": "'priority': there is no operator 'near'; there are all, any, eq, exists, gt, gte, in, lt, lte",
-            "instance": "/v1/collections/tickets/search",
-            "request_id": "0d4c3b7e",
-            "errors": [{"pointer": "/where/priority/near", "detail": "there is no operator 'near'"}],
-        }
-    ],
 }
 
 _SCHEMES: Json = {
@@ -218,7 +191,7 @@ def _completed(described: Json) -> Json:
         schemas.pop(name, None)
     schemas["Problem"] = _PROBLEM_SCHEMA
     parts["securitySchemes"] = _SCHEMES
-    parts["responses"] = {_name(status): _response(status) for status in _PROBLEMS}
+    parts["responses"] = {f"Problem{status}": _problem(status) for status in _STATUSES}
     for path, method, operation in operations(described):
         for status, response in operation["responses"].items():
             content = response.get("content", {}).get("application/json")
@@ -241,31 +214,22 @@ def _statuses(path: str, method: str) -> list[str]:
 
 def _complete(responses: Json, statuses: list[str]) -> None:
     """Describe each error as a problem document, in addition to the form that the operation declares, if any."""
-    declared = [status for status in responses if status in _PROBLEMS]
+    declared = [status for status in responses if status >= "400"]
     for status in dict.fromkeys([*declared, *sorted(statuses)]):
-        own = responses.get(status, {}).get("content", {}).get("application/json")
-        is_own = own is not None and not own.get("schema", {}).get("$ref", "").endswith("/HTTPValidationError")
-        if is_own:
-            responses[status]["content"][MEDIA_TYPE] = _content()
+        own = responses.get(status, {}).get("content", {}).get("application/json", {})
+        if own and not own["schema"].get("$ref", "").endswith("/HTTPValidationError"):
+            responses[status]["content"] |= _PROBLEM_CONTENT
         else:
-            responses[status] = {"$ref": f"#/components/responses/{_name(status)}"}
+            responses[status] = {"$ref": f"#/components/responses/Problem{status}"}
 
 
-def _response(status: str) -> Json:
+_PROBLEM_CONTENT: Json = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+
+
+def _problem(status: str) -> Json:
     headers = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
-    return {
-        "description": _PROBLEMS[status],
-        "content": {MEDIA_TYPE: _content()},
-        **({"headers": headers} if status in _RETRIED else {}),
-    }
-
-
-def _content() -> Json:
-    return {"schema": {"$ref": "#/components/schemas/Problem"}}
-
-
-def _name(status: str) -> str:
-    return f"Problem{status}"
+    response = {"description": HTTPStatus(int(status)).phrase, "content": _PROBLEM_CONTENT}
+    return {**response, "headers": headers} if status in _RETRIED else response
 
 
 _Answer = Callable[[Request], Awaitable[Response]]

@@ -223,9 +223,7 @@ class MetricsClosedError(RefusalError):
     """The service does not publish metrics."""
 
     status = 403
-
-    def __init__(self) -> None:
-        super().__init__("metrics need a token; set RETRIEVAL_METRICS_TOKEN for the service")
+    message = "metrics need a token; set RETRIEVAL_METRICS_TOKEN for the service"
 
 
 class MetricsTokenError(RefusalError):

@@ -18,8 +18,8 @@ from retrieval.surfaces.http.json_bodies import (
     JSONAnswer,
     JSONBodies,
     at,
-    fields_of,
     filter_at,
+    members_of,
     place_of_large,
 )
 from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, SentSituation, Where, told
@@ -119,7 +119,7 @@ async def preview(request: Request, collection: ReadCollection, body: PreviewReq
     async with place_of_large(request, is_large=is_large):
         where = await filter_at("where", body.where, collection)
         compared = {name: await _profile(collection, name, profile) for name, profile in body.profiles.items()}
-        with fields_of(where=body.where):
+        with members_of(body):
             result = await collection.preview(
                 body.query, profiles=compared, where=where, limit=body.limit, syntax=body.syntax, typos=body.typos,
                 min_score=body.min_score, min_relevance=body.min_relevance, context=body.context.context(),

@@ -23,9 +23,9 @@ from retrieval.surfaces.http.json_bodies import (
     JSONAnswer,
     JSONBodies,
     WhereParameter,
-    fields_of,
     filter_at,
     filters_at,
+    members_of,
     place_of_large,
     profile_at,
     where_of,
@@ -174,7 +174,7 @@ async def search(request: Request, collection: ReadCollection, body: SearchBody)
     async with place_of_large(request, is_large=is_large):
         prefer = await filters_at("prefer", body.prefer, collection)
         options = {**await _search_options(body, collection), "prefer": prefer}
-        with fields_of(where=body.where, prefer=body.prefer, group_by=body.group_by):
+        with members_of(body):
             result = await collection.search(**options)
         return await aside(lambda: JSONAnswer(result_values(result, explain=body.explain)), is_long=is_large)
 
@@ -196,7 +196,7 @@ async def passages(request: Request, collection: ReadCollection, body: PassagesR
     async with place_of_large(request, is_large=body.limit >= LARGE_PAGE):
         options = {name: getattr(body, name) for name in type(body).model_fields}
         where = await filter_at("where", body.where, collection)
-        with fields_of(where=body.where):
+        with members_of(body):
             result = await collection.passages(**{**options, "where": where, "context": body.context.context()})
         return JSONAnswer(result.as_dict())
 
@@ -207,7 +207,7 @@ async def search_each(request: Request, collection: ReadCollection, body: BatchR
     is_large = len(body.queries) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
         options = await _search_options(body, collection)
-        with fields_of(where=body.where, group_by=body.group_by):
+        with members_of(body):
             results = await collection.search_each(**options)
         return await aside(
             lambda: JSONAnswer({"results": [result_values(result, explain=body.explain) for result in results]}),
