@@ -110,7 +110,7 @@ class Access:
         return await self._gate.caller(headers)
 
     async def check(self, headers: Headers) -> None:
-        """Check an admitted key again: it may have been revoked or have expired. Raises the errors of ``KeyGate.key``."""
+        """Check an admitted key again, which may have been revoked. Raises the errors of ``KeyGate.key``."""
         if not self.is_open:
             await self._gate.key(headers)
 
