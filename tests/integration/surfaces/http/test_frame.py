@@ -20,11 +20,10 @@ from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.answers import on_error
 from retrieval.surfaces.http.app import Frame
 from retrieval.surfaces.http.connection import extensions
-from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import current_request_id
 
-LIMIT = 100
+LIMIT = 1024
 HOST = (b"host", b"localhost")
 
 
@@ -39,17 +38,20 @@ class World:
     def __init__(
         self, *, seconds: float = 30.0, requests: int = 10, access: Callable[[Service], Access] = without_keys
     ) -> None:
-        service = Service(Settings().changed(http_max_requests=requests))
+        service = Service(
+            Settings().changed(
+                http_max_requests=requests,
+                http_deadline_seconds=seconds,
+                http_max_body_bytes=LIMIT,
+                http_max_bulk_bytes=10 * LIMIT,
+            )
+        )
         self.load = service.load
         self.entered, self.go_on = asyncio.Event(), asyncio.Event()
         self.ended_by: BaseException | None = None
         self.app = FastAPI()
         self.app.add_exception_handler(RetrievalError, on_error)
-        self.app.add_middleware(
-            Frame,
-            access=access(service),
-            limits=Limits(body_bytes=LIMIT, search_bytes=LIMIT, bulk_bytes=10 * LIMIT, seconds=seconds),
-        )
+        self.app.add_middleware(Frame, access=access(service))
         self.app.get("/errors/{which}")(self._raise)
         self.app.get("/wait")(self._wait)
         self.app.get("/breaks")(self._break)

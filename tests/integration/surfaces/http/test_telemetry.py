@@ -17,7 +17,6 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.app import Frame, create_app
 from retrieval.surfaces.http.caller import ReadPlatform
-from retrieval.surfaces.http.limits import Limits
 from retrieval.surfaces.http.telemetry import Redaction, ServiceFormatter
 from tests.support.database import SCHEMA
 from tests.support.traces import record_spans
@@ -213,8 +212,7 @@ async def test_a_client_that_hangs_up_is_logged_as_499(app: FastAPI, log_lines: 
 
     scope = {"type": "http", "method": "GET", "path": "/x", "headers": [(b"host", b"localhost")]}
     service = app.state.service
-    access, limits = Access(service, insecure_local=True), Limits.of(service.settings)
-    await Frame(nothing, access=access, limits=limits)(scope, never, unheard)
+    await Frame(nothing, access=Access(service, insecure_local=True))(scope, never, unheard)
 
     assert statuses == ["called"]
     assert [line["status"] for line in log_lines.of("retrieval.access")] == [499]
