@@ -19,7 +19,7 @@ from retrieval.domain.errors import DatabaseUnreachableError, RetrievalError, Un
 from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.answers import on_error
 from retrieval.surfaces.http.app import Frame
-from retrieval.surfaces.http.connection import extensions
+from retrieval.surfaces.http.connection import EXTENSION
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import current_request_id
 
@@ -261,7 +261,7 @@ async def test_an_unread_answer_takes_no_place_and_is_dropped_in_time() -> None:
         await reading.wait()
 
     async with asyncio.timeout(60):
-        await world.app({**bare("/errors/unknown"), "extensions": extensions(line)}, never, send)
+        await world.app({**bare("/errors/unknown"), "extensions": {EXTENSION: {"connection": line}}}, never, send)
     assert headers_sent == ["http.response.start"]
     assert line.dropped.is_set()
 
@@ -281,7 +281,11 @@ async def test_a_client_that_hangs_up_ends_its_request(world: World, *, is_lost:
     async def send(message: MutableMapping[str, object]) -> None:
         raise AssertionError(message)
 
-    scope = {**bare("/wait"), "headers": [HOST, (b"content-length", b"3")], "extensions": extensions(line)}
+    scope = {
+        **bare("/wait"),
+        "headers": [HOST, (b"content-length", b"3")],
+        "extensions": {EXTENSION: {"connection": line}},
+    }
     async with asyncio.timeout(60):
         answering = asyncio.create_task(world.app(scope, never, send))
         if not is_lost:
