@@ -15,7 +15,7 @@ from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
 from retrieval.surfaces.http.caller import ReadCollection, WriteCollection
-from retrieval.surfaces.http.json_bodies import After, DocumentId, JSONAnswer, JSONBodies, at, object_of
+from retrieval.surfaces.http.json_bodies import After, ItemId, JSONAnswer, JSONBodies, at, object_of
 from retrieval.surfaces.http.models import AnswerPart, Sent, told
 from retrieval.surfaces.http.routes.items import MAX_ITEMS
 
@@ -142,7 +142,7 @@ async def add_documents(collection: WriteCollection, body: DocumentsRequest) -> 
 async def put_document(
     request: Request,
     collection: WriteCollection,
-    document_id: DocumentId,
+    document_id: ItemId,
     *,
     format: Annotated[  # noqa: A002 - the parameter's name
         Literal[DOCUMENT_FORMATS] | None,  # type: ignore[valid-type]
@@ -176,7 +176,7 @@ async def put_document(
 
 
 @router.get("/{document_id:path}", response_model=told(StoredDocument), summary="Get a document")
-async def document(collection: ReadCollection, document_id: DocumentId) -> JSONAnswer:
+async def document(collection: ReadCollection, document_id: ItemId) -> JSONAnswer:
     """A document with the text of all its chunks; the file itself is not stored."""
     stored_document = await document_of(handle_of(collection), document_id)
     if stored_document is None:
@@ -185,7 +185,7 @@ async def document(collection: ReadCollection, document_id: DocumentId) -> JSONA
 
 
 @router.delete("/{document_id:path}", status_code=204, summary="Remove a document")
-async def remove_document(collection: WriteCollection, document_id: DocumentId) -> Response:
+async def remove_document(collection: WriteCollection, document_id: ItemId) -> Response:
     """Remove a document with all of its chunks."""
     if not await collection.delete_documents([document_id]):
         raise _no_document(document_id)
