@@ -236,12 +236,8 @@ _Answer = Callable[[Request], Awaitable[Response]]
 
 FRONT, DOCS = "/", "/docs"
 
-_ASSETS = {
-    f"{DOCS}/swagger-ui-bundle.js": "text/javascript",
-    f"{DOCS}/swagger-ui.css": "text/css",
-    f"{DOCS}/favicon.png": "image/png",
-}
-"""The media types of the files that the page loads, by path; the last part of the path is the name in the package."""
+_ASSETS = tuple(f"{DOCS}/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png"))
+"""The files that the page loads; the last part of the path is the name in the package."""
 
 CONSOLE = "/console"
 SIGN_IN = f"{CONSOLE}/sign-in"
@@ -250,8 +246,6 @@ CONSOLE_FILES = frozenset(f"{CONSOLE}/static/{name}" for name in ("console.css",
 FRONT_PATHS = frozenset({FRONT, DOCS, *_ASSETS, SIGN_IN, *CONSOLE_FILES})
 """Paths that need no key."""
 
-_DAY = "public, max-age=86400"
-
 
 def add_front(app: FastAPI, *, needs_key: bool, has_console: bool) -> None:
     """Add the pages ``/`` and ``/docs``, which are not in the OpenAPI description."""
@@ -259,8 +253,7 @@ def add_front(app: FastAPI, *, needs_key: bool, has_console: bool) -> None:
     app.router.routes.extend([Page(FRONT, front), Page(DOCS, _docs(app))])
     # This package contains the scripts that FastAPI's page would load from another host.
     folder = Path(str(files("fastapi_offline"))) / "static"
-    for path, media_type in _ASSETS.items():
-        app.router.routes.append(Page(path, _asset(folder / path.rpartition("/")[2], media_type)))
+    app.router.routes.extend(file_page(path, folder / path.rpartition("/")[2]) for path in _ASSETS)
 
 
 def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:
@@ -303,8 +296,10 @@ def _docs(app: FastAPI) -> _Answer:
     return answer
 
 
-def _asset(file: Path, media_type: str) -> _Answer:
-    async def answer(_request: Request) -> Response:
-        return FileResponse(file, media_type=media_type, headers={"Cache-Control": _DAY})
+def file_page(path: str, file: Path) -> Page:
+    """The file at that path; a browser checks whether its copy is current, because a new file has the same name."""
 
-    return answer
+    async def answer(_request: Request) -> Response:
+        return FileResponse(file, headers={"Cache-Control": "no-cache"})
+
+    return Page(path, answer)

@@ -18,12 +18,11 @@ from retrieval.surfaces.http.json_bodies import (
     JSONAnswer,
     JSONBodies,
     at,
-    filter_at,
     members_of,
     place_of_large,
 )
-from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, SentSituation, Where, told
-from retrieval.surfaces.http.routes.search import LeastRelevance, Limit
+from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, told
+from retrieval.surfaces.http.routes.search import RankedBody, arguments_of
 
 _PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
 
@@ -60,7 +59,8 @@ class ProfileVersions(AnswerPart):
 
 
 class PreviewRequest(
-    Sent, examples=[{"query": "connection timeout", "profiles": {"now": "active", "candidate": _PROFILE}, "limit": 5}]
+    RankedBody,
+    examples=[{"query": "connection timeout", "profiles": {"now": "active", "candidate": _PROFILE}, "limit": 5}],
 ):
     """One query to run under several profiles; it is not recorded."""
 
@@ -69,14 +69,9 @@ class PreviewRequest(
         dict[str, InlineProfile | Version | Literal["active"]], Field(min_length=1, max_length=MAX_PROFILES)
     ]
     """The profiles by name: a profile, a stored version, or `"active"`. The first is the baseline of the others."""
-    where: Where | None = None
-    limit: Limit = 10
     syntax: bool = True
     typos: bool = False
     """Whether misspelt words are corrected, as in a search."""
-    min_score: float | None = None
-    min_relevance: LeastRelevance | None = None
-    context: SentSituation = SentSituation()
 
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"], route_class=JSONBodies)
@@ -117,13 +112,10 @@ async def preview(request: Request, collection: ReadCollection, body: PreviewReq
     """The same query ranked under several profiles: hits that entered, left and moved, and why. Nothing is recorded."""
     is_large = len(body.profiles) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
-        where = await filter_at("where", body.where, collection)
+        arguments = await arguments_of(body, collection)
         compared = {name: await _profile(collection, name, profile) for name, profile in body.profiles.items()}
         with members_of(body):
-            result = await collection.preview(
-                body.query, profiles=compared, where=where, limit=body.limit, syntax=body.syntax, typos=body.typos,
-                min_score=body.min_score, min_relevance=body.min_relevance, context=body.context.context(),
-            )  # fmt: skip
+            result = await collection.preview(**{**arguments, "profiles": compared})
         return await aside(lambda: JSONAnswer(result.as_dict()), is_long=is_large)
 
 

@@ -50,11 +50,39 @@ Texts = Annotated[list[str], Field(fail_fast=True)]
 
 Limit = Annotated[int, Field(ge=1, le=1000)]
 
-LeastRelevance = Annotated[float, Field(ge=0, le=1)]
+
+class RankedBody(Sent):
+    """The parts of every request that ranks items."""
+
+    where: Where | None = None
+    limit: Limit = 10
+    """The number of hits for each query, 1 to 1000."""
+    min_score: float | None = None
+    """Hits with a lower score are left out; scores are comparable within one search only."""
+    min_relevance: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Hits that are relevant with a lower probability, 0 to 1, are left out."""
+    context: SentSituation = SentSituation()
+    """The situation that the search is recorded with."""
+
+
+class _SearchParts(RankedBody):
+    legs: Texts | None = None
+    """The legs to use, such as `["dense", "lexical"]`; left out: the profile's."""
+    profile: InlineProfile | None = None
+    """Replaces the collection's profile for this search."""
+    group_by: str | None = None
+    """A field; of the items with the same value only the best hit is returned."""
+    syntax: bool = True
+    """False: quotes, minus and star in the query are text."""
+    after_write: str | None = None
+    """The token of a write, also accepted in the header `Retrieval-After-Write`: the search reads its state or a later
+    one."""
+    explain: bool = True
+    """Whether each hit has the parts of its score."""
 
 
 class SearchBody(
-    Sent,
+    _SearchParts,
     examples=[
         {"query": "database connection timeout", "where": {"priority": "High"}, "limit": 5},
         {"query": '"read timeout" -redis connect*', "legs": ["lexical"], "context": {"session": "s-17"}},
@@ -66,17 +94,6 @@ class SearchBody(
     """The words. `"a phrase"` must be in every hit, `-word` in none, `begin*` matches words with that prefix."""
     vector: Vector | None = None
     """The caller's vector, in place of the words' embedding."""
-    where: Where | None = None
-    limit: Limit = 10
-    """The number of hits, 1 to 1000."""
-    legs: Texts | None = None
-    """The legs to use, such as `["dense", "lexical"]`; left out: the profile's."""
-    profile: InlineProfile | None = None
-    """Replaces the collection's profile for this search."""
-    group_by: str | None = None
-    """A field; of the items with the same value only the best hit is returned."""
-    syntax: bool = True
-    """False: quotes, minus and star in the query are text."""
     rewrites: Texts = Field(default_factory=list)
     """Other wordings of the query; every leg runs once more for each."""
     prefer: Preferences | None = None
@@ -90,49 +107,26 @@ class SearchBody(
     """The time that signals use as now."""
     about: Vector | None = None
     """The vector that determines the query's cluster, in place of `vector`."""
-    min_score: float | None = None
-    """Hits with a lower score are left out; scores are comparable within one search only."""
-    min_relevance: LeastRelevance | None = None
-    """Hits that are relevant with a lower probability, 0 to 1, are left out."""
     snippet: Annotated[int, Field(ge=20, le=2000)] | None = None
     """The length in characters of a snippet of each hit's text with the query's words marked; left out: no snippets."""
     facets: Texts = Field(default_factory=list)
     """Fields, at most 10, whose values are counted among all items that match the filter."""
     after: str | None = None
     """The cursor of a page of `limit` hits: `""` for the first, then `next` of the previous page of the same query."""
-    after_write: str | None = None
-    """The token of a write, also accepted in the header `Retrieval-After-Write`: the search reads its state or a later
-    one."""
     typos: bool = False
     """Whether words that no item has are replaced by the nearest known words, or completed; see `notes`."""
-    context: SentSituation = SentSituation()
-    """The situation that the search is recorded with."""
-    explain: bool = True
-    """Whether each hit has the parts of its score."""
 
 
-class BatchRequest(Sent, examples=[{"queries": ["connection timeout", "disk full"], "limit": 3}]):
+class BatchRequest(_SearchParts, examples=[{"queries": ["connection timeout", "disk full"], "limit": 3}]):
     """Many queries at once; all other fields apply to each of them."""
 
     queries: Annotated[list[str], Field(min_length=1, max_length=MAX_QUERIES, fail_fast=True)]
     """The queries, 1 to 100."""
     vectors: list[Vector] | None = None
     """The caller's vectors, one per query."""
-    where: Where | None = None
-    limit: Limit = 10
-    """The number of hits for each query, 1 to 1000."""
-    legs: Texts | None = None
-    profile: InlineProfile | None = None
-    group_by: str | None = None
-    syntax: bool = True
-    min_score: float | None = None
-    min_relevance: LeastRelevance | None = None
-    after_write: str | None = None
-    context: SentSituation = SentSituation()
-    explain: bool = True
 
 
-class PassagesRequest(Sent, examples=[{"query": "who gets parental leave?", "max_tokens": 1500}]):
+class PassagesRequest(RankedBody, examples=[{"query": "who gets parental leave?", "max_tokens": 1500}]):
     """A search whose hits become text for a prompt."""
 
     query: str
@@ -140,14 +134,6 @@ class PassagesRequest(Sent, examples=[{"query": "who gets parental leave?", "max
     """The greatest length of the text, in tokens of the collection's model."""
     around: Annotated[int, Field(ge=0, le=MAX_AROUND)] = 1
     """The greatest number of chunks that are added on each side of a hit."""
-    limit: Limit = 10
-    """The number of hits, 1 to 1000."""
-    where: Where | None = None
-    min_score: float | None = None
-    """Hits with a lower score are left out."""
-    min_relevance: LeastRelevance | None = None
-    """Hits that are relevant with a lower probability, 0 to 1, are left out."""
-    context: SentSituation = SentSituation()
 
 
 class BatchAnswer(AnswerPart):
@@ -172,10 +158,9 @@ async def search(request: Request, collection: ReadCollection, body: SearchBody)
     """The best hits by meaning and by words, each with the parts of its score."""
     is_large = body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
-        prefer = await filters_at("prefer", body.prefer, collection)
-        options = {**await _search_options(body, collection), "prefer": prefer}
+        arguments = await arguments_of(body, collection)
         with members_of(body):
-            result = await collection.search(**options)
+            result = await collection.search(**arguments)
         return await aside(lambda: JSONAnswer(result_values(result, explain=body.explain)), is_long=is_large)
 
 
@@ -194,10 +179,9 @@ async def complete(
 async def passages(request: Request, collection: ReadCollection, body: PassagesRequest) -> JSONAnswer:
     """The best hits with their adjacent chunks, joined and labelled by document, as text for a prompt."""
     async with place_of_large(request, is_large=body.limit >= LARGE_PAGE):
-        options = {name: getattr(body, name) for name in type(body).model_fields}
-        where = await filter_at("where", body.where, collection)
+        arguments = await arguments_of(body, collection)
         with members_of(body):
-            result = await collection.passages(**{**options, "where": where, "context": body.context.context()})
+            result = await collection.passages(**arguments)
         return JSONAnswer(result.as_dict())
 
 
@@ -206,25 +190,24 @@ async def search_each(request: Request, collection: ReadCollection, body: BatchR
     """The best hits for each query: one call embeds all words, and one statement reads all candidates."""
     is_large = len(body.queries) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
-        options = await _search_options(body, collection)
+        arguments = await arguments_of(body, collection)
         with members_of(body):
-            results = await collection.search_each(**options)
+            results = await collection.search_each(**arguments)
         return await aside(
             lambda: JSONAnswer({"results": [result_values(result, explain=body.explain) for result in results]}),
             is_long=is_large,
         )
 
 
-async def _search_options(body: SearchBody | BatchRequest, collection: Collection) -> dict[str, Any]:
+async def arguments_of(body: RankedBody, collection: Collection) -> dict[str, Any]:
     """The arguments of a search, from the body; ``explain`` concerns only the response."""
     arguments = {name: getattr(body, name) for name in type(body).model_fields if name != "explain"}
+    if isinstance(body, _SearchParts):
+        arguments["profile"] = profile_at(("profile",), body.profile)
+    if isinstance(body, SearchBody):
+        arguments["prefer"] = await filters_at("prefer", body.prefer, collection)
     where = await filter_at("where", body.where, collection)
-    return {
-        **arguments,
-        "where": where,
-        "profile": profile_at(("profile",), body.profile),
-        "context": body.context.context(),
-    }
+    return {**arguments, "where": where, "context": body.context.context()}
 
 
 def result_values(result: SearchResult, *, explain: bool) -> dict[str, Any]:
