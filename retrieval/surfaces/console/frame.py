@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 import htpy as h
 from starlette.applications import Starlette
 from starlette.datastructures import FormData, Headers, MutableHeaders, UploadFile
-from starlette.requests import Request, cookie_parser
-from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Connection
@@ -28,10 +28,10 @@ from retrieval.domain.api_key import Caller, Scope
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.platform import Platform
 from retrieval.surfaces.http.admission import Access
-from retrieval.surfaces.http.caller import Handles, current_caller, current_platform
+from retrieval.surfaces.http.caller import caller_of, handles_of, platform_of
 from retrieval.surfaces.http.connection import HEAD_BYTES
-from retrieval.surfaces.http.openapi import CONSOLE, CONSOLE_FILES, SIGN_IN, Page
-from retrieval.surfaces.http.problems import MEDIA_TYPE, AuthenticationError, ForbiddenError, MisdirectedError
+from retrieval.surfaces.http.openapi import CONSOLE, CONSOLE_FILES, SIGN_IN, Page, file_page
+from retrieval.surfaces.http.problems import MEDIA_TYPE, AuthenticationError, MisdirectedError
 
 COOKIE = "retrieval_key"
 _FIRST_PAGE, _SIGN_OUT = f"{CONSOLE}/search", f"{CONSOLE}/sign-out"
@@ -106,21 +106,17 @@ class Visit:
         name = self.text("collection")
         if not name:
             raise UnknownCollectionError("choose a collection")
-        handles: Handles = self.request.app.state.handles
-        return await handles.collection(self.platform, name)
+        return await handles_of(self.request).collection(self.platform, name)
 
 
 View = Callable[[Visit], Awaitable[h.Node | Response]]
 
 
-def view(path: str, show: View, *, needs: Scope | None = None, method: str = "GET") -> Route:
+def view(path: str, show: View, *, needs: Scope, method: str = "GET") -> Route:
     """The route of a view; without the scope ``needs`` it raises ``ForbiddenError``."""
 
     async def answer(request: Request) -> Response:
-        caller = await current_caller(request)
-        if needs is not None and not caller.may(needs):
-            raise ForbiddenError(needs)
-        platform = await current_platform(request)
+        caller, platform = caller_of(request), await platform_of(request, needs)
         if method == "GET":
             return _response(await show(Visit(request, caller, platform)))
         async with request.form(max_files=2000, max_fields=2000) as form:
@@ -312,17 +308,44 @@ class ConsoleDoor:
         if scope["type"] != "http" or not (path == CONSOLE or path.startswith(CONSOLE + "/")):
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        response = _ConsoleResponse(scope, send)
-        if scope["method"] not in _SAFE and not _is_own(headers):
-            await response.refuse(
-                MisdirectedError("this form was sent by a page of another site; open the console again")
-            )
+        request = Request(scope)
+
+        async def show(problem: Mapping[str, Any], others: Headers) -> None:
+            page = _problem_page(request, problem)
+            page.headers.update({**others, **page.headers, **SECURITY})
+            await page(scope, receive, send)
+
+        headers = request.headers
+        if request.method not in _SAFE and not _is_own(headers):
+            refusal = MisdirectedError("this form was sent by a page of another site; open the console again")
+            await show({"status": refusal.status, "title": "Refused", "detail": str(refusal)}, Headers())
             return
-        key = cookie_parser(headers.get("cookie", "")).get(COOKIE)
+        key = request.cookies.get(COOKIE)
         if key and "authorization" not in headers and "x-api-key" not in headers:
             scope = {**scope, "headers": [*scope["headers"], (_NAME, key.encode("latin-1", "replace"))]}
-        await self._app(scope, receive, response.send)
+        await self._app(scope, receive, _page_sender(send, show))
+
+
+def _page_sender(send: Send, show: Callable[[Mapping[str, Any], Headers], Awaitable[None]]) -> Send:
+    """Sends a response with the headers of a page; ``show`` sends the page of a problem document."""
+    headers, is_problem, body = MutableHeaders(), False, b""
+
+    async def send_page(message: Message) -> None:
+        nonlocal headers, is_problem, body
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=list(message.get("headers", ())))
+            is_problem = headers.get("content-type", "").startswith(MEDIA_TYPE)
+            for name, value in SECURITY.items():
+                headers.setdefault(name, value)
+            message = {**message, "headers": headers.raw}
+        if not is_problem:
+            await send(message)
+            return
+        body += message.get("body", b"")
+        if message["type"] == "http.response.body" and not message.get("more_body", False):
+            await show(json.loads(body), headers)
+
+    return send_page
 
 
 def _is_own(headers: Headers) -> bool:
@@ -334,70 +357,29 @@ def _is_own(headers: Headers) -> bool:
     return origin is not None and origin.partition("://")[2] == headers.get("host")
 
 
-class _ConsoleResponse:
-    """Sends a response with the headers of a page, and a problem document as a page."""
+def _problem_page(request: Request, problem: Mapping[str, Any]) -> Response:
+    """The page of a problem; without a valid key the way to sign in; for a script only the message."""
+    status: int = problem["status"]
+    is_part = "hx-request" in request.headers
+    if status == HTTPStatus.UNAUTHORIZED:
+        if is_part:
+            return Response(headers={"HX-Redirect": SIGN_IN})
+        then = _path_of(request) if request.method in _SAFE else ""
+        return RedirectResponse(f"{SIGN_IN}?{urlencode({'then': then})}", 303)
+    box = problem_box(problem.get("title", ""), problem.get("detail", ""))
+    if is_part:
+        retargeting = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": ".problem"}
+        return HTMLResponse(str(box), status, retargeting)
+    request_id = problem.get("request_id")
+    content = [
+        box,
+        h.p(".hint")["request_id: ", h.code[request_id]] if request_id else None,
+        _way_on(request),
+        h.p[h.a(href=CONSOLE)["To the console's first page"]],
+        [h.p[_SCOPES], _sign_out("Sign in with another key")] if status == HTTPStatus.FORBIDDEN else None,
+    ]
+    return HTMLResponse(str(_document("That did not work", content)), status)
 
-    def __init__(self, scope: Connection, send: Send) -> None:
-        self._scope, self._send = scope, send
-        self._start: Message | None = None
-        self._body = b""
-
-    async def refuse(self, error: MisdirectedError) -> None:
-        """Send the refusal instead of a response of the application."""
-        problem = {"status": error.status, "title": "Refused", "detail": str(error)}
-        await self._show_problem(problem, [])
-
-    async def send(self, message: Message) -> None:
-        """Send the next part of the response."""
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(raw=list(message.get("headers", ())))
-            if headers.get("content-type", "").startswith(MEDIA_TYPE):
-                self._start = message
-                return
-            for name, value in SECURITY.items():
-                headers.setdefault(name, value)
-            message = {**message, "headers": headers.raw}
-        elif self._start is not None:
-            self._body += message.get("body", b"")
-            if not message.get("more_body", False):
-                await self._show_problem(json.loads(self._body), self._start.get("headers", []))
-            return
-        await self._send(message)
-
-    async def _show_problem(self, problem: Mapping[str, Any], headers: Iterable[tuple[bytes, bytes]]) -> None:
-        request = Request(self._scope)
-        status: int = problem["status"]
-        other_headers = {k.decode(): v.decode() for k, v in headers if k not in (b"content-type", b"content-length")}
-        answer: Response
-        if status == HTTPStatus.UNAUTHORIZED:
-            answer = RedirectResponse(f"{SIGN_IN}?{urlencode({'then': _then(request)})}", 303)
-            if "hx-request" in request.headers:
-                answer = Response(status_code=200, headers={"HX-Redirect": SIGN_IN})
-        else:
-            box = problem_box(problem.get("title", ""), _FOR_PEOPLE.get(status, problem.get("detail", "")))
-            if "hx-request" in request.headers:
-                retargeting = {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML", "HX-Reselect": ".problem"}
-                answer = HTMLResponse(str(box), status, {**other_headers, **retargeting})
-            else:
-                first_page = h.p[h.a(href=CONSOLE)["To the console's first page"]]
-                request_id = problem.get("request_id")
-                number = h.p(".hint")["request_id: ", h.code[request_id]] if request_id else None
-                sign_in_form = (
-                    [h.p[_SCOPES], _sign_out("Sign in with another key")] if status == HTTPStatus.FORBIDDEN else None
-                )
-                document = _document("That did not work", [box, number, _way_on(request), first_page, sign_in_form])
-                answer = HTMLResponse(str(document), status, other_headers)
-        for name, value in SECURITY.items():
-            answer.headers[name] = value
-        await answer(self._scope, _nothing, self._send)
-
-
-_FOR_PEOPLE: Mapping[int, str] = {
-    HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The request exceeds the size limit. Send less at once, or import a large "
-    "file with: retrieval ingest",
-    HTTPStatus.GATEWAY_TIMEOUT: "The request took too long. Try again in a moment, or request less.",
-}
-"""Texts by status, for errors whose own text is meant for programs."""
 
 _SCOPES = "Each page of the console needs a key that may read, in addition to its other scopes."
 
@@ -405,26 +387,17 @@ _SCOPES = "Each page of the console needs a key that may read, in addition to it
 def _way_on(request: Request) -> h.Node:
     """A link to the same page; after a refused form, to the page with the form."""
     if request.method in _SAFE:
-        return h.p[h.a(href=request.url.path + _query(request))["Try again"]]
+        return h.p[h.a(href=_path_of(request))["Try again"]]
     came_from = request.headers.get("referer", "").partition(f"//{request.headers.get('host', '')}")[2]
     return h.p[h.a(href=_target(came_from))["Back to the form"]]
 
 
-async def _nothing() -> Message:
-    return {"type": "http.disconnect"}
-
-
-def _query(request: Request) -> str:
-    return f"?{request.url.query}" if request.url.query else ""
-
-
-def _then(request: Request) -> str:
-    """The page to open after signing in: the requested page, if any."""
-    return request.url.path + _query(request) if request.method in _SAFE else ""
+def _path_of(request: Request) -> str:
+    """The path of the request, with its parameters."""
+    return f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path
 
 
 _ROOT = Path(__file__).parent / "static"
-_TYPES = {"css": "text/css", "js": "text/javascript"}
 
 
 def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None:
@@ -462,7 +435,7 @@ def add_console(app: Starlette, access: Access, routes: Iterable[Route]) -> None
             *(Page(path, first_page) for path in (CONSOLE, f"{CONSOLE}/")),
             Page(SIGN_IN, sign_in, methods=["GET", "POST"]),
             Page(_SIGN_OUT, sign_out, methods=["POST"]),
-            *(Page(path, _file(_ROOT / path.rpartition("/")[2])) for path in sorted(CONSOLE_FILES)),
+            *(file_page(path, _ROOT / path.rpartition("/")[2]) for path in sorted(CONSOLE_FILES)),
             *routes,
         ]
     )
@@ -486,11 +459,3 @@ def _sign_in_page(then: str, refusal: str = "") -> h.Element:
             h.button(type="submit")["Sign in"],
         ],
     )  # fmt: skip
-
-
-def _file(path: Path) -> Callable[[Request], Awaitable[Response]]:
-    async def answer(_request: Request) -> Response:
-        # A changed file has the same name, so the browser must check whether its copy is current.
-        return FileResponse(path, media_type=_TYPES[path.suffix[1:]], headers={"cache-control": "no-cache"})
-
-    return answer

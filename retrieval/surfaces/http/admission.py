@@ -11,10 +11,9 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Coroutine
-from contextlib import AsyncExitStack, suppress
+from contextlib import suppress
 from hashlib import sha256
-from typing import Any, Self
+from typing import Self
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -33,7 +32,7 @@ from retrieval.adapters.store.installation.idempotency import (
 from retrieval.adapters.store.replicas import reading_after, token_of
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, RetrievalError
-from retrieval.surfaces.http.authentication import Allowance, KeyGate
+from retrieval.surfaces.http.authentication import Allowance, gate_of
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, WRITE
 from retrieval.surfaces.http.connection import Exchange
 from retrieval.surfaces.http.limits import RequestRoom, is_stream
@@ -80,152 +79,6 @@ def idempotency_key(headers: Headers) -> str | None:
     return key
 
 
-class OnceOnly:
-    """Does each write once; close it when the application ends. A request may take ``deadline_seconds``."""
-
-    def __init__(self, *, deadline_seconds: float) -> None:
-        self._hold_seconds = deadline_seconds + HOLD_MORE_SECONDS
-        self._writing: set[asyncio.Task[list[Message]]] = set()
-
-    async def aclose(self) -> None:
-        """Wait for the pending writes."""
-        await asyncio.gather(*self._writing, return_exceptions=True)
-
-    async def serve(
-        self,
-        app: ASGIApp,
-        scope: Scope,
-        receive: Receive,
-        send: Send,
-        *,
-        database: Database,
-        tenant_id: int,
-        key_id: str,
-        idempotency_key: str,
-    ) -> None:
-        """Let the application do the write, or repeat the stored response to an earlier request with the key.
-
-        Raises ``IdempotencyMismatchError``, ``IdempotencyConflictError``, ``DatabaseError``, and the application's
-        errors.
-        """
-        body = await Request(scope, receive).body()
-        attempt = Attempt(
-            tenant_id=tenant_id,
-            key_id=key_id,
-            idempotency_key=idempotency_key,
-            attempt=uuid.uuid4(),
-            request_hash=_hash(scope, body),
-        )
-        scope["state"][WRITE] = _identity(attempt)
-        writing = asyncio.create_task(self._write(app, scope, body, database, attempt))
-        self._writing.add(writing)
-        writing.add_done_callback(self._writing.discard)
-        while not writing.done():
-            with suppress(asyncio.CancelledError):  # neither the deadline nor a disconnect ends the write
-                await asyncio.wait([writing])
-        for message in writing.result():
-            await send(message)
-
-    async def _write(
-        self, app: ASGIApp, scope: Scope, body: bytes, database: Database, attempt: Attempt
-    ) -> list[Message]:
-        """Let the application do the write, and store the outcome; returns the response, maybe an earlier one."""
-        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
-        answer: list[Message] = []
-        failure: Exception | None = None
-
-        async def receive() -> Message:
-            if not unread:
-                await asyncio.Event().wait()  # the application sees no disconnect during the write
-            return unread.pop()
-
-        async def send(message: Message) -> None:
-            answer.append(message)
-
-        seconds = seconds_left() + FINISH_SECONDS
-        try:
-            with deadline(Deadline(time.monotonic() + seconds)):
-                async with asyncio.timeout(seconds):
-                    earlier = await begin_write(database, attempt, hold_seconds=self._hold_seconds)
-                    if earlier is not None:
-                        return _repeated(_stored_answer(earlier, attempt))
-                    try:
-                        await app(scope, receive, send)
-                    except Exception as error:  # noqa: BLE001 - raised again when the key is free
-                        failure = error
-        except TimeoutError:
-            raise late() from None  # its outcome is unknown: the key stays held until it expires
-        has_failed = failure is not None or answer[0]["status"] >= 400
-        await _store_outcome(
-            free_key(database, attempt) if has_failed else keep_answer(database, attempt, _answer_of(answer))
-        )
-        if failure is not None:
-            raise failure
-        return answer
-
-
-async def _store_outcome(work: Coroutine[Any, Any, None]) -> None:
-    """Store the outcome in the database, beyond the deadline of the request; raises nothing."""
-    try:
-        await in_background(work)
-    except RetrievalError as error:
-        _log.warning("the outcome of a write with an idempotency key was not stored: %s", error)
-
-
-def _answer_of(messages: list[Message]) -> KeptAnswer:
-    start, *parts = messages
-    headers = Headers(raw=list(start.get("headers", ())))
-    body = b"".join(part.get("body", b"") for part in parts)
-    return KeptAnswer(
-        status=start["status"],
-        headers={name: headers[name] for name in _KEPT_HEADERS if name in headers},
-        body=body if len(body) <= LONGEST_ANSWER else None,
-    )
-
-
-def _stored_answer(earlier: Earlier, attempt: Attempt) -> KeptAnswer:
-    """The response to the earlier request. Raises ``IdempotencyMismatchError`` and ``IdempotencyConflictError``."""
-    if earlier.request_hash != attempt.request_hash:
-        raise IdempotencyMismatchError
-    if earlier.answer is None:
-        message = "a request with this Idempotency-Key is in progress; try again in a moment"
-        raise IdempotencyConflictError(message, headers={"Retry-After": "1"})
-    return earlier.answer
-
-
-def _repeated(answer: KeptAnswer) -> list[Message]:
-    """The response again. Raises ``IdempotencyConflictError`` if it was too long to be stored."""
-    if answer.body is None:
-        raise IdempotencyConflictError(
-            f"this was done, with status {answer.status}; the response had more than {LONGEST_ANSWER:,} bytes and is "
-            "not stored: read what you need"
-        )
-    headers = MutableHeaders(answer.headers)
-    headers["idempotency-replayed"] = "true"
-    if answer.status != 204:
-        headers["content-length"] = str(len(answer.body))
-    return [
-        {"type": "http.response.start", "status": answer.status, "headers": headers.raw},
-        {"type": "http.response.body", "body": answer.body},
-    ]
-
-
-def _hash(scope: Scope, body: bytes) -> bytes:
-    """The hash of a request's method, path, query string and body."""
-    digest = sha256()
-    path = scope.get("raw_path") or scope["path"].encode()
-    for part in (scope["method"].encode(), path, scope.get("query_string", b"")):
-        digest.update(part + b"\n")
-    digest.update(body)
-    return digest.digest()
-
-
-def _identity(attempt: Attempt) -> uuid.UUID:
-    """The identity of a write, the same in all its repetitions."""
-    named = f"{attempt.key_id}\n{attempt.idempotency_key}\n".encode()
-    return uuid.UUID(bytes=sha256(named + attempt.request_hash).digest()[:16], version=5)
-
-
 OPEN_PATHS = FRONT_PATHS | {"/livez", "/readyz", "/metrics", "/openapi.json"}
 """The paths that need no key. ``/metrics``, which covers all tenants, has a separate token."""
 
@@ -238,43 +91,34 @@ class Access:
 
     def __init__(self, service: Service, *, insecure_local: bool) -> None:
         self.service = service
-        self.once = OnceOnly(deadline_seconds=service.settings.http_deadline_seconds)
-        self._gate = None if insecure_local else KeyGate(service)
-        self._stack = AsyncExitStack()
+        self.is_open = insecure_local
+        self._gate = gate_of(service)
+        self._writing: set[asyncio.Task[list[Message]]] = set()
 
     async def __aenter__(self) -> Self:
-        self._stack.push_async_callback(self.once.aclose)
-        if self._gate is not None:
-            await self._stack.enter_async_context(self._gate)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
-
-    @property
-    def is_open(self) -> bool:
-        """Whether no key is needed."""
-        return self._gate is None
+        """Wait for the writes and checks in progress."""
+        await asyncio.gather(*self._writing, return_exceptions=True)
+        await self._gate.aclose()
 
     async def caller(self, headers: Headers) -> tuple[Caller, Allowance | None]:
         """The caller, and the caller's remaining allowance. Raises the errors of ``KeyGate.caller``."""
-        if self._gate is None:
+        if self.is_open:
             return Caller(self.service.settings.tenant, EVERY_SCOPE), None
         return await self._gate.caller(headers)
 
     async def check(self, headers: Headers) -> None:
-        """Check an admitted key again: it may have been revoked or have expired.
-
-        Raises ``AuthenticationError``, and ``DatabaseError`` if it cannot be looked up.
-        """
-        if self._gate is not None:
+        """Check an admitted key again, which may have been revoked. Raises the errors of ``KeyGate.key``."""
+        if not self.is_open:
             await self._gate.key(headers)
 
     async def serve(self, app: ASGIApp, scope: Scope, exchange: Exchange, room: RequestRoom) -> None:
         """Serve a request with a valid key; do a write with an ``Idempotency-Key`` once.
 
-        Raises the errors of ``caller`` and ``OnceOnly.serve``, ``OverloadedError``, ``EncodedBodyError``,
-        ``InvalidRequestError``, and the application's errors.
+        Raises the errors of ``caller``, ``OverloadedError``, ``EncodedBodyError``, ``InvalidRequestError``,
+        ``IdempotencyMismatchError``, ``IdempotencyConflictError``, ``DatabaseError``, and the application's errors.
         """
         headers = Headers(scope=scope)
         caller, allowance = await self.caller(headers)
@@ -297,17 +141,8 @@ class Access:
             if (key := idempotency_key(headers)) is None:
                 await app(scope, exchange.receive, send)
                 return
-            platform = await self.service.of_tenant(caller.tenant, scope)
-            await self.once.serve(
-                app,
-                scope,
-                exchange.receive,
-                send,
-                database=platform.database,
-                tenant_id=platform.tenant_id,
-                key_id=caller.key_id,
-                idempotency_key=key,
-            )
+            for message in await self._answer_once(app, scope, exchange.receive, caller, key):
+                await send(message)
 
     def _with_token(self, send: Send) -> Send:
         """Adds the token of the write to the response if searches read from replicas."""
@@ -322,3 +157,111 @@ class Access:
             await send(message)
 
         return with_token
+
+    async def _answer_once(
+        self, app: ASGIApp, scope: Scope, receive: Receive, caller: Caller, key: str
+    ) -> list[Message]:
+        """The response to the write, or the stored response to an earlier request with the idempotency key."""
+        platform = await self.service.of_tenant(caller.tenant, scope)
+        body = await Request(scope, receive).body()
+        attempt = Attempt(
+            tenant_id=platform.tenant_id,
+            key_id=caller.key_id,
+            idempotency_key=key,
+            attempt=uuid.uuid4(),
+            request_hash=_hash(scope, body),
+        )
+        scope["state"][WRITE] = _identity(attempt)
+        writing = asyncio.create_task(self._write(app, scope, body, platform.database, attempt))
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+        while not writing.done():
+            with suppress(asyncio.CancelledError):  # neither the deadline nor a disconnect ends the write
+                await asyncio.wait([writing])
+        return writing.result()
+
+    async def _write(
+        self, app: ASGIApp, scope: Scope, body: bytes, database: Database, attempt: Attempt
+    ) -> list[Message]:
+        """Let the application do the write, and store the outcome."""
+        unread: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+        answer: list[Message] = []
+        failure: Exception | None = None
+
+        async def receive() -> Message:
+            if not unread:
+                await asyncio.Event().wait()  # the application sees no disconnect during the write
+            return unread.pop()
+
+        async def send(message: Message) -> None:
+            answer.append(message)
+
+        seconds = seconds_left() + FINISH_SECONDS
+        hold_seconds = self.service.settings.http_deadline_seconds + HOLD_MORE_SECONDS
+        try:
+            with deadline(Deadline(time.monotonic() + seconds)):
+                async with asyncio.timeout(seconds):
+                    earlier = await begin_write(database, attempt, hold_seconds=hold_seconds)
+                    if earlier is not None:
+                        return _repeated(earlier, attempt)
+                    try:
+                        await app(scope, receive, send)
+                    except Exception as error:  # noqa: BLE001 - raised again when the key is free
+                        failure = error
+        except TimeoutError:
+            raise late() from None  # its outcome is unknown: the key stays held until it expires
+        has_failed = failure is not None or answer[0]["status"] >= 400
+        storing = free_key(database, attempt) if has_failed else keep_answer(database, attempt, _answer_of(answer))
+        try:
+            await in_background(storing)  # beyond the deadline of the request
+        except RetrievalError as error:
+            _log.warning("the outcome of a write with an idempotency key was not stored: %s", error)
+        if failure is not None:
+            raise failure
+        return answer
+
+
+def _answer_of(messages: list[Message]) -> KeptAnswer:
+    start, *parts = messages
+    headers = Headers(raw=list(start.get("headers", ())))
+    body = b"".join(part.get("body", b"") for part in parts)
+    return KeptAnswer(
+        status=start["status"],
+        headers={name: headers[name] for name in _KEPT_HEADERS if name in headers},
+        body=body if len(body) <= LONGEST_ANSWER else None,
+    )
+
+
+def _repeated(earlier: Earlier, attempt: Attempt) -> list[Message]:
+    """The response to the earlier request. Raises ``IdempotencyMismatchError`` and ``IdempotencyConflictError``."""
+    answer = earlier.answer
+    if earlier.request_hash != attempt.request_hash:
+        raise IdempotencyMismatchError
+    if answer is None:
+        message = "a request with this Idempotency-Key is in progress; try again in a moment"
+        raise IdempotencyConflictError(message, headers={"Retry-After": "1"})
+    if answer.body is None:
+        raise IdempotencyConflictError(
+            f"this was done, with status {answer.status}; the response had more than {LONGEST_ANSWER:,} bytes and is "
+            "not stored: read what you need"
+        )
+    headers = MutableHeaders(answer.headers)
+    headers["idempotency-replayed"] = "true"
+    if answer.status != 204:
+        headers["content-length"] = str(len(answer.body))
+    return [
+        {"type": "http.response.start", "status": answer.status, "headers": headers.raw},
+        {"type": "http.response.body", "body": answer.body},
+    ]
+
+
+def _hash(scope: Scope, body: bytes) -> bytes:
+    """The hash of a request's method, path, query string and body."""
+    path = scope.get("raw_path") or scope["path"].encode()
+    return sha256(b"\n".join((scope["method"].encode(), path, scope.get("query_string", b""), body))).digest()
+
+
+def _identity(attempt: Attempt) -> uuid.UUID:
+    """The identity of a write, the same in all its repetitions."""
+    named = f"{attempt.key_id}\n{attempt.idempotency_key}\n".encode()
+    return uuid.UUID(bytes=sha256(named + attempt.request_hash).digest()[:16], version=5)

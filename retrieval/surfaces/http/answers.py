@@ -40,18 +40,14 @@ _EXPECTED = {404: "there is no such resource; /docs and /openapi.json list the r
 def answer_to(error: Exception, scope: Scope) -> Response:
     """The response to an error; an error that the client cannot fix is logged too."""
     report(error)
-    return problem_response(problem_of(error, **_occurrence(scope)), headers_of(error))
+    return problem_response(problem_of(error), scope, headers_of(error))
 
 
-def _occurrence(scope: Scope) -> dict[str, str]:
-    """The members of a problem document that name the request: its path as it was sent, and its id."""
+def problem_response(problem: Problem, scope: Scope, headers: Mapping[str, str] | None = None) -> Response:
+    """A problem document as a response; it names the request by its path as it was sent, and by its id."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
-    return {"instance": path.decode("ascii", "replace"), "request_id": current_request_id()}
-
-
-def problem_response(problem: Problem, headers: Mapping[str, str] | None = None) -> Response:
-    """A problem document as a response."""
-    return Response(encoded(problem), problem["status"], headers, MEDIA_TYPE)
+    request = {"instance": path.decode("ascii", "replace"), "request_id": current_request_id()}
+    return Response(encoded(problem | request), problem["status"], headers, MEDIA_TYPE)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
@@ -64,7 +60,7 @@ async def on_invalid(request: Request, error: Exception) -> Response:
     errors = error.errors() if isinstance(error, RequestValidationError) else []
     body = error.body if isinstance(error, RequestValidationError) else None
     errors = [_with_members(detail, request.scope.get("route")) for detail in errors]
-    return problem_response(invalid(errors, body=body, **_occurrence(request.scope)))
+    return problem_response(invalid(errors, body=body), request.scope)
 
 
 async def on_status(request: Request, error: Exception) -> Response:
@@ -75,7 +71,7 @@ async def on_status(request: Request, error: Exception) -> Response:
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = allowed = ", ".join(_methods(request))
         detail = f"{request.method} is not allowed here; allowed: {allowed}"
-    return problem_response(problem_of_status(error.status_code, detail, **_occurrence(request.scope)), headers)
+    return problem_response(problem_of_status(error.status_code, detail), request.scope, headers)
 
 
 def _methods(request: Request) -> Iterator[str]:

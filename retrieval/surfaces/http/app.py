@@ -32,7 +32,6 @@ from retrieval.adapters.tracing import span_under, tracer
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
-from retrieval.engine.stages import Clock
 from retrieval.settings import Settings
 from retrieval.surfaces.http.admission import OPEN_PATHS, Access
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
@@ -40,7 +39,14 @@ from retrieval.surfaces.http.authentication import RATE_HEADERS
 from retrieval.surfaces.http.caller import Handles
 from retrieval.surfaces.http.connection import Connection, Exchange
 from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, path_of_names
-from retrieval.surfaces.http.limits import TIMEOUT_HEADER, Limits, RequestRoom, check_length, is_stream
+from retrieval.surfaces.http.limits import (
+    TIMEOUT_HEADER,
+    RequestRoom,
+    check_length,
+    is_stream,
+    most_body_bytes,
+    most_seconds,
+)
 from retrieval.surfaces.http.openapi import add_front, describe, operation_id
 from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError, problem_type
 from retrieval.surfaces.http.readiness import ReadinessCheck
@@ -66,19 +72,18 @@ class Frame:
     its deadline, checks its API key, sends the response, and counts and logs the outcome.
     """
 
-    def __init__(self, app: ASGIApp, *, access: Access, limits: Limits, clock: Clock = time.perf_counter) -> None:
+    def __init__(self, app: ASGIApp, *, access: Access) -> None:
         self._app = app
         self._access = access
         self._load, self._metrics = access.service.load, access.service.metrics
-        self._limits = limits
-        self._clock = clock
+        self._settings = access.service.settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of ASGI."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange, began = Exchange(scope, receive, send), self._clock()
+        exchange, began = Exchange(scope, receive, send), time.perf_counter()
         request_id = request_id_of(exchange.sent_headers.get(HEADER))
         exchange.headers.append((HEADER, request_id.encode()))
         token = set_request_id(request_id)
@@ -95,7 +100,7 @@ class Frame:
                     if span is not None:
                         _describe(span, scope, exchange.status or HUNG_UP, request_id)
         finally:
-            self._record(exchange, scope, request_id, self._clock() - began)
+            self._record(exchange, scope, request_id, time.perf_counter() - began)
             reset_request_id(token)
 
     async def _serve_in_place(self, exchange: Exchange, scope: Scope) -> None:
@@ -116,9 +121,9 @@ class Frame:
     async def _respond(self, exchange: Exchange, scope: Scope, room: RequestRoom | None) -> None:
         """Respond within the time limit; every error is caught here."""
         try:
-            limit = self._limits.body_of(scope)
+            limit = most_body_bytes(scope, self._settings)
             check_length(exchange.sent_headers.get(b"content-length"), limit)
-            seconds = self._limits.seconds_of(exchange.sent_headers.get(TIMEOUT_HEADER))
+            seconds = most_seconds(exchange.sent_headers.get(TIMEOUT_HEADER), self._settings)
             async with exchange.limit(seconds=seconds, body_bytes=limit, flows=is_stream(scope)):
                 await self._let_in(exchange, scope, room)
         except ClientDisconnect:
@@ -284,7 +289,7 @@ def create_app(
 def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
     """Add the middleware around the routes; the last one added is the outermost."""
     service = access.service
-    app.add_middleware(Frame, access=access, limits=Limits.of(service.settings))
+    app.add_middleware(Frame, access=access)
     if service.settings.http_cors_origins:
         app.add_middleware(
             CORSMiddleware,

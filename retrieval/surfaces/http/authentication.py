@@ -11,14 +11,14 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Awaitable, Callable
-from contextvars import Context
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Self
+from typing import Any, NamedTuple
 
 from starlette.datastructures import Headers
 
+from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
 from retrieval.domain.api_key import ApiKey, Caller, is_key, key_id_of
 from retrieval.domain.errors import RetrievalError
@@ -35,8 +35,7 @@ RATE_HEADERS = ("RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset")
 _LEAST_BURST = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(NamedTuple):
     """The current allowance of a key."""
 
     wait_seconds: float
@@ -50,7 +49,7 @@ class Allowance:
 
     def headers(self) -> dict[str, str]:
         """The headers that report the allowance to the client."""
-        return dict(zip(RATE_HEADERS, map(str, (self.limit, self.remaining, self.reset_seconds)), strict=True))
+        return dict(zip(RATE_HEADERS, map(str, self[1:]), strict=True))
 
 
 @dataclass(slots=True)
@@ -97,143 +96,58 @@ MOST_REMEMBERED = 10_000
 NOTED_EVERY = timedelta(minutes=1)
 """The precision of the stored time of a key's last use."""
 
-FindKey = Callable[[str], Awaitable[StoredKey | None]]
-NoteUsed = Callable[[StoredKey, datetime], Awaitable[None]]
 
+class KeyGate:
+    """Admits callers by their API keys, within the rate limit of each key; close it at the end.
 
-@dataclass(slots=True)
-class _CachedLookup:
-    key: StoredKey | None
-    until: float
-
-
-class Authenticator:
-    """Checks API keys; belongs to one event loop: ``async with Authenticator(...) as authenticator``.
-
-    ``find`` looks a key up by its id, and ``used`` notes a use of a key. ``clock`` is monotonic, in seconds; ``now``
-    returns the time with a time zone.
+    ``find`` looks a key up by its id, and ``used`` notes a use of a key; ``per_minute`` is the limit of keys without
+    one of their own. ``clock`` is monotonic, in seconds; ``now`` returns the time with a time zone. A gate belongs to
+    one event loop.
     """
 
     def __init__(
         self,
-        find: FindKey,
-        used: NoteUsed,
+        find: Callable[[str], Coroutine[Any, Any, StoredKey | None]],
+        used: Callable[[StoredKey, datetime], Awaitable[None]],
         *,
-        clock: Clock,
-        now: Callable[[], datetime],
+        per_minute: int,
+        clock: Clock = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         most_remembered: int = MOST_REMEMBERED,
     ) -> None:
-        self._find, self._used = find, used
+        self._find, self._used, self._per_minute = find, used, per_minute
         self._clock, self._now = clock, now
-        self._known = Latest[str, _CachedLookup](most_remembered)
-        self._unknown = Latest[str, _CachedLookup](most_remembered)
-        self._lookups: dict[str, asyncio.Task[StoredKey | None]] = {}
+        self._limits = RateLimits(clock)
+        self._lookups = Latest[str, tuple[float, asyncio.Task[StoredKey | None]]](most_remembered)
         self._noted = Latest[str, datetime](most_remembered)
         self._notes: set[asyncio.Task[None]] = set()
 
-    async def __aenter__(self) -> Self:
-        return self
+    async def aclose(self) -> None:
+        """Wait for the calls of the database in progress."""
+        lookups = [lookup for _, lookup in self._lookups.values()]
+        await asyncio.gather(*self._notes, *lookups, return_exceptions=True)
 
-    async def __aexit__(self, *_: object) -> None:
-        """Wait for the checks in progress."""
-        await asyncio.gather(*self._notes, *self._lookups.values(), return_exceptions=True)
-
-    async def key_of(self, authorization: str | None, api_key: str | None) -> ApiKey:
-        """The active key in the header ``Authorization`` (as a bearer token) or ``X-API-Key``.
+    async def key(self, headers: Headers) -> ApiKey:
+        """The active key of the request. Raises ``DatabaseError`` if it cannot be looked up.
 
         Raises the same ``AuthenticationError`` for a missing, unknown, expired or revoked key.
         """
-        text = sent_key(authorization, api_key)
-        key_id = None if text is None else key_id_of(text)
-        if text is not None and key_id is not None:
-            stored = await self._stored(key_id)
-            now = self._now()
+        text = sent_key(headers)
+        key_id = key_id_of(text)
+        if key_id is not None:
+            stored, now = await self._stored(key_id), self._now()
             if stored is not None and is_key(text, stored.secret_hash) and stored.key.state(now) == "active":
                 self._note(stored, now)
                 return stored.key
         raise AuthenticationError
 
-    async def _stored(self, key_id: str) -> StoredKey | None:
-        remembered = self._known.get(key_id) or self._unknown.get(key_id)
-        if remembered is not None and remembered.until > self._clock():
-            return remembered.key
-        return await asyncio.shield(self._lookups.get(key_id) or self._start_lookup(key_id))
-
-    def _start_lookup(self, key_id: str) -> asyncio.Task[StoredKey | None]:
-        """Start one look-up for all waiting requests, in a context without the first request's deadline."""
-        lookup = asyncio.get_running_loop().create_task(self._look_up(key_id), context=Context())
-        self._lookups[key_id] = lookup
-        lookup.add_done_callback(lambda done: self._end_lookup(key_id, done))
-        return lookup
-
-    def _end_lookup(self, key_id: str, lookup: asyncio.Task[StoredKey | None]) -> None:
-        del self._lookups[key_id]
-        if not lookup.cancelled():
-            # Retrieve the error, in case no request waits for it any more: asyncio would log it.
-            lookup.exception()
-
-    async def _look_up(self, key_id: str) -> StoredKey | None:
-        stored = await self._find(key_id)
-        cache, other = (self._known, self._unknown) if stored is not None else (self._unknown, self._known)
-        other.pop(key_id, None)
-        cache.keep(key_id, _CachedLookup(stored, self._clock() + REMEMBERED_SECONDS))
-        return stored
-
-    def _note(self, stored: StoredKey, now: datetime) -> None:
-        """Store the time of the key's use, in the background."""
-        key_id = stored.key.key_id
-        last = self._noted.get(key_id) or stored.key.last_used_at
-        if last is not None and now - last < NOTED_EVERY:
-            return
-        self._noted.keep(key_id, now)
-        note = asyncio.get_running_loop().create_task(self._store_use(stored, now), context=Context())
-        self._notes.add(note)
-        note.add_done_callback(self._notes.discard)
-
-    async def _store_use(self, stored: StoredKey, now: datetime) -> None:
-        try:
-            await self._used(stored, now)
-        except RetrievalError as error:
-            _log.info("the use of API key %s was not noted: %s", stored.key.key_id, error)
-
-
-def sent_key(authorization: str | None, api_key: str | None) -> str | None:
-    """The key in the headers of a request; None if there is none, or if the two headers differ."""
-    scheme, _, token = (authorization or "").partition(" ")
-    bearer = token.strip() if scheme.lower() == "bearer" else None
-    if authorization and bearer is None:
-        return None
-    if bearer is not None and api_key is not None and bearer != api_key.strip():
-        return None
-    return bearer if bearer is not None else (api_key.strip() if api_key else None)
-
-
-class KeyGate:
-    """Admits callers by their API keys, within the rate limit of each key: ``async with KeyGate(...) as gate``."""
-
-    def __init__(self, served: ServedPlatforms) -> None:
-        self._served = served
-        self._limits = RateLimits(time.monotonic)
-        self._authenticator = Authenticator(self._find, self._used, clock=time.monotonic, now=lambda: datetime.now(UTC))
-
-    async def __aenter__(self) -> Self:
-        await self._authenticator.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._authenticator.__aexit__(*error)
-
-    async def key(self, headers: Headers) -> ApiKey:
-        """The key of the request. Raises ``AuthenticationError``, and ``DatabaseError`` if it cannot be looked up."""
-        return await self._authenticator.key_of(_single(headers, "authorization"), _single(headers, "x-api-key"))
-
     async def caller(self, headers: Headers) -> tuple[Caller, Allowance]:
         """The caller that the key identifies, and the key's remaining allowance.
 
-        Raises ``AuthenticationError``, ``RateLimitedError``, and ``DatabaseError`` if the key cannot be looked up.
+        Raises the errors of ``key``, and ``RateLimitedError``.
         """
         key = await self.key(headers)
-        per_minute = key.requests_per_minute or self._served.settings.http_requests_per_minute
+        per_minute = key.requests_per_minute or self._per_minute
         allowance = self._limits.take(key.key_id, per_minute)
         if allowance.wait_seconds:
             wait = math.ceil(allowance.wait_seconds)
@@ -244,16 +158,55 @@ class KeyGate:
             )
         return Caller(key.tenant, key.scopes, key.key_id, key), allowance
 
-    async def _find(self, key_id: str) -> StoredKey | None:
-        return await find_key((await self._served.host()).database, key_id)
+    async def _stored(self, key_id: str) -> StoredKey | None:
+        """The stored key; one look-up serves all requests of the next seconds, unless it fails."""
+        until, lookup = self._lookups.get(key_id, (0.0, None))
+        if lookup is None or until <= self._clock() or _has_failed(lookup):
+            lookup = in_background(self._find(key_id))
+            self._lookups.keep(key_id, (self._clock() + REMEMBERED_SECONDS, lookup))
+        return await asyncio.shield(lookup)
 
-    async def _used(self, stored: StoredKey, at: datetime) -> None:
-        await note_key_used((await self._served.host()).database, stored.tenant_id, stored.key.key_id, at)
+    def _note(self, stored: StoredKey, now: datetime) -> None:
+        """Store the time of the key's use, in the background."""
+        key_id = stored.key.key_id
+        last = self._noted.get(key_id) or stored.key.last_used_at
+        if last is not None and now - last < NOTED_EVERY:
+            return
+        self._noted.keep(key_id, now)
+        note = in_background(self._store_use(stored, now))
+        self._notes.add(note)
+        note.add_done_callback(self._notes.discard)
+
+    async def _store_use(self, stored: StoredKey, now: datetime) -> None:
+        try:
+            await self._used(stored, now)
+        except RetrievalError as error:
+            _log.info("the use of API key %s was not noted: %s", stored.key.key_id, error)
 
 
-def _single(headers: Headers, name: str) -> str | None:
-    """The header's value. Raises ``AuthenticationError`` for several, of which a proxy may have checked another one."""
-    values = headers.getlist(name)
-    if len(values) > 1:
-        raise AuthenticationError
-    return values[0] if values else None
+def gate_of(served: ServedPlatforms) -> KeyGate:
+    """The gate of the keys that the server's database stores."""
+
+    async def find(key_id: str) -> StoredKey | None:
+        return await find_key((await served.host()).database, key_id)
+
+    async def used(stored: StoredKey, at: datetime) -> None:
+        await note_key_used((await served.host()).database, stored.tenant_id, stored.key.key_id, at)
+
+    return KeyGate(find, used, per_minute=served.settings.http_requests_per_minute)
+
+
+def _has_failed(lookup: asyncio.Task[StoredKey | None]) -> bool:
+    return lookup.done() and (lookup.cancelled() or lookup.exception() is not None)
+
+
+def sent_key(headers: Headers) -> str:
+    """The key in the headers of a request; empty if there is none, or if the headers differ."""
+    keys, authorizations = headers.getlist("x-api-key"), headers.getlist("authorization")
+    if len(keys) > 1 or len(authorizations) > 1:
+        return ""  # a proxy may have checked another one
+    sent = {key.strip() for key in keys}
+    for authorization in authorizations:
+        scheme, _, token = authorization.partition(" ")
+        sent.add(token.strip() if scheme.lower() == "bearer" else "")
+    return sent.pop() if len(sent) == 1 else ""

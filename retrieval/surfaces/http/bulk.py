@@ -9,7 +9,6 @@ import asyncio
 from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from tempfile import SpooledTemporaryFile
 from typing import Any, Self, TypeVar
 
@@ -125,11 +124,9 @@ class LineReader:
         columns = _configured(lambda: mapped_columns(mapping))
         if id_from is not None and (media_type == CSV_TYPE or not id_from):
             raise InvalidRequestError("id_from names an entry of JSON Lines; of a CSV, map a column: ?map=id=NAME")
+        self._columns, self._id_from = columns, id_from
         self._records = CsvRecords("the CSV", columns) if media_type == CSV_TYPE else None
         self.cutter = LineCutter(goes_on=None if self._records is None else self._records.goes_on)
-        self._item = (
-            partial(_json_item, columns, id_from) if self._records is None else partial(_csv_item, self._records)
-        )
 
     def begin(self, lines: list[StreamLine]) -> list[StreamLine]:
         """The first lines of the stream without the header of a CSV.
@@ -149,9 +146,19 @@ class LineReader:
     def read(self, line: StreamLine) -> Item | InvalidItemError:
         """The item of a line, or the reason why there is none."""
         try:
-            return self._item(_text_of(line))
+            text = _text_of(line)
+            return (
+                item_from_line(text, self._sent)
+                if self._records is None
+                else with_ticket_hours(self._records.read(text))
+            )
         except InvalidItemError as error:
             return error
+
+    def _sent(self, record: Mapping[str, Any]) -> Item:
+        if self._columns and isinstance(record, Mapping):
+            record = mapped_record(record, self._columns)
+        return sent_item(with_id(record, self._id_from))
 
 
 def _text_of(line: StreamLine) -> str:
@@ -161,19 +168,6 @@ def _text_of(line: StreamLine) -> str:
     if fault:
         raise InvalidItemError(fault)
     return text
-
-
-def _json_item(columns: Mapping[str, str], id_from: str | None, text: str) -> Item:
-    def item_of(record: Mapping[str, Any]) -> Item:
-        if columns and isinstance(record, Mapping):
-            record = mapped_record(record, columns)
-        return sent_item(with_id(record, id_from))
-
-    return item_from_line(text, item_of)
-
-
-def _csv_item(records: CsvRecords, text: str) -> Item:
-    return with_ticket_hours(records.read(text))
 
 
 def _configured(make: Callable[[], T]) -> T:
@@ -193,17 +187,14 @@ PART_BYTES = 64 * 1024
 
 
 class Spool:
-    """A queue of bytes that one task writes and another reads: ``with Spool() as spool``.
-
-    Large content is in a file, which a thread reads and writes because a disk may be slow.
-    """
+    """A queue of bytes that one task writes and another reads, in a file if they are many; a context manager."""
 
     def __init__(self, in_memory_bytes: int = IN_MEMORY_BYTES, most_bytes: int = MOST_BYTES) -> None:
         self._file = SpooledTemporaryFile(max_size=in_memory_bytes)  # noqa: SIM115 - closed at the end of the with
-        self._in_memory, self._most = in_memory_bytes, most_bytes
+        self._most = most_bytes
         self._written = self._read = 0
-        self._is_on_disk = self._is_closed = False
-        self._more, self._alone = asyncio.Event(), asyncio.Lock()
+        self._is_closed = False
+        self._more = asyncio.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -211,49 +202,34 @@ class Spool:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    async def write(self, data: bytes) -> None:
+    def write(self, data: bytes) -> None:
         """Append the bytes. Raises ``UnreadAnswerError`` if too many are unread."""
         if self._written + len(data) > self._most:
-            raise UnreadAnswerError(self._most)
-        await self._append(data)
+            raise UnreadAnswerError(
+                f"more than {self._most:,} bytes of the response are unread; read it while you send, or send fewer "
+                "lines at once; send the lines without a result again"
+            )
+        self._append(data)
 
-    async def end(self, data: bytes = b"") -> None:
+    def end(self, data: bytes = b"") -> None:
         """Append the last bytes, however many are unread."""
-        await self._append(data)
         self._is_closed = True
-        self._more.set()
+        self._append(data)
 
     async def parts(self) -> AsyncIterator[bytes]:
         """Yields everything that is written, part by part, as soon as it is written."""
         while True:
             while self._read < self._written:
-                yield await self._on_file(self._take)
+                yield self._take()
             if self._is_closed:
                 return
             self._more.clear()
             await self._more.wait()
 
-    async def _append(self, data: bytes) -> None:
-        # Once the content is on disk it stays there, even after everything was read.
-        self._is_on_disk = self._is_on_disk or self._written + len(data) > self._in_memory
-        await self._on_file(lambda: self._put(data))
-        self._more.set()
-
-    async def _on_file(self, work: Callable[[], T]) -> T:
-        """Run the work on the file, one at a time and to its end, because a thread cannot be cancelled."""
-        async with self._alone:
-            if not self._is_on_disk:
-                return work()
-            working = asyncio.ensure_future(asyncio.to_thread(work))
-            try:
-                return await asyncio.shield(working)
-            except asyncio.CancelledError:
-                await asyncio.wait([working])
-                raise
-
-    def _put(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> None:
         self._file.seek(self._written)
         self._written += self._file.write(data)
+        self._more.set()
 
     def _take(self) -> bytes:
         self._file.seek(self._read)
@@ -386,7 +362,7 @@ class BulkAnswer(Response):
                 _check_some(first, is_all=intake.is_complete)
                 sending = asyncio.create_task(self._send(spool, send, reading))
                 tasks.append(sending)
-                await spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
+                spool.end(_lines([await self._store(first, intake, spool, still_allowed)]))
                 reading.cancel()  # an error may have ended the stream early
                 await sending
             finally:
@@ -415,11 +391,14 @@ class BulkAnswer(Response):
                 without_text += WithoutText.among(items)
                 added = await add_each(handle_of(self._collection), items, more=True)
                 stored = iter(added.outcomes)
-                outcomes = [next(stored) if isinstance(item, Item) else _refused(item) for _, item in lines]
+                outcomes = [
+                    next(stored) if isinstance(item, Item) else ItemOutcome(item_id=item.item_id, error=item)
+                    for _, item in lines
+                ]
                 done += added.report
                 seen.extend(outcome.item_id for outcome in outcomes if outcome.item_id and outcome.error is None)
                 counts.update(outcome.became or _REJECTED for outcome in outcomes)
-                await spool.write(
+                spool.write(
                     _lines(_result_line(line, outcome) for (line, _), outcome in zip(lines, outcomes, strict=True))
                 )
                 lines = await self._read(await intake.batch())
@@ -431,8 +410,9 @@ class BulkAnswer(Response):
             report(broken)
             error = broken
         except asyncio.CancelledError:
-            if not _is_late():
-                raise
+            until = current_deadline()
+            if until is None or not until.is_over:
+                raise  # the client ended the stream
             error = BodyTimeoutError() if intake.is_awaited else late()
         notes = without_text.notes(counts.total() - counts[_REJECTED])
         if not counts.total() and error is None:
@@ -463,16 +443,6 @@ async def _nothing() -> None:
     """The check of requests without a key."""
 
 
-def _is_late() -> bool:
-    """Whether the stream exceeded its time limit; False: its client ended it."""
-    until = current_deadline()
-    return until is not None and until.is_over
-
-
-def _refused(error: InvalidItemError) -> ItemOutcome:
-    return ItemOutcome(item_id=error.item_id, error=error)
-
-
 def _result_line(line: StreamLine, outcome: ItemOutcome) -> _Line:
     if outcome.error is not None:
         return {"line": line.number, "error": problem_of(outcome.error)}
@@ -485,7 +455,9 @@ def _summary(done: AddReport, counts: Mapping[str, int], error: RetrievalError |
     others = {"embedded": done.embedded, "pending": done.pending, "repeated": done.repeated, "cut": done.cut}
     token = {} if done.token is None else {"token": done.token}
     summary = {"summary": {**results, **others, "notes": list(done.notes), **token}}
-    return summary if error is None else {**summary, "error": problem_of(error, request_id=current_request_id())}
+    if error is None:
+        return summary
+    return {**summary, "error": problem_of(error) | {"request_id": current_request_id()}}
 
 
 def _lines(values: Iterable[_Line]) -> bytes:

@@ -1,11 +1,11 @@
 """The caller of a request: its tenant, its scopes, and its open collections.
 
-A route takes ``CurrentPlatform`` and names the scope that it ``needs``.
+A route takes the platform or the collection by the scope that it needs: ``ReadPlatform``, ``WriteCollection``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -35,15 +35,12 @@ STILL_ALLOWED = "still_allowed"
 """The name, in the state of a long request, of the check that raises ``AuthenticationError`` if its key was revoked."""
 
 
-async def current_caller(request: Request) -> Caller:
+def caller_of(request: Request) -> Caller:
     """The caller of the request. Raises ``AuthenticationError`` if the request was not authenticated."""
     caller: Caller | None = getattr(request.state, CALLER, None)
     if caller is None:
         raise AuthenticationError
     return caller
-
-
-CurrentCaller = Annotated[Caller, Depends(current_caller)]
 
 
 def write_of(request: Request) -> UUID | None:
@@ -52,31 +49,44 @@ def write_of(request: Request) -> UUID | None:
     return write
 
 
-# It depends on the request only: each dependency that FastAPI resolves costs as much time as writing a response.
-async def current_platform(request: Request) -> Platform:
-    """The platform of the caller's tenant."""
+async def platform_of(request: Request, needs: Scope) -> Platform:
+    """The platform of the caller's tenant. Raises ``ForbiddenError`` without the scope or ``admin``."""
+    caller = caller_of(request)
+    if not caller.may(needs):
+        raise ForbiddenError(needs)
     service: Service = request.app.state.service
-    return await service.of_tenant((await current_caller(request)).tenant, request.scope)
+    return await service.of_tenant(caller.tenant, request.scope)
 
 
-CurrentPlatform = Annotated[Platform, Depends(current_platform)]
-
-
-def needs(scope: Scope) -> Any:
-    """A dependency of a route: admits callers with that scope, or with ``admin``.
-
-    Requests with a parameter that the route does not have are refused.
-    """
-    return Depends(_check_of(scope))
-
-
-def _check_of(scope: Scope) -> Callable[[Request], Awaitable[None]]:
-    async def check(request: Request) -> None:
-        if not (await current_caller(request)).may(scope):
-            raise ForbiddenError(scope)
+def _platform(needs: Scope) -> Any:
+    async def platform(request: Request) -> Platform:
+        platform = await platform_of(request, needs)
         check_parameters(request)
+        return platform
 
-    return check
+    return Depends(platform)
+
+
+# One dependency per request does everything: each that FastAPI resolves costs as much time as writing a response.
+def _collection(needs: Scope) -> Any:
+    async def collection(name: CollectionName, request: Request) -> Collection:
+        platform = await platform_of(request, needs)
+        check_parameters(request)
+        return await handles_of(request).collection(platform, name)
+
+    return Depends(collection)
+
+
+ReadPlatform = Annotated[Platform, _platform(Scope.READ)]
+WritePlatform = Annotated[Platform, _platform(Scope.WRITE)]
+FeedbackPlatform = Annotated[Platform, _platform(Scope.FEEDBACK)]
+AdminPlatform = Annotated[Platform, _platform(Scope.ADMIN)]
+"""The platform of the caller's tenant, for a route that needs the scope; other callers are refused."""
+
+ReadCollection = Annotated[Collection, _collection(Scope.READ)]
+WriteCollection = Annotated[Collection, _collection(Scope.WRITE)]
+AdminCollection = Annotated[Collection, _collection(Scope.ADMIN)]
+"""The collection that the path names, for a route that needs the scope."""
 
 
 def check_parameters(request: Request) -> None:
@@ -142,27 +152,7 @@ async def _is_there(collection: Collection) -> bool:
     return True
 
 
-async def current_handles(request: Request) -> Handles:
+def handles_of(request: Request) -> Handles:
     """The handles of the request's application."""
     handles: Handles = request.app.state.handles
     return handles
-
-
-CurrentHandles = Annotated[Handles, Depends(current_handles)]
-
-
-async def named_collection(name: CollectionName, request: Request) -> Collection:
-    """The collection that the path names. Raises ``UnknownCollectionError``."""
-    handles = await current_handles(request)
-    return await handles.collection(await current_platform(request), name)
-
-
-NamedCollection = Annotated[Collection, Depends(named_collection)]
-
-
-async def current_tickets(platform: CurrentPlatform, handles: CurrentHandles) -> RetrievalService:
-    """The ticket service of the caller's tenant."""
-    return handles.tickets(platform)
-
-
-CurrentTickets = Annotated[RetrievalService, Depends(current_tickets)]

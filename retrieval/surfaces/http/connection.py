@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Protocol
 
 import httptools
 from starlette.types import Message, Receive, Scope, Send
@@ -27,31 +26,17 @@ REST_SECONDS = 10.0
 """The seconds that the rest of a request is read after its response, before the connection is closed."""
 
 _PIECE_BYTES = HEAD_BYTES // 4
-_EXTENSION = "retrieval.connection"
-
-
-class Wire(Protocol):
-    """The part of a connection that an exchange uses."""
-
-    is_lost: bool
-    """Whether the client has disconnected."""
-    on_lost: Callable[[], None] | None
-    """Called when the client disconnects."""
-
-    def abort(self) -> None:
-        """Drop the connection at once, with the unsent data."""
-
-
-def extensions(wire: Wire) -> dict[str, Any]:
-    """The extensions in the scope of a request on that connection."""
-    return {_EXTENSION: {"wire": wire}}
+EXTENSION = "retrieval.connection"
+"""The extension in a request's scope that has its connection."""
 
 
 class Connection(HttpToolsProtocol):
     """Limits the number of bytes received outside of bodies, and ignores offers to switch the protocol."""
 
     is_lost = False
+    """Whether the client has disconnected."""
     on_lost: Callable[[], None] | None = None
+    """Called when the client disconnects."""
     _unsettled = 0
     """The bytes read since the last header block, body or part of a body was complete."""
     _is_refused = False
@@ -82,37 +67,33 @@ class Connection(HttpToolsProtocol):
 
     def _parse(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        try:
-            while data:
-                data = self._feed(data)
-        except httptools.HttpParserError:
-            self._refuse(400, "this is not an HTTP request")
-
-    def _feed(self, data: bytes) -> bytes:
-        """Parse the data; returns the bytes that have to be parsed next, none at the end."""
-        try:
-            self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade as offer:
-            head = self._head_without_offer()
-            # After an offer on a connection that ends with this request, the former parser would read nothing more.
-            self.parser = httptools.HttpRequestParser(self)
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as in uvicorn
-            return head + data[offer.args[0] :]
-        return b""
+        while data:
+            try:
+                self.parser.feed_data(data)
+                data = b""
+            except httptools.HttpParserUpgrade as offer:
+                if self.parser.get_method() == b"CONNECT":
+                    self._refuse(400, "this service is no tunnel")
+                    break
+                data = self._head_without_offer() + data[offer.args[0] :]
+                # After an offer on a connection that ends with this request, the former parser would read nothing more.
+                self.parser = httptools.HttpRequestParser(self)
+                self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as in uvicorn
+            except httptools.HttpParserError:
+                self._refuse(400, "this is not an HTTP request")
+                break
 
     def _head_without_offer(self) -> bytes:
         """The head of the request without ``Upgrade``, after which the parser expects another protocol."""
-        method = self.parser.get_method()
-        if method == b"CONNECT":
-            raise httptools.HttpParserInvalidMethodError("this service is no tunnel")
-        lines = [b"%s %s HTTP/%s" % (method, self.url, self.parser.get_http_version().encode())]
+        version = self.parser.get_http_version().encode()
+        lines = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, version)]
         lines += [b"%s: %s" % header for header in self.headers if header[0] != b"upgrade"]
         return b"\r\n".join([*lines, b"", b""])
 
     def on_message_begin(self) -> None:
         """A request begins."""
         super().on_message_begin()
-        self.scope["extensions"] = extensions(self)
+        self.scope["extensions"] = {EXTENSION: {"connection": self}}
 
     def on_headers_complete(self) -> None:
         """The headers of the request are complete."""
@@ -175,7 +156,7 @@ class Exchange:
         is_last = scope.get("http_version") == "1.0" or b"close" in sent.get(b"connection", b"").lower()
         # A client that waits for "100 Continue" sends no body after a response.
         self._reads_rest = is_last and b"expect" not in sent
-        self._wire: Wire | None = scope.get("extensions", {}).get(_EXTENSION, {}).get("wire")
+        self._connection: Connection | None = scope.get("extensions", {}).get(EXTENSION, {}).get("connection")
         self._read = 0
 
     @asynccontextmanager
@@ -186,20 +167,20 @@ class Exchange:
         the request is late or its client disconnected.
         """
         self._seconds, self._body_bytes, self._flows = seconds, body_bytes, flows
-        loop, wire = asyncio.get_running_loop(), self._wire
+        loop, connection = asyncio.get_running_loop(), self._connection
         self._deadline = Deadline(loop.time() + seconds, loop.time)
         async with asyncio.timeout_at(self._deadline.until + GRACE_SECONDS) as self._timeout:
-            if wire is not None:
-                wire.on_lost = self._hang_up
-                if wire.is_lost:
+            if connection is not None:
+                connection.on_lost = self._hang_up
+                if connection.is_lost:
                     self._hang_up()
             try:
                 with deadline(self._deadline):
                     yield
             finally:
                 # The next request on the connection may have begun, and have set its own callback.
-                if wire is not None and wire.on_lost == self._hang_up:
-                    wire.on_lost = None
+                if connection is not None and connection.on_lost == self._hang_up:
+                    connection.on_lost = None
                 self._flows = False  # a refusal that follows has no time limit to restart
 
     async def receive(self) -> Message:
@@ -258,8 +239,8 @@ class Exchange:
 
     async def refuse_late(self) -> None:
         """Respond that the request took too long; a response that has begun is aborted."""
-        if self.status and self._wire is not None:
-            self._wire.abort()
+        if self.status and self._connection is not None:
+            self._connection.abort()
         await self.refuse(BodyTimeoutError() if self._is_awaited and not self._is_body_read else late())
 
     def _restart_limit(self) -> None:

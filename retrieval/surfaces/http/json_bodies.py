@@ -29,11 +29,17 @@ from starlette.types import Scope
 
 from retrieval.adapters.aside import LONG_BODY, aside, without_collector
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.apps.tickets.ticket_item import with_ticket_parts
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import JSONTextError, json_of
-from retrieval.domain.errors import InvalidFilterError, InvalidItemError, InvalidRequestError
+from retrieval.domain.errors import (
+    EmptyQueryError,
+    InvalidFilterError,
+    InvalidItemError,
+    InvalidLimitError,
+    InvalidRequestError,
+    InvalidVectorError,
+)
 from retrieval.domain.items.item import ABSENT, ANY, Item
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.profile import Profile
@@ -82,17 +88,10 @@ WhereParameter = Annotated[
 
 def where_of(text: str | None) -> Filter | None:
     """The filter in the parameter ``where``. Raises ``InvalidFilterError``."""
-    if text is None:
-        return None
     try:
-        mapping = json_of(text)
+        return None if text is None else parse_where(json_of(text))
     except JSONTextError as error:
-        raise InvalidFilterError(
-            f'the parameter where must be a JSON object such as {{"priority": "High"}}, percent-encoded, not '
-            f"{text!r:.80}: {error}"
-        ) from None
-    try:
-        return parse_where(mapping)
+        raise InvalidFilterError(f"the parameter where cannot be read: {error}") from None
     except InvalidFilterError as error:
         # The place is in the parameter, not in a body.
         error.place = ()
@@ -123,7 +122,7 @@ def at(*place: str | int) -> Iterator[None]:
         raise
 
 
-async def filter_at(name: str, where: Mapping[str, Any] | None, collection: Collection) -> Filter | None:
+async def filter_at(name: str | int, where: Mapping[str, Any] | None, collection: Collection) -> Filter | None:
     """The filter in the member of that name. Raises ``InvalidFilterError``."""
     with at(name):
         return await parsed_filter(where, handle_of(collection).parts.bounds)
@@ -134,13 +133,10 @@ async def filters_at(
 ) -> list[Filter]:
     """The filters in the member of that name, which holds one or a list. Raises ``InvalidFilterError``."""
     if where is None or isinstance(where, Mapping):
-        return [parsed for parsed in (await filter_at(name, where, collection),) if parsed is not None]
-    filters = []
-    for number, condition in enumerate(where):
-        with at(name, number):
-            if (parsed := await parsed_filter(condition, handle_of(collection).parts.bounds)) is not None:
-                filters.append(parsed)
-    return filters
+        return [parsed] if (parsed := await filter_at(name, where, collection)) is not None else []
+    with at(name):
+        found = [await filter_at(number, condition, collection) for number, condition in enumerate(where)]
+    return [parsed for parsed in found if parsed is not None]
 
 
 def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | None:
@@ -151,16 +147,35 @@ def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | Non
         return Profile.from_dict(profile)
 
 
+_PLACES: dict[type[InvalidRequestError], str] = {
+    InvalidFilterError: "where",
+    InvalidVectorError: "vector",
+    EmptyQueryError: "query",
+    InvalidLimitError: "limit",
+}
+"""The members of a search that errors of these classes are about."""
+_OF_EACH = {"vector": "vectors", "query": "queries"}
+"""The names of the members in a batch."""
+
+
 @contextmanager
-def fields_of(**filters: Mapping[str, Any] | Sequence[Mapping[str, Any]] | str | None) -> Iterator[None]:
-    """Point an error about a field, raised in the block, at the first of these filters or fields that names it."""
+def members_of(body: BaseModel) -> Iterator[None]:
+    """Point an error of a search, raised in the block, at the member of its body that it is about."""
     try:
         yield
-    except InvalidFilterError as error:
-        if error.field and not error.place:
-            places = (place for name, where in filters.items() for place in _places_of(where, error.field, (name,)))
-            error.place = next(places, ())
+    except InvalidRequestError as error:
+        first, *rest = error.place or next(_places_in(body, error), ("",))
+        first = first if hasattr(body, str(first)) else _OF_EACH.get(str(first), first)
+        error.place = (first, *rest) if first else ()
         raise
+
+
+def _places_in(body: BaseModel, error: InvalidRequestError) -> Iterator[Place]:
+    """The places that name the field of the error; then the usual member of its class."""
+    if isinstance(error, InvalidFilterError) and error.field:
+        for name in ("where", "prefer", "group_by"):
+            yield from _places_of(getattr(body, name, None), error.field, (name,))
+    yield from ((name,) for kind, name in _PLACES.items() if isinstance(error, kind))
 
 
 def _places_of(part: object, field: str, place: Place) -> Iterator[Place]:
@@ -290,9 +305,9 @@ def _request_error(error: ValidationError, body: Any) -> Exception:
     return RequestValidationError(details, body=body)
 
 
-_ENCODED = re.compile(rb"%(?:2F|2f|0A|0a)")
-_STAND_INS = {b"%2f": chr(0xDC2F), b"%0a": chr(0xDC0A)}
-"""Lone surrogates, which no name can hold, in place of the encoded slashes and line breaks in names."""
+_ENCODED = re.compile(r"%(?:2F|2f|0A|0a)")
+_STAND_INS = {"%2f": "%ED%B0%AF", "%0a": "%ED%B0%8A"}
+"""The encoded slashes and line breaks in names, and in their place lone surrogates, which no name can hold."""
 _RESTORED = {0xDC2F: "/", 0xDC0A: "\n"}
 
 
@@ -302,13 +317,14 @@ def path_of_names(scope: Scope) -> str | None:
     In the path that the server has decoded, a slash in a name and a slash between parts look the same. Raises
     ``InvalidRequestError`` for a path or query that is not UTF-8.
     """
-    raw_path: bytes | None = scope.get("raw_path")
     if query := scope.get("query_string"):
         check_text(query, "query")
+    raw_path: bytes | None = scope.get("raw_path")
     if raw_path is None or b"%" not in raw_path:
         return None
     check_text(raw_path, "path")
-    return with_stand_ins(raw_path) if _ENCODED.search(raw_path) else None
+    path = raw_path.decode("latin-1")
+    return with_stand_ins(path) if _ENCODED.search(path) else None
 
 
 def check_text(encoded: bytes, part: str) -> None:
@@ -321,12 +337,9 @@ def check_text(encoded: bytes, part: str) -> None:
         ) from None
 
 
-def with_stand_ins(raw_path: bytes) -> str:
+def with_stand_ins(path: str) -> str:
     """The decoded path, with stand-ins for the slashes and line breaks that are parts of names."""
-    # In UTF-8 neither is a part of another character, so that each piece can be decoded separately.
-    pieces = [unquote(piece.decode("latin-1")) for piece in _ENCODED.split(raw_path)]
-    stand_ins = [_STAND_INS[character.lower()] for character in _ENCODED.findall(raw_path)]
-    return "".join(piece + stand_in for piece, stand_in in zip(pieces, [*stand_ins, ""], strict=True))
+    return unquote(_ENCODED.sub(lambda found: _STAND_INS[found[0].lower()], path), errors="surrogatepass")
 
 
 def restore(name: str) -> str:
@@ -340,17 +353,7 @@ CollectionName = Annotated[
 ItemId = Annotated[
     str,
     BeforeValidator(restore),
-    Path(description="The item's id, percent-encoded; its slashes need no encoding.", examples=["T-1"]),
-]
-
-
-DocumentId = Annotated[
-    str,
-    BeforeValidator(restore),
-    Path(
-        description="The document's id, percent-encoded; its slashes need no encoding.",
-        examples=["handbook/leave.md"],
-    ),
+    Path(description="The item's or document's id, percent-encoded; its slashes need no encoding.", examples=["T-1"]),
 ]
 
 _TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*')
@@ -411,20 +414,14 @@ def _tags(header: str) -> list[tuple[bool, str]]:
 _SERVICE_FIELDS = ("version", "created_at", "updated_at")
 """The fields that the service adds to a stored item."""
 
-_ATTRIBUTES = ("metadata", "attributes")
-_TWO_NAMES = (("text", "body"), _ATTRIBUTES, ("occurred_at", "event_time"))
-"""Each pair names one part."""
-
-_FIELDS = frozenset(name for names in FIELD_NAMES.values() for name in names)
-
 
 def sent_item(record: Mapping[str, Any]) -> Item:
-    """The item in a request, with a ticket's hours under the attribute that they have in an ingested file of tickets.
+    """The item in a request; one that was received before is read without the fields that the service added.
 
-    Raises ``InvalidItemError`` for an item that cannot be stored, or that gives one field two values.
+    Raises ``InvalidItemError`` for an item that cannot be stored.
     """
-    record = _without_service_fields(record)
-    _check_fields(record)
+    if isinstance(record, Mapping) and all(name in record for name in ("metadata", *_SERVICE_FIELDS)):
+        record = {name: value for name, value in record.items() if name not in _SERVICE_FIELDS}
     return with_ticket_hours(item_from_record(record))
 
 
@@ -435,36 +432,3 @@ def with_ticket_hours(item: Item) -> Item:
     except InvalidItemError:
         # It may not be a ticket at all.
         return item
-
-
-def _without_service_fields(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An item that a client sends back as it received it, without the fields that the service added."""
-    if isinstance(record, Mapping) and all(name in record for name in ("metadata", *_SERVICE_FIELDS)):
-        return {name: value for name, value in record.items() if name not in _SERVICE_FIELDS}
-    return record
-
-
-def _check_fields(record: Mapping[str, Any]) -> None:
-    if not isinstance(record, Mapping):
-        return
-    for name in _SERVICE_FIELDS:
-        if record.get(name) is not None:
-            raise _refusal(record, f"{name!r} is set by the service; leave it out, or put your own in 'metadata'")
-    for name, other in _TWO_NAMES:
-        if record.get(name) is not None and record.get(other) is not None and record[name] != record[other]:
-            raise _refusal(
-                record, f"{name!r} and {other!r} are two names of one field, but have different values; give one"
-            )
-    _check_attributes(record)
-
-
-def _check_attributes(record: Mapping[str, Any]) -> None:
-    metadata = next((value for name in _ATTRIBUTES if isinstance(value := record.get(name), Mapping)), {})
-    for name in metadata.keys() & record.keys() - _FIELDS:
-        if None not in (metadata[name], record[name]) and metadata[name] != record[name]:
-            raise _refusal(record, f"{name!r:.60} has different values inside and outside the metadata; give one")
-
-
-def _refusal(record: Mapping[str, Any], reason: str) -> InvalidItemError:
-    key = next((value for name in FIELD_NAMES["item_id"] if (value := record.get(name)) is not None), None)
-    return InvalidItemError(reason, item_id=None if key is None else str(key))

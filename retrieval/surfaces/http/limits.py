@@ -27,48 +27,29 @@ _WRITES = {
 """The methods and paths that write items, documents or batches of feedback: only their bodies may be large."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """The limits of a request; a stream of items may be larger, because it is never in memory as a whole."""
+def most_body_bytes(scope: Scope, settings: Settings) -> int:
+    """The greatest number of bytes of the request's body; a stream of items is never in memory as a whole."""
+    if is_stream(scope):
+        return settings.http_max_bulk_bytes
+    most = settings.http_max_body_bytes
+    return most if is_write(scope) else min(settings.http_max_search_bytes, most)
 
-    body_bytes: int
-    """The limit for items, documents and feedback."""
-    search_bytes: int
-    """The limit for everything else, which is mostly searches."""
-    bulk_bytes: int
-    seconds: float
-    """The time of a request; for a stream of items, the time between two of its parts."""
 
-    @classmethod
-    def of(cls, settings: Settings) -> Limits:
-        """The limits in the settings."""
-        return cls(
-            body_bytes=settings.http_max_body_bytes,
-            search_bytes=min(settings.http_max_search_bytes, settings.http_max_body_bytes),
-            bulk_bytes=settings.http_max_bulk_bytes,
-            seconds=settings.http_deadline_seconds,
-        )
+def most_seconds(header: bytes | None, settings: Settings) -> float:
+    """The seconds that the request may take, or for a stream the time between two of its parts.
 
-    def body_of(self, scope: Scope) -> int:
-        """The greatest number of bytes of the request's body."""
-        if is_stream(scope):
-            return self.bulk_bytes
-        return self.body_bytes if is_write(scope) else self.search_bytes
-
-    def seconds_of(self, header: bytes | None) -> float:
-        """The seconds that the request may take: those in its header, up to the service's limit.
-
-        Raises ``InvalidRequestError`` for a header that is not a number of seconds.
-        """
-        if header is None:
-            return self.seconds
-        try:
-            seconds = float(header)
-        except ValueError:
-            seconds = math.nan
-        if not seconds > 0:
-            raise InvalidRequestError("the header X-Request-Timeout takes seconds above 0, such as 2.5")
-        return min(seconds, self.seconds)
+    They are those in its header, up to the service's limit. Raises ``InvalidRequestError`` for a header that is not a
+    number of seconds.
+    """
+    if header is None:
+        return settings.http_deadline_seconds
+    try:
+        seconds = float(header)
+    except ValueError:
+        seconds = math.nan
+    if not seconds > 0:
+        raise InvalidRequestError("the header X-Request-Timeout takes seconds above 0, such as 2.5")
+    return min(seconds, settings.http_deadline_seconds)
 
 
 def is_write(scope: Scope) -> bool:

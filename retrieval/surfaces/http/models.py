@@ -12,7 +12,7 @@ from dataclasses import is_dataclass
 from datetime import datetime
 from enum import Enum
 from functools import cache, reduce
-from itertools import pairwise, starmap
+from itertools import pairwise
 from operator import or_
 from pathlib import Path
 from types import UnionType
@@ -28,11 +28,14 @@ from pydantic import (
     JsonValue,
     PlainValidator,
     WithJsonSchema,
+    create_model,
 )
 
 from retrieval.domain.checks import iso_time
 from retrieval.domain.items.embedding import MAX_DIMENSIONS
+from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.learning.context import MAX_BACKTRACKS, MAX_NAME_LENGTH, Context
+from retrieval.domain.search.profile import Profile
 from retrieval.domain.serialization import json_names
 from retrieval.engine.request import MAX_PREFERRED
 
@@ -66,28 +69,38 @@ class Sent(_Described, extra="forbid", strict=True):
                 setattr(cls, name, None)
 
 
-VALUE_MODELS: dict[type, type[BaseModel]] = {}
-"""The model that describes a value of the domain, by the value's class."""
-
-
 class AnswerPart(_Described):
     """A part of a response, for the OpenAPI description; responses are not validated against it.
 
-    ``of``: the domain class whose ``as_dict`` is sent; the model gets its fields with their docstrings. Fields that the
-    model declares itself replace them.
+    A domain class in an annotation stands for its ``told`` model.
     """
 
-    def __init_subclass__(cls, of: type | None = None, **options: Any) -> None:
+    def __init_subclass__(cls, **options: Any) -> None:
         # Called before pydantic collects the fields from the annotations.
         super().__init_subclass__(**options)
-        if of is not None:
-            VALUE_MODELS[of] = cls
-            cls.__annotations__ = dict(starmap(_unshadowed, _json_fields(of))) | inspect.get_annotations(cls)
+        annotations = inspect.get_annotations(cls, eval_str=True)
+        cls.__annotations__ = {name: _json_type(kind) for name, kind in annotations.items()}
 
 
-def _unshadowed(name: str, kind: Any) -> tuple[str, Any]:
-    """The field, with another Python name and a JSON alias if pydantic has a method of that name."""
-    return (f"{name}_told", Annotated[kind, Field(alias=name)]) if hasattr(BaseModel, name) else (name, kind)
+_MAY_BE_MISSING = frozenset({"explanation"})
+"""Fields that a request may exclude from its response."""
+
+_ENCLOSED: dict[type, type] = {StoredItem: Item}
+"""Classes whose JSON begins with the fields of another class."""
+
+
+@cache
+def told(kind: type) -> type[BaseModel]:
+    """The model of what ``as_dict`` of a domain class returns, with the docstrings of the class and its fields."""
+    fields: dict[str, Any] = {}
+    enclosed = _json_fields(_ENCLOSED[kind]) if kind in _ENCLOSED else ()
+    for name, json_type in (*enclosed, *_json_fields(kind)):
+        default = None if name in _MAY_BE_MISSING else ...
+        # A field needs another Python name if pydantic has a method of its name.
+        is_taken = hasattr(BaseModel, name)
+        fields[f"{name}_told" if is_taken else name] = json_type, Field(default, alias=name if is_taken else None)
+    about = _in_json(str(inspect.getdoc(kind)).partition("\n\n")[0])
+    return create_model(kind.__name__, __base__=_Described, __doc__=about, **fields)
 
 
 def _json_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str, Any]]:
@@ -111,17 +124,17 @@ def _json_type(kind: Any) -> Any:
     if origin in (Union, UnionType):
         return reduce(or_, map(_json_type, inner))
     base = origin or kind
-    if not isinstance(base, type) or base in (str, float, int, bool, type(None)):
-        return base
-    if base in VALUE_MODELS:
-        return VALUE_MODELS[base]
-    if issubclass(base, datetime | UUID | Enum):
+    if not isinstance(base, type) or issubclass(base, str | float | int | bool | Enum | BaseModel):
+        return kind
+    if issubclass(base, datetime | UUID):
         return str
-    if is_dataclass(base):
+    if base is Profile:
         return dict[str, Any]
+    if is_dataclass(base) or hasattr(base, "_fields"):
+        return told(base)  # type: ignore[arg-type]
     if issubclass(base, Mapping):
         return dict[str, _json_type(inner[1])]  # type: ignore[misc]
-    return list[_json_type(inner[0])] if issubclass(base, Sequence | AbstractSet) else base  # type: ignore[misc]
+    return list[_json_type(inner[0])] if issubclass(base, Sequence | AbstractSet) else kind  # type: ignore[misc]
 
 
 @cache
@@ -137,7 +150,11 @@ def _docstrings(name: str, file: str) -> dict[str, str]:
     for node, after in pairwise(parts):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(after, ast.Expr):
             docstrings[node.target.id] = inspect.cleandoc(str(ast.literal_eval(after.value)))
-    return {name: re.sub(r"\bNone\b", "null", text).replace("``", "`") for name, text in docstrings.items()}
+    return {name: _in_json(text) for name, text in docstrings.items()}
+
+
+def _in_json(text: str) -> str:
+    return re.sub(r"\bNone\b", "null", text).replace("``", "`")
 
 
 Moment = Annotated[AwareDatetime, BeforeValidator(iso_time), Field(examples=["2026-05-31T12:00:00Z"])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -18,37 +19,21 @@ from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Re
 from starlette.routing import Match, Route
 from starlette.types import Scope
 
+from retrieval.surfaces.http.models import A_RETRIEVAL
 from retrieval.surfaces.http.problems import MEDIA_TYPE
 
 Json = dict[str, Any]
 
 _METHODS = ("get", "put", "post", "delete", "patch")
 
-_PROBLEMS = {
-    "400": "The body is not JSON",
-    "401": "The request has no valid key",
-    "403": "The key does not allow it",
-    "404": "The resource does not exist",
-    "408": "The body did not arrive in time",
-    "409": "Conflict with another request, or the same request is in progress",
-    "412": "The resource has been changed",
-    "413": "The body is too large",
-    "415": "The body is compressed, or not sent as JSON",
-    "421": "The request names another host",
-    "422": "The request is invalid",
-    "429": "Too many requests with this key",
-    "500": "An unexpected error",
-    "502": "A model refused the request",
-    "503": "The database or a model is unavailable or overloaded: try again later",
-    "504": "The deadline was exceeded",
-}
-"""The meaning of each status, the same on every operation."""
-
 _ANYWHERE = ("400", "408", "413", "421", "500", "503", "504")
 """Errors of every route."""
 
 _EVERYWHERE = (*_ANYWHERE, "401", "403", "415", "422", "429", "502")
 """Errors of every operation that needs a key."""
+
+_STATUSES = (*_EVERYWHERE, "404", "409", "412")
+"""The statuses of all errors."""
 
 _RETRIED = ("429", "503")
 """Errors with the header ``Retry-After``."""
@@ -80,17 +65,6 @@ _PROBLEM_SCHEMA: Json = {
             },
         },
     },
-    "examples": [
-        {
-            "type": "/problems/invalid-filter",
-            "title": "A filter that cannot be understood",
-            "status": 422,
-            "detail": "'priority': there is no operator 'near'; there are all, any, eq, exists, gt, gte, in, lt, lte",
-            "instance": "/v1/collections/tickets/search",
-            "request_id": "0d4c3b7e",
-            "errors": [{"pointer": "/where/priority/near", "detail": "there is no operator 'near'"}],
-        }
-    ],
 }
 
 _SCHEMES: Json = {
@@ -164,6 +138,52 @@ def operations(described: Json) -> Iterator[tuple[str, str, Json]]:
                 yield path, method, item[method]
 
 
+_SAMPLES: Json = {
+    "id": "T-17",
+    "item_id": "T-17",
+    "title": "Connection timeout",
+    "text": "The database refuses connections at peak hours.",
+    "query": "connection timeout",
+    "collection": "tickets",
+    "name": "tickets",
+    "actor": "kim",
+    "session": "s-17",
+    "note": "",
+    "document": "handbook/leave.md",
+    "leg": "lexical",
+    "fusion": "rrf",
+    "tags": ["database"],
+    "notes": [],
+    "metadata": {"priority": "High"},
+    "where": {"priority": {"in": ["High"]}},
+    "profile": {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}},
+    "retrieval_id": A_RETRIEVAL,
+    "next": None,
+}
+"""Values of fields in the examples of responses, by name."""
+
+_OF_TYPES: Json = {"string": "…", "integer": 1, "number": 0.5, "boolean": True}
+
+
+def _example(schema: Json, schemas: Json, name: str = "") -> Any:
+    """An example of a value of that schema, for a field of that name."""
+    if "$ref" in schema:
+        return _example(schemas[schema["$ref"].rpartition("/")[2]], schemas, name)
+    alternatives = schema.get("anyOf", [schema])
+    kind = alternatives[0].get("type")
+    if name in _SAMPLES and (not isinstance(_SAMPLES[name], str) or kind == "string"):
+        return _SAMPLES[name]
+    if "anyOf" in schema:
+        return _example(alternatives[0], schemas, name)
+    if choices := schema.get("enum") or [schema[word] for word in ("const", "default") if word in schema]:
+        return choices[0]
+    if kind == "object":
+        return {part: _example(inner, schemas, part) for part, inner in schema.get("properties", {}).items()}
+    if kind == "array":
+        return [_example(schema["items"], schemas)]
+    return "2026-05-31T12:00:00+00:00" if kind == "string" and name.endswith("_at") else _OF_TYPES.get(kind)
+
+
 def _completed(described: Json) -> Json:
     parts = described.setdefault("components", {})
     schemas = parts.setdefault("schemas", {})
@@ -171,8 +191,13 @@ def _completed(described: Json) -> Json:
         schemas.pop(name, None)
     schemas["Problem"] = _PROBLEM_SCHEMA
     parts["securitySchemes"] = _SCHEMES
-    parts["responses"] = {_name(status): _response(status) for status in _PROBLEMS}
+    parts["responses"] = {f"Problem{status}": _problem(status) for status in _STATUSES}
     for path, method, operation in operations(described):
+        for status, response in operation["responses"].items():
+            content = response.get("content", {}).get("application/json")
+            if status < "300" and content is not None:
+                schema = schemas[content["schema"]["$ref"].rpartition("/")[2]]
+                schema.setdefault("examples", [_example(schema, schemas)])
         if path.startswith(("/v1/", "/v2/")):
             operation["security"] = [{"bearer": []}, {"header": []}]
             _complete(operation["responses"], _statuses(path, method))
@@ -189,43 +214,30 @@ def _statuses(path: str, method: str) -> list[str]:
 
 def _complete(responses: Json, statuses: list[str]) -> None:
     """Describe each error as a problem document, in addition to the form that the operation declares, if any."""
-    declared = [status for status in responses if status in _PROBLEMS]
+    declared = [status for status in responses if status >= "400"]
     for status in dict.fromkeys([*declared, *sorted(statuses)]):
-        own = responses.get(status, {}).get("content", {}).get("application/json")
-        is_own = own is not None and not own.get("schema", {}).get("$ref", "").endswith("/HTTPValidationError")
-        if is_own:
-            responses[status]["content"][MEDIA_TYPE] = _content()
+        own = responses.get(status, {}).get("content", {}).get("application/json", {})
+        if own and not own["schema"].get("$ref", "").endswith("/HTTPValidationError"):
+            responses[status]["content"] |= _PROBLEM_CONTENT
         else:
-            responses[status] = {"$ref": f"#/components/responses/{_name(status)}"}
+            responses[status] = {"$ref": f"#/components/responses/Problem{status}"}
 
 
-def _response(status: str) -> Json:
+_PROBLEM_CONTENT: Json = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+
+
+def _problem(status: str) -> Json:
     headers = {"Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}}}
-    return {
-        "description": _PROBLEMS[status],
-        "content": {MEDIA_TYPE: _content()},
-        **({"headers": headers} if status in _RETRIED else {}),
-    }
-
-
-def _content() -> Json:
-    return {"schema": {"$ref": "#/components/schemas/Problem"}}
-
-
-def _name(status: str) -> str:
-    return f"Problem{status}"
+    response = {"description": HTTPStatus(int(status)).phrase, "content": _PROBLEM_CONTENT}
+    return {**response, "headers": headers} if status in _RETRIED else response
 
 
 _Answer = Callable[[Request], Awaitable[Response]]
 
 FRONT, DOCS = "/", "/docs"
 
-_ASSETS = {
-    f"{DOCS}/swagger-ui-bundle.js": "text/javascript",
-    f"{DOCS}/swagger-ui.css": "text/css",
-    f"{DOCS}/favicon.png": "image/png",
-}
-"""The media types of the files that the page loads, by path; the last part of the path is the name in the package."""
+_ASSETS = tuple(f"{DOCS}/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png"))
+"""The files that the page loads; the last part of the path is the name in the package."""
 
 CONSOLE = "/console"
 SIGN_IN = f"{CONSOLE}/sign-in"
@@ -234,8 +246,6 @@ CONSOLE_FILES = frozenset(f"{CONSOLE}/static/{name}" for name in ("console.css",
 FRONT_PATHS = frozenset({FRONT, DOCS, *_ASSETS, SIGN_IN, *CONSOLE_FILES})
 """Paths that need no key."""
 
-_DAY = "public, max-age=86400"
-
 
 def add_front(app: FastAPI, *, needs_key: bool, has_console: bool) -> None:
     """Add the pages ``/`` and ``/docs``, which are not in the OpenAPI description."""
@@ -243,8 +253,7 @@ def add_front(app: FastAPI, *, needs_key: bool, has_console: bool) -> None:
     app.router.routes.extend([Page(FRONT, front), Page(DOCS, _docs(app))])
     # This package contains the scripts that FastAPI's page would load from another host.
     folder = Path(str(files("fastapi_offline"))) / "static"
-    for path, media_type in _ASSETS.items():
-        app.router.routes.append(Page(path, _asset(folder / path.rpartition("/")[2], media_type)))
+    app.router.routes.extend(file_page(path, folder / path.rpartition("/")[2]) for path in _ASSETS)
 
 
 def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:
@@ -287,8 +296,10 @@ def _docs(app: FastAPI) -> _Answer:
     return answer
 
 
-def _asset(file: Path, media_type: str) -> _Answer:
-    async def answer(_request: Request) -> Response:
-        return FileResponse(file, media_type=media_type, headers={"Cache-Control": _DAY})
+def file_page(path: str, file: Path) -> Page:
+    """The file at that path; a browser checks whether its copy is current, because a new file has the same name."""
 
-    return answer
+    async def answer(_request: Request) -> Response:
+        return FileResponse(file, headers={"Cache-Control": "no-cache"})
+
+    return Page(path, answer)

@@ -5,25 +5,6 @@ without an entry has that of its base class, so a new error needs no entry.
 
 For an error about the request the client gets the platform's message. For an error of the database, a model's service
 or the settings it gets only advice; addresses and messages of servers are in the log.
-
-    RefusalError
-    ├── AuthenticationError         401: no valid key
-    ├── ForbiddenError              403: the key lacks a scope
-    ├── RateLimitedError            429: too many requests
-    ├── IdempotencyMismatchError    422: another request had that Idempotency-Key
-    ├── IdempotencyConflictError    409: that request is in progress, or its response was not stored
-    ├── MalformedBodyError          400: the body does not have the format of its content type
-    ├── BrokenStreamError           400: a stream of items ended early
-    ├── StoppingError               503: a stream of items ended early, because the service is shutting down
-    ├── BodyTimeoutError            408: the body did not arrive in time
-    ├── UnreadAnswerError           408: the client keeps sending but does not read the response
-    ├── BodyTooLargeError           413: the body exceeds the size limit
-    ├── EncodedBodyError            415: the body is compressed, or encoded in another way
-    ├── MediaTypeError              415: the content type is not accepted
-    ├── MisdirectedError            421: the request names another host, or a page of another host sent it
-    └── OverloadedError             503: too many concurrent requests
-
-Each has the ``status`` and the ``headers`` of its response.
 """
 
 from __future__ import annotations
@@ -77,9 +58,11 @@ class RefusalError(RetrievalError):
     status: ClassVar[int] = 400
     retry_after: ClassVar[int | None] = None
     """The seconds after which a retry may succeed; None: waiting does not help, or ``headers`` say how long."""
+    message: ClassVar[str] = ""
+    """The message of an error that is raised without one."""
 
-    def __init__(self, message: str, *, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, message: str | None = None, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(self.message if message is None else message)
         waiting = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
         self.headers: dict[str, str] = {**waiting, **(headers or {})}
 
@@ -109,7 +92,6 @@ class ForbiddenError(RefusalError):
             f"retrieval keys create NAME --scope {scope.value}",
             headers={"WWW-Authenticate": challenge},
         )
-        self.scope = scope
 
 
 class RateLimitedError(RefusalError):
@@ -117,8 +99,8 @@ class RateLimitedError(RefusalError):
 
     status = 429
 
-    def __init__(self, message: str, wait_seconds: float, *, headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message, headers={"Retry-After": str(max(1, math.ceil(wait_seconds))), **(headers or {})})
+    def __init__(self, message: str, wait_seconds: float, *, headers: Mapping[str, str]) -> None:
+        super().__init__(message, headers={"Retry-After": str(max(1, math.ceil(wait_seconds))), **headers})
         self.wait_seconds = wait_seconds
 
 
@@ -126,9 +108,7 @@ class IdempotencyMismatchError(RefusalError):
     """Another request was made with the same ``Idempotency-Key``."""
 
     status = 422
-
-    def __init__(self) -> None:
-        super().__init__("another request had this Idempotency-Key within a day; choose a new key for a new request")
+    message = "another request had this Idempotency-Key within a day; choose a new key for a new request"
 
 
 class IdempotencyConflictError(RefusalError):
@@ -145,9 +125,7 @@ class BodyTimeoutError(RefusalError):
     """The body did not arrive in time."""
 
     status = 408
-
-    def __init__(self) -> None:
-        super().__init__("the body did not arrive in time; send it faster, or in smaller parts")
+    message = "the body did not arrive in time; send it faster, or in smaller parts"
 
 
 class UnreadAnswerError(RefusalError):
@@ -155,18 +133,11 @@ class UnreadAnswerError(RefusalError):
 
     status = 408
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"more than {limit:,} bytes of the response are unread; read it while you send, or send fewer lines at "
-            "once; send the lines without a result again"
-        )
-
 
 class BrokenStreamError(RefusalError):
     """The stream ended early, or exceeded the size limit."""
 
-    def __init__(self) -> None:
-        super().__init__("the stream ended early, or exceeds the size limit; send the lines without a result again")
+    message = "the stream ended early, or exceeds the size limit; send the lines without a result again"
 
 
 class StoppingError(RefusalError):
@@ -174,9 +145,7 @@ class StoppingError(RefusalError):
 
     status = 503
     retry_after = 1
-
-    def __init__(self) -> None:
-        super().__init__("the service is shutting down; send the lines without a result again in a moment")
+    message = "the service is shutting down; send the lines without a result again in a moment"
 
 
 class BodyTooLargeError(RefusalError):
@@ -223,22 +192,11 @@ class OverloadedError(RefusalError):
 
     status = 503
     retry_after = 1
-
-    def __init__(self, message: str = "too many requests are in progress; try again in a moment") -> None:
-        super().__init__(message)
+    message = "too many requests are in progress; try again in a moment"
 
 
 IN_LOG = "; the service's log has the reason"
 INTERNAL = f"an unexpected error{IN_LOG}"
-
-
-class _Answer(NamedTuple):
-    status: int
-    """The HTTP status."""
-    detail: str | None = None
-    """The text for the client; None: the error's own message, which is about the client's request."""
-    retry_after: int | None = None
-    """The seconds after which a retry may succeed; None: waiting does not help."""
 
 
 class ProblemType(NamedTuple):
@@ -248,8 +206,11 @@ class ProblemType(NamedTuple):
     """A URI relative to that of the service."""
     title: str
     status: int
-    detail: str | None
-    retry_after: int | None
+    """The HTTP status."""
+    detail: str | None = None
+    """The text for the client; None: the error's own message, which is about the client's request."""
+    retry_after: int | None = None
+    """The seconds after which a retry may succeed; None: waiting does not help."""
 
     @property
     def name(self) -> str:
@@ -261,42 +222,41 @@ _AWAY = "the database cannot be reached; try again in a moment: the service reco
 _NOT_SET_UP = f"the database is not set up for this service{IN_LOG}"
 _SERVICE = "the {} service did not answer; try again in a moment"
 _REJECTED = f"the {{}} service refused the request{IN_LOG}"
-_ANSWERS: dict[type[RetrievalError], _Answer] = {
-    RetrievalError: _Answer(500, INTERNAL),
-    errors.ConfigurationError: _Answer(500, f"the service's settings do not allow this{IN_LOG}"),
-    errors.NoLanguageModelError: _Answer(503),
-    errors.DatabaseError: _Answer(503, f"the database refused the request{IN_LOG}", 10),
-    errors.DatabaseUnreachableError: _Answer(503, _AWAY, 2),
-    errors.EmbeddedServerError: _Answer(503, _AWAY, 2),
-    errors.UnsupportedDatabaseError: _Answer(503, _NOT_SET_UP, 10),
-    errors.SchemaRevisionError: _Answer(503, _NOT_SET_UP, 10),
-    errors.MissingPrivilegeError: _Answer(503, _NOT_SET_UP, 10),
-    errors.PoolExhaustedError: _Answer(503, "too many requests wait for the database; try again in a moment", 1),
-    errors.DatabaseBusyError: _Answer(503, "other transactions held the database too long; try again in a moment", 1),
-    errors.DeadlineError: _Answer(
-        504, "the deadline was exceeded; request less, or allow more time with the header X-Request-Timeout (seconds)"
-    ),
-    errors.InvalidRequestError: _Answer(422),
-    errors.NotFoundError: _Answer(404),
-    errors.ConflictError: _Answer(409),
-    errors.VersionConflictError: _Answer(412),
-    errors.EmbedderError: _Answer(502, _REJECTED.format("embedding")),
-    errors.EmbedderUnavailableError: _Answer(503, _SERVICE.format("embedding"), 2),
-    errors.LLMError: _Answer(502, _REJECTED.format("language model's")),
-    errors.LLMUnavailableError: _Answer(503, _SERVICE.format("language model's"), 2),
-    errors.RerankerError: _Answer(502, _REJECTED.format("reranking")),
-    errors.RerankerUnavailableError: _Answer(503, _SERVICE.format("reranking"), 2),
+_LATE = "the deadline was exceeded; request less, or allow more time with the header X-Request-Timeout (seconds)"
+_ANSWERS: dict[type[RetrievalError], tuple[int, str | None, int | None]] = {
+    RetrievalError: (500, INTERNAL, None),
+    errors.ConfigurationError: (500, f"the service's settings do not allow this{IN_LOG}", None),
+    errors.NoLanguageModelError: (503, None, None),
+    errors.DatabaseError: (503, f"the database refused the request{IN_LOG}", 10),
+    errors.DatabaseUnreachableError: (503, _AWAY, 2),
+    errors.EmbeddedServerError: (503, _AWAY, 2),
+    errors.UnsupportedDatabaseError: (503, _NOT_SET_UP, 10),
+    errors.SchemaRevisionError: (503, _NOT_SET_UP, 10),
+    errors.MissingPrivilegeError: (503, _NOT_SET_UP, 10),
+    errors.PoolExhaustedError: (503, "too many requests wait for the database; try again in a moment", 1),
+    errors.DatabaseBusyError: (503, "other transactions held the database too long; try again in a moment", 1),
+    errors.DeadlineError: (504, _LATE, None),
+    errors.InvalidRequestError: (422, None, None),
+    errors.NotFoundError: (404, None, None),
+    errors.ConflictError: (409, None, None),
+    errors.VersionConflictError: (412, None, None),
+    errors.EmbedderError: (502, _REJECTED.format("embedding"), None),
+    errors.EmbedderUnavailableError: (503, _SERVICE.format("embedding"), 2),
+    errors.LLMError: (502, _REJECTED.format("language model's"), None),
+    errors.LLMUnavailableError: (503, _SERVICE.format("language model's"), 2),
+    errors.RerankerError: (502, _REJECTED.format("reranking"), None),
+    errors.RerankerUnavailableError: (503, _SERVICE.format("reranking"), 2),
 }
+"""The status, the text for the client and the seconds to wait, as in ``ProblemType``."""
 
 
 def problem_type(kind: type[BaseException]) -> ProblemType:
     """The type of problem for a class of error; ``internal`` for classes that are not the platform's."""
     if not issubclass(kind, RetrievalError):
-        return ProblemType("/problems/internal", "An unexpected error", 500, INTERNAL, None)
+        return ProblemType("/problems/internal", "An unexpected error", 500, INTERNAL)
     if issubclass(kind, RefusalError):
-        answer = _Answer(kind.status, retry_after=kind.retry_after)
-    else:
-        answer = next(_ANSWERS[base] for base in kind.__mro__ if base in _ANSWERS)
+        return ProblemType(f"/problems/{_slug(kind)}", _title(kind), kind.status, None, kind.retry_after)
+    answer = next(_ANSWERS[base] for base in kind.__mro__ if base in _ANSWERS)
     return ProblemType(f"/problems/{_slug(kind)}", _title(kind), *answer)
 
 
@@ -316,49 +276,26 @@ MEDIA_TYPE = "application/problem+json"
 Problem = dict[str, Any]
 """``type``, ``title``, ``status``, ``detail``, ``instance``, ``request_id``, and further members of the type."""
 
-_SEARCHES = re.compile(r"/v1/collections/[^/]+/(?:search(/batch)?|passages|preview)")
 
-_PLACES: dict[type[errors.InvalidRequestError], str] = {
-    errors.InvalidFilterError: "/where",
-    errors.InvalidVectorError: "/vector",
-    errors.EmptyQueryError: "/query",
-    errors.InvalidLimitError: "/limit",
-}
-"""The members of a search that errors of these classes are about, if an error has no place."""
-_OF_EACH = {"/vector": "/vectors", "/query": "/queries"}
-"""The names of the members in a batch."""
-
-
-def problem_of(error: BaseException, *, instance: str = "", request_id: str = "") -> Problem:
-    """The problem document of the error; ``instance`` is the path of the request, percent-encoded."""
+def problem_of(error: BaseException) -> Problem:
+    """The problem document of the error."""
     kind = problem_type(type(error))
-    problem: Problem = {
-        "type": kind.type,
-        "title": kind.title,
-        "status": kind.status,
-        "detail": detail_of(error) if kind.detail is None else kind.detail,
-    }
+    detail = detail_of(error) if kind.detail is None else kind.detail
+    problem: Problem = {"type": kind.type, "title": kind.title, "status": kind.status, "detail": detail}
     if isinstance(error, errors.InvalidItemError) and error.item_id is not None:
         problem["item_id"] = error.item_id
-    if isinstance(error, errors.InvalidRequestError):
-        problem |= _place_of(error, problem["detail"], _SEARCHES.fullmatch(instance))
-    return problem | _occurrence(instance, request_id)
+    if isinstance(error, errors.InvalidRequestError) and error.place:
+        problem["errors"] = [{"pointer": pointer(error.place), "detail": detail}]
+    return problem
 
 
-def problem_of_status(status: int, detail: str, *, instance: str = "", request_id: str = "") -> Problem:
+def problem_of_status(status: int, detail: str) -> Problem:
     """The document of an HTTP error of the framework, such as 405."""
     title = HTTPStatus(status).phrase
-    problem = {"type": "about:blank", "title": title, "status": status, "detail": detail or title}
-    return problem | _occurrence(instance, request_id)
+    return {"type": "about:blank", "title": title, "status": status, "detail": detail or title}
 
 
-def invalid(
-    errors_found: Iterable[ErrorDetails | Mapping[str, Any]],
-    *,
-    body: object = None,
-    instance: str = "",
-    request_id: str = "",
-) -> Problem:
+def invalid(errors_found: Iterable[ErrorDetails | Mapping[str, Any]], *, body: object = None) -> Problem:
     """The document of a request with invalid parts, which points at each of them.
 
     ``body``: the body of the request. Steps of pydantic's places that do not exist in it, such as the types of a union,
@@ -371,14 +308,8 @@ def invalid(
         summary = f"{places[0]}: {entries[0]['detail']}"
     else:
         summary = f"{', '.join(dict.fromkeys(places))}; see errors"
-    problem = {
-        "type": kind.type,
-        "title": kind.title,
-        "status": kind.status,
-        "detail": f"invalid: {summary}",
-        "errors": entries,
-    }
-    return problem | _occurrence(instance, request_id)
+    detail = f"invalid: {summary}"
+    return {"type": kind.type, "title": kind.title, "status": kind.status, "detail": detail, "errors": entries}
 
 
 def headers_of(error: BaseException) -> dict[str, str]:
@@ -433,16 +364,3 @@ def _merged_by_place(entries: Iterable[dict[str, str]]) -> list[dict[str, str]]:
         elif entry["detail"] not in by_place[place]["detail"].split("; or: "):
             by_place[place]["detail"] += f"; or: {entry['detail']}"
     return list(by_place.values())
-
-
-def _place_of(error: errors.InvalidRequestError, detail: str, search: re.Match[str] | None) -> Problem:
-    """The place in the body: that of the error, otherwise the usual place of its class."""
-    usual = (place for kind, place in _PLACES.items() if search and isinstance(error, kind))
-    place = pointer(error.place) or next(usual, None)
-    if place is not None and search is not None and search[1]:
-        place = _OF_EACH.get(place, place)
-    return {} if place is None else {"errors": [{"pointer": place, "detail": detail}]}
-
-
-def _occurrence(instance: str, request_id: str) -> Problem:
-    return {name: value for name, value in (("instance", instance), ("request_id", request_id)) if value}

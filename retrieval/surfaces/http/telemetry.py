@@ -15,9 +15,8 @@ import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from functools import cache
 from urllib.parse import unquote
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -33,7 +32,7 @@ from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.adapters.store.search.recall import CollectionRecall, lowest_recalls
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.learning.feedback import FeedbackReport
-from retrieval.domain.search.hit import Path, SearchResult
+from retrieval.domain.search.hit import SearchResult
 from retrieval.platform import Platform
 from retrieval.settings import Settings
 from retrieval.surfaces.http.limits import Load
@@ -51,21 +50,14 @@ MOST_TENANTS, MOST_COLLECTIONS = 20, 200
 """The greatest number of tenants, and of collections in total, whose recall is published."""
 
 
-@dataclass(frozen=True, slots=True)
-class TenantRecall:
-    """A collection's recall, with its tenant."""
-
-    tenant: str
-    recall: CollectionRecall
-
-
 class Figures:
     """The figures that were read last."""
 
     def __init__(self) -> None:
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
-        self.recalls: Sequence[TenantRecall] = ()
+        self.recalls: Sequence[tuple[str, CollectionRecall]] = ()
+        """Each with its tenant."""
         self.queue: QueueState | None = None
         """None: not read yet, or not visible to the login."""
         self.is_up: bool | None = None
@@ -88,19 +80,12 @@ class Figures:
                 reason = "it took too long" if isinstance(error, LateError) else error
                 _log.info("the figures of the metrics were not read: %s", reason)
 
-    def forget(self) -> None:
-        """Read the figures again at the next refresh."""
-        self._read_at = None
-
     async def _read(self, platforms: Sequence[Platform]) -> None:
-        recalls: list[TenantRecall] = []
+        recalls: list[tuple[str, CollectionRecall]] = []
         for platform in platforms[:MOST_TENANTS]:
-            tenant_recalls = await lowest_recalls(
-                platform.database, platform.tenant_id, MOST_COLLECTIONS - len(recalls)
-            )
-            recalls += [TenantRecall(platform.settings.tenant, recall) for recall in tenant_recalls]
-            if len(recalls) >= MOST_COLLECTIONS:
-                break
+            room = MOST_COLLECTIONS - len(recalls)
+            lowest = await lowest_recalls(platform.database, platform.tenant_id, room) if room > 0 else ()
+            recalls += [(platform.settings.tenant, recall) for recall in lowest]
         host = platforms[0]
         # A worker reports that it is alive three times within that time.
         self.queue = await read_queue_state(host.database, alive_seconds=2 * host.settings.worker_stalled_seconds)
@@ -123,19 +108,24 @@ class Metrics:
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self._requests = Histogram(
-            "retrieval_http_request_duration_seconds",
-            "Duration of requests, from their headers to the end of the response.",
-            ("method", "route", "status"),
-            buckets=REQUEST_SECONDS,
-            registry=self.registry,
+        # Cached: a histogram looks its labels up under a lock.
+        self._request = cache(
+            Histogram(
+                "retrieval_http_request_duration_seconds",
+                "Duration of requests, from their headers to the end of the response.",
+                ("method", "route", "status"),
+                buckets=REQUEST_SECONDS,
+                registry=self.registry,
+            ).labels
         )
-        self._stages = Histogram(
-            "retrieval_search_duration_seconds",
-            "Duration of each stage of a search, and of all (total), by the path of the dense leg.",
-            ("stage", "path"),
-            buckets=STAGE_SECONDS,
-            registry=self.registry,
+        self._stage = cache(
+            Histogram(
+                "retrieval_search_duration_seconds",
+                "Duration of each stage of a search, and of all (total), by the path of the dense leg.",
+                ("stage", "path"),
+                buckets=STAGE_SECONDS,
+                registry=self.registry,
+            ).labels
         )
         self._searches = self._counter("retrieval_searches", "Searches, by the path of the dense leg.", "path")
         self._noted = self._counter(
@@ -150,28 +140,19 @@ class Metrics:
         self._lost = self._counter("retrieval_unrecorded_searches", "Searches that were not recorded.", "reason")
         info = Gauge("retrieval_build_info", "The version, as a label; always 1.", ("version",), registry=self.registry)
         info.labels(installed_version() or "unknown").set(1)
-        self._stage_of: dict[tuple[str, Path], Histogram] = {}
-        self._request_of: dict[tuple[str, str, int], Histogram] = {}
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
         return Counter(name, text, labels, registry=self.registry)
 
     def answered(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a finished request; ``route`` is the route's template, empty if none matched."""
-        label = method if method in METHODS else "OTHER"
-        series = self._request_of.get((label, route, status))
-        if series is None:
-            series = self._request_of[label, route, status] = self._requests.labels(label, route or "none", status)
-        series.observe(seconds)
+        self._request(method if method in METHODS else "OTHER", route or "none", status).observe(seconds)
 
     def searched(self, results: Sequence[SearchResult]) -> None:
         """Count the searches of one call; the call's stages count once."""
-        path = results[0].path
+        path = results[0].path.value
         for stage, milliseconds in results[0].timings_ms.items():
-            series = self._stage_of.get((stage, path))
-            if series is None:
-                series = self._stage_of[stage, path] = self._stages.labels(stage, path.value)
-            series.observe(milliseconds / 1e3)
+            self._stage(stage, path).observe(milliseconds / 1e3)
         for result in results:
             self._searches.labels(result.path.value).inc()
             if result.notes:
@@ -253,7 +234,7 @@ def _of_replicas(replicas: Sequence[ReplicaState]) -> Iterator[Metric]:
 def _of_database(figures: Figures) -> Iterator[Metric]:
     up: _Samples = [] if figures.is_up is None else [([], float(figures.is_up))]
     yield _labelled("retrieval_database_up", "Whether the database answered at the last refresh.", (), up)
-    labelled = [((recall.tenant, recall.recall.collection), recall.recall) for recall in figures.recalls]
+    labelled = [((tenant, recall.collection), recall) for tenant, recall in figures.recalls]
     whose, text = ("tenant", "collection"), "Last measured recall, for the filters with the lowest."
     yield _labelled("retrieval_recall", text, whose, ((labels, state.recall) for labels, state in labelled))
     name, text = "retrieval_recall_measured_timestamp_seconds", "Time of that measurement, in seconds since 1970."
@@ -287,19 +268,13 @@ def request_id_of(header: bytes | None) -> str:
 
 SECRET = "[secret]"  # noqa: S105 - stands in the place of one
 
-_KEY = re.compile(r"(rtv_[A-Za-z0-9]{12}_)[A-Za-z0-9_-]+")
-"""An API key; its first part, the id, may be logged."""
-
-_PASSWORD = re.compile(r"(://[^\s:/@]*:)[^\s/@]+@")
-_PARAMETER = re.compile(r"((?:^|[?&;\s])(?:ssl)?password=)('[^']*'|[^\s&;'\"]+)", re.IGNORECASE)
-
-
-_SECRET_KINDS = (
-    ("rtv_", _KEY, rf"\1{SECRET}"),
-    ("://", _PASSWORD, rf"\1{SECRET}@"),
-    ("password=", _PARAMETER, rf"\1{SECRET}"),
+_PARAMETER = re.compile(r"((?:ssl)?password=)('[^']*'|[^\s&;'\"]+)", re.IGNORECASE)
+_SECRETS = (
+    re.compile(r"(rtv_[A-Za-z0-9]{12}_)[A-Za-z0-9_-]+"),  # an API key, whose id may be logged
+    re.compile(r"(://[^\s:/@]*:)[^\s/@]+(?=@)"),
+    _PARAMETER,
 )
-"""The kinds of secrets: a lower-case mark of texts that may hold one, the secret's pattern, and its replacement."""
+"""Each pattern's first group is kept."""
 
 
 class Redaction:
@@ -324,10 +299,8 @@ class Redaction:
         """The text without secrets."""
         if self._known is not None:
             text = self._known.sub(SECRET, text)
-        lower = text.lower()
-        for mark, secret, replacement in _SECRET_KINDS:
-            if mark in lower:
-                text = secret.sub(replacement, text)
+        for secret in _SECRETS:
+            text = secret.sub(rf"\1{SECRET}", text)
         return text
 
 
@@ -364,26 +337,17 @@ class ServiceFormatter(logging.Formatter):
         return self._redaction("\n".join([" ".join(words), *([] if trace is None else [trace])]))
 
 
-class ServiceHandler(logging.StreamHandler[Any]):
-    """Handles the package's records from INFO on, and libraries' warnings; when debugging, all records from INFO on."""
-
-    def __init__(self, *, debug: bool = False) -> None:
-        super().__init__()
-        self._debug = debug
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is handled."""
-        is_ours = record.name == "retrieval" or record.name.startswith("retrieval.")
-        return record.levelno >= (logging.INFO if is_ours or self._debug else logging.WARNING)
-
-
 def configure_service_logging(settings: Settings, *, as_json: bool, debug: bool = False) -> None:
-    """Send the process's log records to standard error as lines of JSON, or of text."""
-    handler = ServiceHandler(debug=debug)
+    """Send the process's log records to standard error as lines of JSON, or of text.
+
+    They are the package's from INFO on, and libraries' from WARNING on; with ``debug`` all from INFO on.
+    """
+    handler = logging.StreamHandler()
     handler.setFormatter(ServiceFormatter(Redaction.of(settings), as_json=as_json, debug=debug))
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(logging.INFO)
+    root.setLevel(logging.INFO if debug else logging.WARNING)
+    logging.getLogger("retrieval").setLevel(logging.INFO)
 
 
 def _passwords(url: str) -> list[str]:

@@ -284,9 +284,10 @@ async def run_http(
         gate = None
         if place.asks_keys:
             # Loaded here: a client that starts the server waits for everything that is loaded.
-            from retrieval.surfaces.http.authentication import KeyGate
+            from retrieval.surfaces.http.authentication import gate_of
 
-            gate = await stack.enter_async_context(KeyGate(served))
+            gate = gate_of(served)
+            stack.push_async_callback(gate.aclose)
         token = None if settings.mcp_token is None else settings.mcp_token.get_secret_value()
         app = http_app(server, place, token=token, gate=gate)
         with listening_socket(place.host, place.port) as listener:

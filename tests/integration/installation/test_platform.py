@@ -19,7 +19,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.llms.sim import SimLLM
 from retrieval.domain.errors import InvalidRequestError, LLMRejectedError, UnknownCollectionError
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.http.caller import CurrentPlatform
+from retrieval.surfaces.http.caller import ReadPlatform
 
 
 async def test_opening_to_read_changes_nothing(database_url: str, settings: Settings) -> None:
@@ -157,7 +157,7 @@ async def test_the_service_starts_its_database_again(home: Path) -> None:
     app = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
 
     @app.get("/names")
-    async def names(platform: CurrentPlatform) -> list[str]:
+    async def names(platform: ReadPlatform) -> list[str]:
         return [collection.name for collection in await platform.collections()]
 
     client = AsyncClient(transport=ASGITransport(app=app), base_url="http://localhost")

@@ -31,9 +31,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     profiles.router,
     installation.reembedding_router,
     installation.figures_router,
-    installation.doctor_router,
     tickets.router,
     installation.health_router,
-    installation.metrics_router,
 )
 """The routers, in the order in which they are tried and listed by OpenAPI: the most frequent requests first."""

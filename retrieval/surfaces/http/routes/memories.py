@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter
-from pydantic import Field, JsonValue
+from pydantic import Field
 
-from retrieval.apps.memories.messages import FACT, MOST_MESSAGES, RememberedFact, RememberReport
+from retrieval.apps.memories.messages import FACT, MOST_MESSAGES, RememberReport
 from retrieval.apps.memories.store import existing_store
-from retrieval.domain.api_key import Scope
 from retrieval.domain.items.memory import Memory
-from retrieval.surfaces.http.caller import CurrentPlatform, needs
+from retrieval.surfaces.http.caller import ReadPlatform, WritePlatform
 from retrieval.surfaces.http.json_bodies import CollectionName, ItemId, JSONAnswer, JSONBodies
-from retrieval.surfaces.http.models import AnswerPart, Moment, Sent
+from retrieval.surfaces.http.models import AnswerPart, Moment, Sent, told
 
 
 class RememberRequest(
@@ -45,68 +44,18 @@ class RememberRequest(
     """Whether to read messages again that were remembered before."""
 
 
-_REMEMBERED: dict[str, JsonValue] = {
-    "outcome": "superseded",
-    "fact": "Ann lives in Munich.",
-    "sources": ["2026-05-01/1"],
-    "memory_id": "01a20206-45aa-77ad-9d9a-229001806734",
-    "superseded_id": "01a1f0c2-9a31-7d5e-8f02-6f0f4dca1b20",
-    "reason": "she moved",
-}
-
-
-class RememberedFactTold(AnswerPart, of=RememberedFact, examples=[_REMEMBERED]):
-    """The outcome for one fact."""
-
-
-class RememberReportTold(
-    AnswerPart,
-    of=RememberReport,
-    examples=[{"facts": [_REMEMBERED], "messages": 1, "remembered_at": None, "notes": []}],
-):
-    """The outcome for the messages of a conversation."""
-
-
-_MEMORY: dict[str, JsonValue] = {
-    "memory_id": "01a20206-45aa-77ad-9d9a-229001806734",
-    "project_id": "ops",
-    "interaction_type": "fact",
-    "content": "Ann lives in Munich.",
-    "text": "Ann lives in Munich.",
-    "summary": "",
-    "user_id": "ann",
-    "links": {"turns": ["2026-05-01/1"]},
-    "relevance_score": 1.0,
-    "accesses": 0,
-    "last_accessed_at": None,
-    "occurred_at": "2026-05-01T12:00:00+00:00",
-    "expires_at": None,
-    "superseded_by": None,
-    "status": "active",
-    "metadata": {"reason": "she moved"},
-    "created_at": "2026-05-01T12:00:01.123456+00:00",
-    "updated_at": "2026-05-01T12:00:01.123456+00:00",
-}
-
-
-class MemoryTold(AnswerPart, of=Memory, examples=[_MEMORY]):
-    """A memory."""
-
-
-class HistoryTold(AnswerPart, examples=[{"versions": [_MEMORY]}]):
+class MemoryHistory(AnswerPart):
     """The versions of a memory, newest first."""
 
-    versions: list[MemoryTold]
+    versions: list[Memory]
     """The current version, then the superseded ones."""
 
 
 router = APIRouter(prefix="/v1/collections/{name}/memories", tags=["memories"], route_class=JSONBodies)
 
-_READ, _WRITE = [needs(Scope.READ)], [needs(Scope.WRITE)]
 
-
-@router.post("", dependencies=_WRITE, response_model=RememberReportTold, summary="Remember the facts of messages")
-async def remember(name: CollectionName, platform: CurrentPlatform, body: RememberRequest) -> JSONAnswer:
+@router.post("", response_model=told(RememberReport), summary="Remember the facts of messages")
+async def remember(name: CollectionName, platform: WritePlatform, body: RememberRequest) -> JSONAnswer:
     """Store the facts that a language model finds in the messages of a conversation, with their source turns.
 
     A fact that is already remembered gains a source, and a fact that contradicts a memory replaces it. Stores all or
@@ -126,8 +75,8 @@ async def remember(name: CollectionName, platform: CurrentPlatform, body: Rememb
     return JSONAnswer(report.as_dict())
 
 
-@router.get("/{item_id:path}/history", dependencies=_READ, response_model=HistoryTold, summary="Read the versions")
-async def history(name: CollectionName, platform: CurrentPlatform, item_id: ItemId) -> JSONAnswer:
+@router.get("/{item_id:path}/history", response_model=MemoryHistory, summary="Read the versions")
+async def history(name: CollectionName, platform: ReadPlatform, item_id: ItemId) -> JSONAnswer:
     """The versions of a memory, newest first: the current one, then the superseded ones."""
     versions = await (await existing_store(platform, name)).history(item_id)
     return JSONAnswer({"versions": [version.as_dict() for version in versions]})

@@ -10,21 +10,19 @@ from pydantic.config import JsonDict
 
 from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
-from retrieval.domain.api_key import Scope
-from retrieval.domain.search.preview import MAX_PROFILES, Preview, PreviewedHit, ProfilePreview
+from retrieval.domain.search.preview import MAX_PROFILES, Preview
 from retrieval.domain.search.profile import Profile, StoredProfile
-from retrieval.surfaces.http.caller import NamedCollection, needs
+from retrieval.surfaces.http.caller import AdminCollection, ReadCollection
 from retrieval.surfaces.http.json_bodies import (
     LARGE_PAGE,
     JSONAnswer,
     JSONBodies,
     at,
-    fields_of,
-    filter_at,
+    members_of,
     place_of_large,
 )
-from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, SentSituation, Where
-from retrieval.surfaces.http.routes.search import LeastRelevance, Limit
+from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, told
+from retrieval.surfaces.http.routes.search import RankedBody, arguments_of
 
 _PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
 
@@ -54,30 +52,15 @@ class ProfileChange(Sent, examples=[{"profile": _PROFILE, "note": "meaning count
         return self
 
 
-class StoredProfileTold(
-    AnswerPart,
-    of=StoredProfile,
-    examples=[
-        {
-            "version": 2,
-            "profile": _PROFILE,
-            "note": "meaning counts more",
-            "created_at": "2026-05-31T12:00:00+00:00",
-            "is_active": True,
-        }
-    ],
-):
-    """A version of a collection's profile."""
-
-
-class ProfilesTold(AnswerPart, examples=[{"profiles": []}]):
+class ProfileVersions(AnswerPart):
     """The versions, the newest first."""
 
-    profiles: list[StoredProfileTold]
+    profiles: list[StoredProfile]
 
 
 class PreviewRequest(
-    Sent, examples=[{"query": "connection timeout", "profiles": {"now": "active", "candidate": _PROFILE}, "limit": 5}]
+    RankedBody,
+    examples=[{"query": "connection timeout", "profiles": {"now": "active", "candidate": _PROFILE}, "limit": 5}],
 ):
     """One query to run under several profiles; it is not recorded."""
 
@@ -86,54 +69,25 @@ class PreviewRequest(
         dict[str, InlineProfile | Version | Literal["active"]], Field(min_length=1, max_length=MAX_PROFILES)
     ]
     """The profiles by name: a profile, a stored version, or `"active"`. The first is the baseline of the others."""
-    where: Where | None = None
-    limit: Limit = 10
     syntax: bool = True
     typos: bool = False
     """Whether misspelt words are corrected, as in a search."""
-    min_score: float | None = None
-    min_relevance: LeastRelevance | None = None
-    context: SentSituation = SentSituation()
-
-
-class PreviewedHitTold(AnswerPart, of=PreviewedHit):
-    """A hit under one profile, and its difference from the first profile."""
-
-
-class ProfilePreviewTold(AnswerPart, of=ProfilePreview):
-    """The hits of one profile."""
-
-
-class PreviewTold(
-    AnswerPart,
-    of=Preview,
-    examples=[
-        {
-            "query": "connection timeout",
-            "baseline": "now",
-            "previews": [{"name": "now", "profile": _PROFILE, "hits": [], "entered": [], "left": [], "notes": []}],
-        }
-    ],
-):
-    """The same query under each profile."""
 
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"], route_class=JSONBodies)
 
-_READ, _ADMIN = [needs(Scope.READ)], [needs(Scope.ADMIN)]
 
-
-@router.get("/profile", dependencies=_READ, response_model=StoredProfileTold, summary="Read a collection's profile")
+@router.get("/profile", response_model=told(StoredProfile), summary="Read a collection's profile")
 async def stored_profile(
-    collection: NamedCollection,
+    collection: ReadCollection,
     version: Annotated[Version | None, Query(description="A version; by default the active one.")] = None,
 ) -> JSONAnswer:
     """The active profile, or another version."""
     return JSONAnswer((await collection.stored_profile(version)).as_dict())
 
 
-@router.put("/profile", dependencies=_ADMIN, response_model=StoredProfileTold, summary="Change a collection's profile")
-async def set_profile(collection: NamedCollection, body: ProfileChange) -> JSONAnswer:
+@router.put("/profile", response_model=told(StoredProfile), summary="Change a collection's profile")
+async def set_profile(collection: AdminCollection, body: ProfileChange) -> JSONAnswer:
     """Store a new version and, unless ``use`` is false, use it in searches; or use a stored version again."""
     if body.version is not None:
         await collection.use_profile(body.version)
@@ -144,27 +98,24 @@ async def set_profile(collection: NamedCollection, body: ProfileChange) -> JSONA
     return JSONAnswer((await collection.stored_profile(version)).as_dict())
 
 
-@router.get("/profiles", dependencies=_READ, response_model=ProfilesTold, summary="List the versions of the profile")
+@router.get("/profiles", response_model=ProfileVersions, summary="List the versions of the profile")
 async def profiles(
-    collection: NamedCollection,
+    collection: ReadCollection,
     limit: Annotated[int, Query(ge=1, le=1000, description="The greatest number of versions.")] = 100,
 ) -> JSONAnswer:
     """The versions, the newest first; the active one is marked."""
     return JSONAnswer({"profiles": [profile.as_dict() for profile in await collection.profiles(limit=limit)]})
 
 
-@router.post("/preview", dependencies=_READ, response_model=PreviewTold, summary="Compare profiles on a query")
-async def preview(request: Request, collection: NamedCollection, body: PreviewRequest) -> JSONAnswer:
+@router.post("/preview", response_model=told(Preview), summary="Compare profiles on a query")
+async def preview(request: Request, collection: ReadCollection, body: PreviewRequest) -> JSONAnswer:
     """The same query ranked under several profiles: hits that entered, left and moved, and why. Nothing is recorded."""
     is_large = len(body.profiles) * body.limit >= LARGE_PAGE
     async with place_of_large(request, is_large=is_large):
-        where = await filter_at("where", body.where, collection)
+        arguments = await arguments_of(body, collection)
         compared = {name: await _profile(collection, name, profile) for name, profile in body.profiles.items()}
-        with fields_of(where=body.where):
-            result = await collection.preview(
-                body.query, profiles=compared, where=where, limit=body.limit, syntax=body.syntax, typos=body.typos,
-                min_score=body.min_score, min_relevance=body.min_relevance, context=body.context.context(),
-            )  # fmt: skip
+        with members_of(body):
+            result = await collection.preview(**{**arguments, "profiles": compared})
         return await aside(lambda: JSONAnswer(result.as_dict()), is_long=is_large)
 
 

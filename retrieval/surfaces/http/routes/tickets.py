@@ -6,14 +6,20 @@ from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Depends, Request
 from fastapi.responses import Response
 from pydantic import field_validator
 
-from retrieval.apps.tickets import ConfigurationError, PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview
-from retrieval.domain.api_key import Scope
+from retrieval.apps.tickets import (
+    ConfigurationError,
+    PreviewConfig,
+    RetrievalRequest,
+    RetrievalResponse,
+    RetrievalService,
+    SearchPreview,
+)
 from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
-from retrieval.surfaces.http.caller import CurrentTickets, needs
+from retrieval.surfaces.http.caller import ReadPlatform, handles_of
 from retrieval.surfaces.http.json_bodies import JSONAnswer, JSONBodies
 from retrieval.surfaces.http.models import AnswerPart, Sent
 
@@ -24,55 +30,6 @@ SEARCH_EXAMPLE = {
     "top_k": 10,
     "vector_weight": 0.8,
     "metadata_weight": 0.2,
-}
-
-ANSWER_EXAMPLE = {
-    "similar_tickets": [
-        {
-            "ticket_id": "MM-42",
-            "title": "Connection pool exhausted",
-            "description": "The service reached its limit of connections.",
-            "similarity_score": 0.888,
-            "vector_similarity": 0.92,
-            "metadata_score": 0.76,
-            "priority": "High",
-            "labels": ["Code Fix"],
-            "resolution_time_hours": 30.0,
-            "domain": "MM",
-            "resolution": "A larger pool, and an alarm.",
-            "resolution_time_known": True,
-        }
-    ],
-    "search_metadata": {
-        "query_domain": "MM",
-        "total_found": 1,
-        "avg_similarity": 0.888,
-        "top_similarity": 0.888,
-        "index_total": 300,
-    },
-    "config_used": {"top_k": 10, "domain_filter": "MM", "vector_weight": 0.8, "metadata_weight": 0.2},
-}
-
-PREVIEW_EXAMPLE = {
-    "query": "Database connection timeout",
-    "domain": "MM",
-    "candidates": 1,
-    "baseline": "balanced",
-    "previews": [
-        {
-            "weighting": {
-                "name": "balanced",
-                "vector_weight": 0.7,
-                "metadata_weight": 0.3,
-                "priority_weights": None,
-                "time_normalization_hours": None,
-            },
-            "tickets": [],
-            "entered": [],
-            "left": [],
-            "summary": "balanced (0.7 similarity, 0.3 metadata): 0 of 1 moved, 0 entered and 0 left",
-        }
-    ],
 }
 
 
@@ -98,20 +55,7 @@ class TicketPreviewRequest(
         return {"weightings": value} if isinstance(value, list | str) else value
 
 
-class HealthTold(
-    AnswerPart,
-    examples=[
-        {
-            "status": "healthy",
-            "component": "retrieval",
-            "collection": "tickets",
-            "index_loaded": True,
-            "total_vectors": 300,
-            "dimension": 3072,
-            "pending": 0,
-        }
-    ],
-):
+class TicketsHealth(AnswerPart):
     """The state of the index of tickets."""
 
     status: str
@@ -127,17 +71,7 @@ class HealthTold(
     error_type: str | None = None
 
 
-class StatsTold(
-    AnswerPart,
-    examples=[
-        {
-            "total_vectors": 300,
-            "dimension": 3072,
-            "domain_distribution": {"MM": 120, "CIW": 100, "Specialty": 80},
-            "metadata_entries": 300,
-        }
-    ],
-):
+class TicketsStats(AnswerPart):
     """The contents of the index of tickets."""
 
     total_vectors: int
@@ -148,29 +82,26 @@ class StatsTold(
     metadata_entries: int
 
 
-router = APIRouter(prefix="/v2/retrieval", tags=["tickets"], dependencies=[needs(Scope.READ)], route_class=JSONBodies)
+async def _tickets(request: Request, platform: ReadPlatform) -> RetrievalService:
+    return handles_of(request).tickets(platform)
+
+
+Tickets = Annotated[RetrievalService, Depends(_tickets)]
+"""The ticket service of the caller's tenant."""
+
+router = APIRouter(prefix="/v2/retrieval", tags=["tickets"], route_class=JSONBodies)
 
 Answer = TypeVar("Answer")
 
 _JSON = "application/json"
 _UNHEALTHY: dict[int | str, dict[str, Any]] = {
-    503: {"model": HealthTold, "description": "The tickets cannot be searched"}
+    503: {"model": TicketsHealth, "description": "The tickets cannot be searched"}
 }
 
 
-def _example_response(example: dict[str, Any]) -> dict[int | str, dict[str, Any]]:
-    """The example of a response, for the application's models, which have none."""
-    return {200: {"content": {_JSON: {"example": example}}}}
-
-
-@router.post(
-    "/search",
-    response_model=RetrievalResponse,
-    responses=_example_response(ANSWER_EXAMPLE),
-    summary="Find similar tickets",
-)
+@router.post("/search", response_model=RetrievalResponse, summary="Find similar tickets")
 async def search_tickets(
-    tickets: CurrentTickets, body: Annotated[RetrievalRequest, Body(examples=[SEARCH_EXAMPLE])]
+    tickets: Tickets, body: Annotated[RetrievalRequest, Body(examples=[SEARCH_EXAMPLE])]
 ) -> Response:
     """Find tickets for a title and description, a text or an embedding; by similarity, priority, time to resolve."""
     with _placed(_members_of(body)):
@@ -178,8 +109,8 @@ async def search_tickets(
     return Response(response.model_dump_json(), media_type=_JSON)
 
 
-@router.get("/health", response_model=HealthTold, responses=_UNHEALTHY, summary="Whether tickets can be found")
-async def tickets_health(tickets: CurrentTickets) -> JSONAnswer:
+@router.get("/health", response_model=TicketsHealth, responses=_UNHEALTHY, summary="Whether tickets can be found")
+async def tickets_health(tickets: Tickets) -> JSONAnswer:
     """200 if the collection exists and has vectors, otherwise 503 with the reason."""
     health = await tickets.health_check()
     if health.get("error_type") not in (None, ConfigurationError.__name__):
@@ -188,19 +119,14 @@ async def tickets_health(tickets: CurrentTickets) -> JSONAnswer:
     return JSONAnswer(health, status_code=200 if health["status"] == "healthy" else 503)
 
 
-@router.get("/stats", response_model=StatsTold, summary="Describe the index of tickets")
-async def tickets_stats(tickets: CurrentTickets) -> JSONAnswer:
+@router.get("/stats", response_model=TicketsStats, summary="Describe the index of tickets")
+async def tickets_stats(tickets: Tickets) -> JSONAnswer:
     """The number of vectors, their dimension, and the number of tickets of each domain."""
     return JSONAnswer(await _or_unknown(tickets.get_index_stats()))
 
 
-@router.post(
-    "/preview",
-    response_model=SearchPreview,
-    responses=_example_response(PREVIEW_EXAMPLE),
-    summary="Compare weightings on a ticket",
-)
-async def preview_tickets(tickets: CurrentTickets, body: TicketPreviewRequest) -> Response:
+@router.post("/preview", response_model=SearchPreview, summary="Compare weightings on a ticket")
+async def preview_tickets(tickets: Tickets, body: TicketPreviewRequest) -> Response:
     """Rank one search under each weighting, and explain the moves of tickets. Nothing is recorded."""
     with _placed({"query": _longer(body.title, body.description)}):
         preview = await _or_unknown(tickets.preview_search(body.title, body.description, body.domain, body.config))

@@ -19,12 +19,11 @@ from retrieval.domain.errors import DatabaseUnreachableError, RetrievalError, Un
 from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.answers import on_error
 from retrieval.surfaces.http.app import Frame
-from retrieval.surfaces.http.connection import extensions
-from retrieval.surfaces.http.limits import Limits
+from retrieval.surfaces.http.connection import EXTENSION
 from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import current_request_id
 
-LIMIT = 100
+LIMIT = 1024
 HOST = (b"host", b"localhost")
 
 
@@ -39,17 +38,20 @@ class World:
     def __init__(
         self, *, seconds: float = 30.0, requests: int = 10, access: Callable[[Service], Access] = without_keys
     ) -> None:
-        service = Service(Settings().changed(http_max_requests=requests))
+        service = Service(
+            Settings().changed(
+                http_max_requests=requests,
+                http_deadline_seconds=seconds,
+                http_max_body_bytes=LIMIT,
+                http_max_bulk_bytes=10 * LIMIT,
+            )
+        )
         self.load = service.load
         self.entered, self.go_on = asyncio.Event(), asyncio.Event()
         self.ended_by: BaseException | None = None
         self.app = FastAPI()
         self.app.add_exception_handler(RetrievalError, on_error)
-        self.app.add_middleware(
-            Frame,
-            access=access(service),
-            limits=Limits(body_bytes=LIMIT, search_bytes=LIMIT, bulk_bytes=10 * LIMIT, seconds=seconds),
-        )
+        self.app.add_middleware(Frame, access=access(service))
         self.app.get("/errors/{which}")(self._raise)
         self.app.get("/wait")(self._wait)
         self.app.get("/breaks")(self._break)
@@ -259,7 +261,7 @@ async def test_an_unread_answer_takes_no_place_and_is_dropped_in_time() -> None:
         await reading.wait()
 
     async with asyncio.timeout(60):
-        await world.app({**bare("/errors/unknown"), "extensions": extensions(line)}, never, send)
+        await world.app({**bare("/errors/unknown"), "extensions": {EXTENSION: {"connection": line}}}, never, send)
     assert headers_sent == ["http.response.start"]
     assert line.dropped.is_set()
 
@@ -279,7 +281,11 @@ async def test_a_client_that_hangs_up_ends_its_request(world: World, *, is_lost:
     async def send(message: MutableMapping[str, object]) -> None:
         raise AssertionError(message)
 
-    scope = {**bare("/wait"), "headers": [HOST, (b"content-length", b"3")], "extensions": extensions(line)}
+    scope = {
+        **bare("/wait"),
+        "headers": [HOST, (b"content-length", b"3")],
+        "extensions": {EXTENSION: {"connection": line}},
+    }
     async with asyncio.timeout(60):
         answering = asyncio.create_task(world.app(scope, never, send))
         if not is_lost:

@@ -21,7 +21,7 @@ from retrieval import Context, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installation.idempotency import begin_write
-from retrieval.domain.api_key import NewApiKey, Scope
+from retrieval.domain.api_key import NewApiKey
 from retrieval.domain.errors import UnknownKeyError
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.jobs.registry import JOBS
@@ -31,7 +31,7 @@ from retrieval.services.items import add_each
 from retrieval.surfaces.http import admission, authentication
 from retrieval.surfaces.http.admission import LONGEST_ANSWER
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.http.caller import CurrentCaller, CurrentPlatform, needs
+from retrieval.surfaces.http.caller import ReadPlatform, WritePlatform, caller_of
 from retrieval.surfaces.http.connection import GRACE_SECONDS
 from tests.support.database import SCHEMA
 from tests.support.jobs import target_of
@@ -51,17 +51,18 @@ class Things:
     def router(self) -> APIRouter:
         """One route that reads and one that writes."""
         router = APIRouter(include_in_schema=False)
-        router.get("/things", dependencies=[needs(Scope.READ)])(self.who)
+        router.get("/things")(self.who)
         for path in ("/things", "/things/search"):
-            router.post(path, dependencies=[needs(Scope.WRITE)])(self.write)
-        router.delete("/things", dependencies=[needs(Scope.WRITE)])(self.remove)
+            router.post(path)(self.write)
+        router.delete("/things")(self.remove)
         return router
 
-    async def who(self, caller: CurrentCaller, platform: CurrentPlatform) -> dict[str, object]:
+    async def who(self, request: Request, platform: ReadPlatform) -> dict[str, object]:
         """The caller as the routes see it."""
+        caller = caller_of(request)
         return {"tenant": caller.tenant, "key_id": caller.key_id, "same": platform.settings.tenant == caller.tenant}
 
-    async def write(self, request: Request, platform: CurrentPlatform) -> Answer:
+    async def write(self, request: Request, platform: WritePlatform) -> Answer:
         """Do it once more."""
         body = await request.body()
         self.done.append(body)
@@ -81,7 +82,7 @@ class Things:
                 return Answer(b"x" * (LONGEST_ANSWER + 1))
         return Answer(b"%d\xff" % len(self.done), 201, {"ETag": '"1"', "Location": "/things/1", "X-Other": "1"})
 
-    async def remove(self) -> Answer:
+    async def remove(self, _platform: WritePlatform) -> Answer:
         """Do it once more, and say nothing."""
         self.done.append(b"")
         return Answer(status_code=204)

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from retrieval import Settings
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.http.caller import CurrentPlatform
+from retrieval.surfaces.http.caller import ReadPlatform
 from tests.support.database import SCHEMA
 from tests.support.openai_server import OpenAIServer, status
 from tests.support.traces import record_spans
@@ -28,7 +28,7 @@ probe = APIRouter()
 
 
 @probe.post("/probe/search")
-async def search(platform: CurrentPlatform) -> dict[str, int]:
+async def search(platform: ReadPlatform) -> dict[str, int]:
     """A search by meaning alone, so that the embedder's error is the search's."""
     collection = await platform.collection("docs")
     return {"hits": len(await collection.search("words", legs=["dense"]))}

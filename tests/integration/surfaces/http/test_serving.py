@@ -18,7 +18,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.domain.errors import ConfigurationError
 from retrieval.surfaces.http.app import create_app, run_service
-from retrieval.surfaces.http.caller import CurrentPlatform
+from retrieval.surfaces.http.caller import ReadPlatform
 from tests.support.away import Away
 from tests.support.serving import Served, served
 
@@ -33,11 +33,11 @@ def application(settings: Settings) -> FastAPI:
     app = create_app(settings, embedder=HashingEmbedder(), insecure_local=True)
 
     @app.get("/sleep")
-    async def sleep(platform: CurrentPlatform) -> None:
+    async def sleep(platform: ReadPlatform) -> None:
         await platform.database.read(platform.tenant_id, Compiled(SLEEPING))
 
     @app.get("/names")
-    async def names(platform: CurrentPlatform) -> list[str]:
+    async def names(platform: ReadPlatform) -> list[str]:
         return [collection.name for collection in await platform.collections()]
 
     return app
@@ -86,7 +86,7 @@ async def test_a_late_transaction_of_many_quick_statements_ends_too(database_url
     app = application(settings.changed(database_url=SecretStr(database_url), pool_size=1))
 
     @app.get("/many")
-    async def many(platform: CurrentPlatform) -> None:
+    async def many(platform: ReadPlatform) -> None:
         async with platform.database.transaction(platform.tenant_id) as connection:
             while True:
                 await connection.execute("SELECT pg_sleep(0.005)")

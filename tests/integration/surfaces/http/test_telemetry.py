@@ -16,8 +16,7 @@ from retrieval import Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.app import Frame, create_app
-from retrieval.surfaces.http.caller import CurrentPlatform
-from retrieval.surfaces.http.limits import Limits
+from retrieval.surfaces.http.caller import ReadPlatform
 from retrieval.surfaces.http.telemetry import Redaction, ServiceFormatter
 from tests.support.database import SCHEMA
 from tests.support.traces import record_spans
@@ -31,7 +30,7 @@ probe = APIRouter()
 
 
 @probe.post(ROUTE)
-async def search(name: str, platform: CurrentPlatform, q: str) -> dict[str, int]:
+async def search(name: str, platform: ReadPlatform, q: str) -> dict[str, int]:
     """A search, and what a part of the platform says meanwhile."""
     logging.getLogger("retrieval.probe").info("a part says something")
     return {"hits": len(await (await platform.collection(name, create=False)).search(q))}
@@ -213,8 +212,7 @@ async def test_a_client_that_hangs_up_is_logged_as_499(app: FastAPI, log_lines: 
 
     scope = {"type": "http", "method": "GET", "path": "/x", "headers": [(b"host", b"localhost")]}
     service = app.state.service
-    access, limits = Access(service, insecure_local=True), Limits.of(service.settings)
-    await Frame(nothing, access=access, limits=limits)(scope, never, unheard)
+    await Frame(nothing, access=Access(service, insecure_local=True))(scope, never, unheard)
 
     assert statuses == ["called"]
     assert [line["status"] for line in log_lines.of("retrieval.access")] == [499]

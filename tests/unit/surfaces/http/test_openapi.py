@@ -6,11 +6,9 @@ import re
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 from retrieval.apps.tickets import RetrievalRequest
-from retrieval.domain.serialization import json_names
-from retrieval.surfaces.http.models import VALUE_MODELS, AnswerPart
 from retrieval.surfaces.http.openapi import operations
 from retrieval.surfaces.http.routes import collections, items, profiles, search, tickets
 from retrieval.surfaces.http.routes import learning as feedback
@@ -100,16 +98,9 @@ def test_examples_of_tickets_are_what_may_be_sent() -> None:
     assert RetrievalRequest.model_validate(tickets.SEARCH_EXAMPLE).top_k == 10
 
 
-@pytest.mark.parametrize(("kind", "model"), list(VALUE_MODELS.items()), ids=lambda kind: kind.__name__)
-def test_a_model_of_a_value_has_the_values_fields(kind: type, model: type[BaseModel]) -> None:
-    """The model of a request may differ from it."""
-    if issubclass(model, AnswerPart):
-        assert set(json_names(kind).values()) <= {field.alias or name for name, field in model.model_fields.items()}
-
-
 def test_an_attributes_docstring_is_its_description() -> None:
     """In JSON's words: null for None, and one backtick for code."""
     described = DESCRIBED["components"]["schemas"]
-    assert described["HitTold"]["properties"]["rank"]["description"] == "The rank, from 1."
-    assert "null: it is not" in described["SearchAnswer"]["properties"]["retrieval_id"]["description"]
+    assert described["Hit"]["properties"]["rank"]["description"] == "The rank, from 1."
+    assert "null: it is not" in described["SearchResult"]["properties"]["retrieval_id"]["description"]
     assert "`archived` items" in described["ItemChanges"]["properties"]["status"]["description"]

@@ -13,7 +13,7 @@ from retrieval.surfaces.http.json_bodies import check_text, restore, with_stand_
 @pytest.mark.parametrize("name", ["a/b", "//", "\n", "a\nb/", "ä/日本", "a b?c#d%2Fe", "..", "%"])
 def test_a_name_comes_back_whole(name: str) -> None:
     """Whatever stands in it, no slash of its own divides the path."""
-    path = with_stand_ins(f"/v1/{quote(name, safe='')}/items".encode())
+    path = with_stand_ins(f"/v1/{quote(name, safe='')}/items")
     head, version, inner, tail = path.split("/")
     assert (head, version, restore(inner), tail) == ("", "v1", name, "items")
     assert "\n" not in path

@@ -10,6 +10,7 @@ import pytest
 
 from retrieval.domain import errors
 from retrieval.domain.errors import RetrievalError
+from retrieval.surfaces.http.json_bodies import members_of
 from retrieval.surfaces.http.problems import (
     AuthenticationError,
     OverloadedError,
@@ -21,6 +22,7 @@ from retrieval.surfaces.http.problems import (
     problem_of_status,
     problem_type,
 )
+from retrieval.surfaces.http.routes.search import BatchRequest, SearchBody
 
 
 def _every(kind: type[RetrievalError] = RetrievalError) -> list[type[RetrievalError]]:
@@ -50,9 +52,8 @@ def test_every_error_has_a_type_of_its_own() -> None:
 )
 def test_the_type_is_the_name_of_the_class(error: RetrievalError, name: str, status: int) -> None:
     """The status is that of the error's kind."""
-    problem = problem_of(error, instance="/v1/collections/a", request_id="r1")
+    problem = problem_of(error)
     assert (problem["type"], problem["status"]) == (f"/problems/{name}", status)
-    assert (problem["instance"], problem["request_id"]) == ("/v1/collections/a", "r1")
 
 
 @pytest.mark.parametrize(
@@ -82,12 +83,23 @@ def test_temporary_errors_have_retry_after() -> None:
     assert "Retry-After" not in headers_of(errors.NotFoundError("no"))
 
 
-def test_a_search_error_points_at_its_part_of_the_search() -> None:
-    """For other requests the place of the filter is unknown."""
-    error = errors.UnknownFieldError("no item has a field 'size'")
-    expected = [{"pointer": "/where", "detail": "no item has a field 'size'"}]
-    assert problem_of(error, instance="/v1/collections/a/search")["errors"] == expected
-    assert "errors" not in problem_of(error, instance="/v1/collections/a/items")
+@pytest.mark.parametrize(
+    ("body", "error", "place"),
+    [
+        (SearchBody(query="a"), errors.UnknownFieldError("no item has a field 'size'"), ("where",)),
+        (SearchBody(query="a"), errors.InvalidVectorError("no"), ("vector",)),
+        (BatchRequest(queries=["a"]), errors.EmptyQueryError("no"), ("queries",)),
+        (BatchRequest(queries=["a"]), errors.InvalidRequestError("no"), ()),
+    ],
+)
+def test_a_search_error_points_at_its_part_of_the_search(
+    body: SearchBody | BatchRequest, error: errors.InvalidRequestError, place: tuple[str, ...]
+) -> None:
+    """For other requests the place is unknown."""
+    with pytest.raises(errors.InvalidRequestError), members_of(body):
+        raise error
+    assert error.place == place
+    assert problem_of(error).get("errors") == ([{"pointer": pointer(place), "detail": str(error)}] if place else None)
 
 
 def test_an_item_that_is_wrong_is_named() -> None:
@@ -101,7 +113,7 @@ def test_wrong_parts_of_a_body_are_pointed_at() -> None:
         {"loc": ("body", "where", "a/b~c", 0), "msg": "Value error, no"},
         {"loc": ("query", "limit"), "msg": "too large"},
     ]
-    problem = invalid(errors_found, instance="/x")
+    problem = invalid(errors_found)
     assert problem["errors"] == [
         {"pointer": "/where/a~1b~0c/0", "detail": "no"},
         {"parameter": "limit", "in": "query", "detail": "too large"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from pydantic import SecretStr
 
 from retrieval import Settings
 from retrieval.surfaces.http import telemetry as request_id
-from retrieval.surfaces.http.telemetry import Redaction, ServiceFormatter, ServiceHandler
+from retrieval.surfaces.http.telemetry import Redaction, ServiceFormatter, configure_service_logging
 
 REDACTION = Redaction(["hunter22", "sk-opensesame"])
 JSON, TEXT = (ServiceFormatter(REDACTION, as_json=as_json) for as_json in (True, False))
@@ -120,17 +121,31 @@ def test_an_error_is_logged_by_its_class_and_place(*, debug: bool) -> None:
     assert ("mesopotamia" in line) == debug
 
 
+@pytest.fixture
+def _own_logging() -> Iterator[None]:
+    """The process's logging is as it was afterwards."""
+    root, package = logging.getLogger(), logging.getLogger("retrieval")
+    former = root.handlers[:], root.level, package.level
+    yield
+    root.handlers[:] = former[0]
+    root.setLevel(former[1])
+    package.setLevel(former[2])
+
+
+@pytest.mark.usefixtures("_own_logging")
 def test_libraries_are_heard_from_warnings_on(capsys: pytest.CaptureFixture[str]) -> None:
     """Records of the platform itself are logged from INFO on."""
-    handler = ServiceHandler()
-    handler.setFormatter(TEXT)
-    for logged in (
-        record("ours", name="retrieval.jobs"),
-        record("ours, detailed", name="retrieval.jobs", level=logging.DEBUG),
-        record("theirs", name="psycopg.pool"),
-        record("theirs, important", name="psycopg.pool", level=logging.WARNING),
+    configure_service_logging(Settings(), as_json=False)
+    for name, level in (
+        ("retrieval.jobs", logging.INFO),
+        ("retrieval.jobs", logging.DEBUG),
+        ("psycopg.pool", logging.INFO),
+        ("psycopg.pool", logging.WARNING),
     ):
-        handler.handle(logged)
+        logging.getLogger(name).log(level, "it is so")
 
     errors = capsys.readouterr().err
-    assert [line.split(" ", 3)[3] for line in errors.splitlines()] == ["ours", "theirs, important"]
+    assert [line.split()[1:3] for line in errors.splitlines()] == [
+        ["INFO", "retrieval.jobs"],
+        ["WARNING", "psycopg.pool"],
+    ]
