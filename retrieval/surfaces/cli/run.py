@@ -7,16 +7,14 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
-
-import typer
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieval.adapters.aside import without_collector
 from retrieval.domain.serialization import plain as plain_values
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
-from retrieval.surfaces.cli.options import State, state_of
+from retrieval.surfaces.cli.options import program_settings
 from retrieval.surfaces.cli.output import Parts, print_json, show, spinner
 
 if TYPE_CHECKING:
@@ -46,7 +44,6 @@ T = TypeVar("T")
 
 
 def run(
-    state: State,
     work: Callable[[Platform], Awaitable[T]],
     *,
     when_interrupted: str = "interrupted",
@@ -58,22 +55,32 @@ def run(
     ``reads_standard_input`` the process then ends here: a thread may be blocked in a read that nothing would end.
     """
 
-    async def guarded() -> T:
+    async def work_with_platform() -> T:
+        with without_collector():
+            from retrieval.adapters.embedders.services import DESTINATIONS
+            from retrieval.platform import connect
+
+        # Commands that store texts print themselves where the texts are sent, and ask.
+        logging.getLogger(DESTINATIONS).setLevel(logging.ERROR)
         try:
-            return await _with_platform(state, work)
+            async with AsyncExitStack() as stack:
+                # Creating an embedded database takes seconds.
+                with spinner("opening the database"):
+                    platform = await stack.enter_async_context(connect(settings=program_settings()))
+                return await work(platform)
         except asyncio.CancelledError:
             if reads_standard_input:
-                _end_now(when_interrupted)
+                print(when_interrupted, file=sys.stderr, flush=True)  # noqa: T201
+                os._exit(INTERRUPTED)
             raise
 
     try:
-        return asyncio.run(guarded())
+        return asyncio.run(work_with_platform())
     except KeyboardInterrupt:
         raise InterruptedRunError(when_interrupted) from None
 
 
 def answer(
-    context: typer.Context,
     work: Callable[[Platform], Awaitable[T]],
     present: Callable[[T], Parts],
     *,
@@ -85,7 +92,7 @@ def answer(
 
     ``to_json`` makes JSON values of the result. Returns the result.
     """
-    result = run(state_of(context), work, when_interrupted=when_interrupted)
+    result = run(work, when_interrupted=when_interrupted)
     if as_json:
         print_json(to_json(result))
     else:
@@ -100,35 +107,3 @@ def of_collection(name: str, ask: Callable[[Collection], Awaitable[T]]) -> Calla
         return await ask(await platform.collection(name, create=False))
 
     return work
-
-
-def run_alone(work: Callable[[], Coroutine[object, object, T]]) -> T:
-    """Do work that opens the database by itself. Raises ``InterruptedRunError`` when the user stops it."""
-
-    async def guarded() -> T:
-        with spinner("looking at the database"):
-            return await work()
-
-    try:
-        return asyncio.run(guarded())
-    except KeyboardInterrupt:
-        raise InterruptedRunError("interrupted") from None
-
-
-async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]]) -> T:
-    with without_collector():
-        from retrieval.adapters.embedders.services import DESTINATIONS
-        from retrieval.platform import connect
-
-    # Commands that store texts print themselves where the texts are sent, and ask.
-    logging.getLogger(DESTINATIONS).setLevel(logging.ERROR)
-    async with AsyncExitStack() as stack:
-        # Creating an embedded database takes seconds.
-        with spinner("opening the database"):
-            platform = await stack.enter_async_context(connect(settings=state.settings()))
-        return await work(platform)
-
-
-def _end_now(line: str) -> NoReturn:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
-    os._exit(INTERRUPTED)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import Json, Yes, confirm, examples
+from retrieval.surfaces.cli.options import Json, Yes, confirm, examples, group, option
 from retrieval.surfaces.cli.run import answer
 
 if TYPE_CHECKING:
@@ -17,21 +17,19 @@ if TYPE_CHECKING:
     from retrieval.platform import Platform
 
 
-EXAMPLES = ("retrieval actors pseudonymise ann@example.com --yes",)
-
 Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.")]
 
-app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*EXAMPLES))
+app = typer.Typer()
+actors = group(
+    app,
+    "actors",
+    "Replace actors' names by pseudonyms, or exclude their feedback.",
+    "retrieval actors pseudonymise ann@example.com --yes",
+)
 
 
-@app.callback()
-def actors() -> None:
-    """Replace actors' names by pseudonyms, or exclude their feedback."""
-
-
-@app.command(epilog=examples(*EXAMPLES))
+@actors.command(epilog=examples("retrieval actors pseudonymise ann@example.com --yes"))
 def pseudonymise(
-    context: typer.Context,
     *,
     actor: Actor,
     yes: Yes = False,
@@ -48,32 +46,31 @@ def pseudonymise(
         return f"{searches} and {events} of feedback now bear {report.pseudonym}"
 
     confirm(f"Replace {actor:.80} permanently in all records?", yes=yes, as_json=as_json)
-    answer(context, lambda platform: platform.pseudonymise(actor), present, as_json=as_json)
+    answer(lambda platform: platform.pseudonymise(actor), present, as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval actors quarantine bot-7 --reason spam"))
+@actors.command(epilog=examples("retrieval actors quarantine bot-7 --reason spam"))
 def quarantine(
-    context: typer.Context,
     *,
     actor: Actor,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for later reference.")] = "",
+    reason: Annotated[str, option("TEXT", "The reason, for later reference.")] = "",
     as_json: Json = False,
 ) -> None:
     """Exclude an actor's past and future feedback.
 
     The events are kept, with their weights.
     """
-    _change(context, lambda platform: platform.quarantine(actor, reason=reason), "no longer", as_json=as_json)
+    _change(lambda platform: platform.quarantine(actor, reason=reason), "no longer", as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval actors release bot-7"))
-def release(context: typer.Context, *, actor: Actor, as_json: Json = False) -> None:
+@actors.command(epilog=examples("retrieval actors release bot-7"))
+def release(*, actor: Actor, as_json: Json = False) -> None:
     """Let an actor's feedback count again."""
-    _change(context, lambda platform: platform.release(actor), "again", as_json=as_json)
+    _change(lambda platform: platform.release(actor), "again", as_json=as_json)
 
 
-def _change(context: typer.Context, work: Callable[[Platform], Awaitable[int]], how: str, *, as_json: bool) -> None:
+def _change(work: Callable[[Platform], Awaitable[int]], how: str, *, as_json: bool) -> None:
     def present(events: int) -> str:
         return f"{several(events, 'event')} of feedback {how} {'counts' if events == 1 else 'count'}"
 
-    answer(context, work, present, as_json=as_json, to_json=lambda events: {"events": events})
+    answer(work, present, as_json=as_json, to_json=lambda events: {"events": events})

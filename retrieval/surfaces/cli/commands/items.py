@@ -10,7 +10,7 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, examples
+from retrieval.surfaces.cli.options import CollectionName, Json, examples, group, option
 from retrieval.surfaces.cli.output import field_rows, table, tell
 from retrieval.surfaces.cli.run import answer, of_collection
 from retrieval.surfaces.cli.search_options import Where, where_of
@@ -24,33 +24,25 @@ if TYPE_CHECKING:
     from retrieval.domain.items.item import StoredItem
 
 
-GET = ("retrieval items get tickets T-1", "retrieval items get tickets T-1 --json")
-LIST = (
+app = typer.Typer()
+items = group(
+    app,
+    "items",
+    "Show single items of a collection, and change them.",
+    "retrieval items get tickets T-1",
     "retrieval items list tickets --where priority=High -n 20",
-    "retrieval items list tickets --after T-20 --json",
-)
-PUT = (
     """retrieval items put tickets '{"id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
-    """retrieval items put tickets '{"id": "T-5", "title": "No mail"}' --new""",
 )
-PATCH = ("""retrieval items patch tickets T-4 '{"title": "Mail is late again", "metadata": {"priority": null}}'""",)
 
 ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.")]
 Version = Annotated[
     str | None,
-    typer.Option("--if-version", metavar="VERSION", help="Only if the item still has this version; * is any."),
+    option("VERSION", "Only if the item still has this version; * is any.", "--if-version"),
 ]
 
-app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(GET[0], LIST[0], PUT[0]))
 
-
-@app.callback()
-def items() -> None:
-    """Show single items of a collection, and change them."""
-
-
-@app.command(epilog=examples(*GET))
-def get(context: typer.Context, *, collection: CollectionName, item_id: ItemName, as_json: Json = False) -> None:
+@items.command(epilog=examples("retrieval items get tickets T-1", "retrieval items get tickets T-1 --json"))
+def get(*, collection: CollectionName, item_id: ItemName, as_json: Json = False) -> None:
     """Show an item with its version."""
 
     async def ask(target: Collection) -> StoredItem:
@@ -61,24 +53,28 @@ def get(context: typer.Context, *, collection: CollectionName, item_id: ItemName
             )
         return stored[item_id]
 
-    answer(context, of_collection(collection, ask), _table, as_json=as_json, to_json=_as_json)
+    answer(of_collection(collection, ask), _table, as_json=as_json, to_json=_as_json)
 
 
-@app.command("list", epilog=examples(*LIST))
+@items.command(
+    "list",
+    epilog=examples(
+        "retrieval items list tickets --where priority=High -n 20", "retrieval items list tickets --after T-20 --json"
+    ),
+)
 def list_items(
-    context: typer.Context,
     *,
     collection: CollectionName,
     where: Where = None,
-    after: Annotated[str, typer.Option(metavar="ID", help="Only items whose id comes after this one.")] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Items, 1 to 1000.")] = 100,
+    after: Annotated[str, option("ID", "Only items whose id comes after this one.")] = "",
+    limit: Annotated[int, option("N", "Items, 1 to 1000.", "--limit", "-n")] = 100,
     as_json: Json = False,
 ) -> None:
     """List items in the order of their ids.
 
     Archived items are listed if a condition names their status.
     """
-    conditions = where_of(where or ())
+    conditions = where_of(where)
 
     def present(page: list[StoredItem]) -> Iterator[Table | str]:
         rows = [
@@ -90,12 +86,16 @@ def list_items(
             yield f"there may be more: --after {page[-1].item.item_id}"
 
     page = of_collection(collection, lambda target: target.page(conditions, after=after, limit=limit))
-    answer(context, page, present, as_json=as_json)
+    answer(page, present, as_json=as_json)
 
 
-@app.command(epilog=examples(*PUT))
+@items.command(
+    epilog=examples(
+        """retrieval items put tickets '{"id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
+        """retrieval items put tickets '{"id": "T-5", "title": "No mail"}' --new""",
+    )
+)
 def put(
-    context: typer.Context,
     *,
     collection: CollectionName,
     record: Annotated[str, typer.Argument(metavar="JSON", help="The item as an object; - reads standard input.")],
@@ -111,14 +111,17 @@ def put(
     expected_version = "" if is_new else version
     item = _object(record, '{"id": "T-1", "title": "..."}')
     work = of_collection(collection, lambda target: target.put(item, version=expected_version))
-    stored = answer(context, work, _table, as_json=as_json, to_json=_as_json)
+    stored = answer(work, _table, as_json=as_json, to_json=_as_json)
     for note in WithoutText.among([stored.item]).notes(1):
         tell(f"note: {note}")
 
 
-@app.command(epilog=examples(*PATCH))
+@items.command(
+    epilog=examples(
+        """retrieval items patch tickets T-4 '{"title": "Mail is late again", "metadata": {"priority": null}}'"""
+    )
+)
 def patch(
-    context: typer.Context,
     *,
     collection: CollectionName,
     item_id: ItemName,
@@ -131,12 +134,11 @@ def patch(
     """Change parts of an item; the others stay."""
     merge_patch = _object(changes, '{"title": "..."}')
     work = of_collection(collection, lambda target: target.patch(item_id, merge_patch, version=version))
-    answer(context, work, _table, as_json=as_json, to_json=_as_json)
+    answer(work, _table, as_json=as_json, to_json=_as_json)
 
 
-@app.command(epilog=examples("retrieval items delete tickets T-4"))
+@items.command(epilog=examples("retrieval items delete tickets T-4"))
 def delete(
-    context: typer.Context,
     *,
     collection: CollectionName,
     item_ids: Annotated[list[str], typer.Argument(metavar="ID", help="The items' ids.")],
@@ -148,7 +150,6 @@ def delete(
         raise InvalidRequestError("--if-version is for one item; give one id with it")
 
     answer(
-        context,
         of_collection(collection, lambda target: target.delete(item_ids, version=version)),
         lambda deleted: f"{several(deleted, 'item')} removed",
         as_json=as_json,

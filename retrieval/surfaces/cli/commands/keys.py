@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, ApiKey, NewApiKey, Scope
-from retrieval.surfaces.cli.options import Json, examples
+from retrieval.surfaces.cli.options import Json, examples, group, option
 from retrieval.surfaces.cli.output import table, tell
 from retrieval.surfaces.cli.run import answer
 
@@ -19,29 +19,26 @@ if TYPE_CHECKING:
     from retrieval.platform import Platform
 
 
-CREATE = (
+app = typer.Typer()
+keys = group(
+    app,
+    "keys",
+    "Create, list and revoke the API keys of HTTP clients.\n\n"
+    "A key belongs to one tenant: that of --tenant, before the command.",
     "retrieval keys create website --scope read --scope feedback",
-    "retrieval --tenant acme keys create importer --scope write --per-minute 60000 --expires 90d",
-    "retrieval keys create page --scope feedback --per-minute 600 --feedback-cap 20",
-)
-REVOKE = ("retrieval keys revoke k5bqp2tmy7ab",)
-
-app = typer.Typer(
-    rich_markup_mode="rich", no_args_is_help=True, epilog=examples(CREATE[0], "retrieval keys list", *REVOKE)
+    "retrieval keys list",
+    "retrieval keys revoke k5bqp2tmy7ab",
 )
 
 
-@app.callback()
-def keys() -> None:
-    """Create, list and revoke the API keys of HTTP clients.
-
-    A key belongs to one tenant: that of --tenant, before the command.
-    """
-
-
-@app.command(epilog=examples(*CREATE))
+@keys.command(
+    epilog=examples(
+        "retrieval keys create website --scope read --scope feedback",
+        "retrieval --tenant acme keys create importer --scope write --per-minute 60000 --expires 90d",
+        "retrieval keys create page --scope feedback --per-minute 600 --feedback-cap 20",
+    )
+)
 def create(
-    context: typer.Context,
     *,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.", show_default=False)],
     scopes: Annotated[
@@ -53,27 +50,22 @@ def create(
     ] = None,
     per_minute: Annotated[
         int | None,
-        typer.Option(
-            "--per-minute",
-            min=1,
-            max=MOST_PER_MINUTE,
-            metavar="N",
-            help="Requests a minute; if not given, as many as the service allows each key.",
+        option(
+            "N", "Requests a minute; if not given, as many as the service allows each key.", min=1, max=MOST_PER_MINUTE
         ),
     ] = None,
     feedback_cap: Annotated[
         int | None,
-        typer.Option(
-            "--feedback-cap",
+        option(
+            "N",
+            "Events on one item that count in a day; if not given, 100 for feedback alone, else 1000.",
             min=1,
             max=MOST_FEEDBACK_CAP,
-            metavar="N",
-            help="Events on one item that count in a day; if not given, 100 for feedback alone, else 1000.",
         ),
     ] = None,
     expires: Annotated[
         str | None,
-        typer.Option("--expires", metavar="WHEN", help="After a time such as 90d, or on a date; else never."),
+        option("WHEN", "After a time such as 90d, or on a date; else never."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -95,13 +87,13 @@ def create(
     def to_json(new_key: NewApiKey) -> dict[str, Any]:
         return {"key": new_key.text, **new_key.key.as_dict()}
 
-    new_key = answer(context, work, lambda new_key: new_key.text, as_json=as_json, to_json=to_json)
+    new_key = answer(work, lambda new_key: new_key.text, as_json=as_json, to_json=to_json)
     if not as_json:
         tell(f"keep it: it is not shown again; revoke it with: retrieval keys revoke {new_key.key.key_id}")
 
 
-@app.command("list", epilog=examples("retrieval keys list"))
-def list_keys(context: typer.Context, *, as_json: Json = False) -> None:
+@keys.command("list", epilog=examples("retrieval keys list"))
+def list_keys(*, as_json: Json = False) -> None:
     """List the tenant's keys, without their secret parts."""
 
     async def work(platform: Platform) -> tuple[list[ApiKey], datetime]:
@@ -110,12 +102,11 @@ def list_keys(context: typer.Context, *, as_json: Json = False) -> None:
     def to_json(listing: tuple[list[ApiKey], datetime]) -> list[dict[str, Any]]:
         return [{**key.as_dict(), "state": key.state(listing[1])} for key in listing[0]]
 
-    answer(context, work, _listing, as_json=as_json, to_json=to_json)
+    answer(work, _listing, as_json=as_json, to_json=to_json)
 
 
-@app.command(epilog=examples(*REVOKE))
+@keys.command(epilog=examples("retrieval keys revoke k5bqp2tmy7ab"))
 def revoke(
-    context: typer.Context,
     *,
     key_id: Annotated[
         str, typer.Argument(metavar="KEY_ID", help="The key's id, or the key itself.", show_default=False)
@@ -124,7 +115,6 @@ def revoke(
 ) -> None:
     """Revoke a key permanently. A running service may accept it for 5 more seconds."""
     answer(
-        context,
         lambda platform: platform.revoke_key(key_id),
         lambda revoked: f"key {revoked.key_id} ({revoked.name}) is revoked",
         as_json=as_json,

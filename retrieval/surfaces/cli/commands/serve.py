@@ -12,7 +12,7 @@ import typer
 from retrieval.adapters.extras import require_extra
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
-from retrieval.surfaces.cli.options import collection_option, state_of
+from retrieval.surfaces.cli.options import PROGRAM, collection_option, examples, option, program_settings
 from retrieval.surfaces.cli.output import print_json_line, show
 from retrieval.surfaces.cli.run import stop_signal
 
@@ -22,21 +22,19 @@ if TYPE_CHECKING:
     from retrieval.surfaces.mcp.server import Offer
 
 
-EXAMPLES = (
-    "retrieval serve --insecure-local",
-    "retrieval serve --host 0.0.0.0 --port 8080 --log-format json",
-)
-
+app = typer.Typer()
 
 _WITH_KEYS = "callers need a key; create one with: retrieval keys create NAME"
 _WITHOUT_KEYS = "try, in another terminal: curl {url}/v1/collections"
 
 
+@app.command(
+    epilog=examples("retrieval serve --insecure-local", "retrieval serve --host 0.0.0.0 --port 8080 --log-format json")
+)
 def serve(
-    context: typer.Context,
     *,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, option("ADDRESS", "Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, option("N", "The port; 0 takes a free one.", min=0, max=65535)] = 8000,
     insecure_local: Annotated[
         bool, typer.Option("--insecure-local", help="Serve only this machine, without keys.")
     ] = False,
@@ -57,9 +55,8 @@ def serve(
     require_extra("http", "the HTTP service", "fastapi", "fastapi_offline", "uvicorn", "prometheus_client")
     from retrieval.surfaces.http.telemetry import configure_service_logging
 
-    state = state_of(context)
-    settings = state.settings()
-    configure_service_logging(settings, as_json=log_format == "json", debug=state.debug)
+    settings = program_settings()
+    configure_service_logging(settings, as_json=log_format == "json", debug=PROGRAM.get().debug)
     _run(settings, host, port, insecure_local=insecure_local, as_json=as_json)
 
 
@@ -87,35 +84,32 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
         runner.run(work())
 
 
-MCP_EXAMPLES = (
-    "retrieval mcp",
-    "retrieval mcp --tools collections,memories",
-    "retrieval mcp --transport http --port 8765 --keys",
+@app.command(
+    epilog=examples(
+        "retrieval mcp",
+        "retrieval mcp --tools collections,memories",
+        "retrieval mcp --transport http --port 8765 --keys",
+    )
 )
-
-
 def mcp(
-    context: typer.Context,
     *,
     transport: Annotated[
         Literal["stdio", "http"],
         typer.Option(help="stdio: for the one client that starts it; http: for many, at /mcp."),
     ] = "stdio",
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen over http; 0.0.0.0 needs a token or --keys.")
+        str, option("ADDRESS", "Where to listen over http; 0.0.0.0 needs a token or --keys.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="The port over http; 0 takes a free one.")
-    ] = 8765,
+    port: Annotated[int, option("N", "The port over http; 0 takes a free one.", min=0, max=65535)] = 8765,
     names: Annotated[
         list[str] | None,
-        typer.Option("--name", metavar="NAME", help="Another name of this machine that clients use. Repeatable."),
+        option("NAME", "Another name of this machine that clients use. Repeatable.", "--name"),
     ] = None,
     tools: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="GROUPS",
-            help="principles, collections, memories; with :read, such as collections:read, only for reading. "
+        option(
+            "GROUPS",
+            "principles, collections, memories; with :read, such as collections:read, only for reading. "
             "By commas, or repeatable. Without it principles,collections:read,memories:read; with --keys all three.",
         ),
     ] = None,
@@ -150,7 +144,7 @@ def mcp(
         check_collection_name(name)
     if keys and transport == "stdio":
         raise InvalidRequestError("--keys goes with --transport http; over stdio use --read-only or --tools")
-    settings = state_of(context).settings()
+    settings = program_settings()
     from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, groups_named
 
     offer = Offer(principles=collection, memories=memories)

@@ -62,7 +62,7 @@ def test_a_missing_command_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"), [(["--before", "3"], "need --sequence"), (["--before", "0", "--after", "0"], "--none")]
+    ("options", "message"), [(["--before", "3"], "give --sequence"), (["--before", "0", "--after", "0"], "--none")]
 )
 def test_neighbours_that_change_nothing_are_an_error(options: list[str], message: str) -> None:
     """Otherwise the present setting would be shown like a new one."""

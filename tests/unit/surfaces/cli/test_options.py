@@ -7,52 +7,14 @@ from pathlib import Path
 import pytest
 import typer
 
-from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.options import complete_collection, complete_job, complete_legs, complete_profile, legs_of
-
-
-def test_legs_are_named_between_commas() -> None:
-    """Spaces and repetitions do not count; the order stays."""
-    assert legs_of(" lexical, dense,lexical,") == ("lexical", "dense")
-
-
-def test_without_the_option_the_profile_decides() -> None:
-    """None means no restriction."""
-    assert legs_of(None) is None
-
-
-@pytest.mark.parametrize("text", ["", " ", ","])
-def test_no_leg_at_all_is_refused(text: str) -> None:
-    """An empty list of legs could find nothing."""
-    with pytest.raises(InvalidRequestError, match="names no leg"):
-        legs_of(text)
-
-
-def test_an_unknown_leg_is_refused_with_those_there_are() -> None:
-    """The message names the legs."""
-    with pytest.raises(InvalidProfileError, match="there are: dense, lexical"):
-        legs_of("dense,bm25")
+from retrieval.surfaces.cli.options import complete_collection, complete_profile
 
 
 @pytest.fixture
 def context() -> typer.Context:
     """The context of the program, called without options."""
     return typer.Context(typer.main.get_command(app))
-
-
-def test_jobs_are_completed() -> None:
-    """By how they begin."""
-    assert complete_job("e") == ["embed", "expire"]
-
-
-@pytest.mark.parametrize(
-    ("typed", "completed"),
-    [("le", ["lexical"]), ("dense,le", ["dense,lexical"]), ("dense,lexical,de", []), ("nothing", [])],
-)
-def test_legs_are_completed_each_once(typed: str, completed: list[str]) -> None:
-    """After a comma too."""
-    assert complete_legs(typed) == completed
 
 
 @pytest.mark.parametrize(
