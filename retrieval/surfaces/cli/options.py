@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,63 +15,7 @@ from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidRequestError
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.database import Database
     from retrieval.settings import Settings
-
-
-Completions = list[tuple[str, str]]
-"""The possible completions, each with a description."""
-
-ASK_SECONDS = 1.5
-"""The longest that the tab key waits for the database."""
-
-
-def complete_collection(context: typer.Context, incomplete: str) -> Completions:
-    """The tenant's collections."""
-    from retrieval.adapters.store.installation.opening import collection_names
-
-    return _completions(context, lambda database, tenant: collection_names(database, tenant, incomplete))
-
-
-def complete_view(context: typer.Context, incomplete: str) -> Completions:
-    """The views of figures."""
-    from retrieval.adapters.store.records.analytics import analytics_views
-
-    async def names(database: Database, tenant_id: int) -> Completions:
-        views = await analytics_views(database, tenant_id)
-        return [(view.name, view.about) for view in views if view.name.startswith(incomplete)]
-
-    return _completions(context, names)
-
-
-def complete_profile(context: typer.Context, incomplete: str) -> Completions:
-    """The versions of the profile of the collection argument."""
-    from retrieval.adapters.store.installation.opening import profile_versions
-
-    name = context.params.get("collection")
-    if not isinstance(name, str):
-        return []
-    return _completions(context, lambda database, tenant: profile_versions(database, tenant, name, incomplete))
-
-
-def _completions(context: typer.Context, ask: Callable[[Database, int], Awaitable[Completions]]) -> Completions:
-    """The answer of the configured database, or of the embedded one if it is running; empty on any error."""
-    from retrieval.adapters.store.installation.embedded.place import default_home, is_running
-    from retrieval.adapters.store.installation.opening import ensure_tenant, open_database
-
-    async def query() -> Completions:
-        PROGRAM.set(ProgramOptions(context.find_root().params.get("tenant")))
-        settings = program_settings()
-        if settings.database_url is None and not is_running(settings.home or default_home()):
-            return []
-        async with AsyncExitStack() as stack:
-            database = await open_database(settings, stack)
-            return await ask(database, await ensure_tenant(database, settings.tenant))
-
-    try:
-        return asyncio.run(asyncio.wait_for(query(), ASK_SECONDS))
-    except Exception:  # noqa: BLE001 - the shell cannot show it, the command will
-        return []
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +65,7 @@ def check_terminal(question: str, *, yes: bool, as_json: bool = False) -> None:
 Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-CollectionName = Annotated[
-    str, typer.Argument(metavar="COLLECTION", help="The collection's name.", autocompletion=complete_collection)
-]
+CollectionName = Annotated[str, typer.Argument(metavar="COLLECTION", help="The collection's name.")]
 
 
 def option(metavar: str, about: str, *names: str, **settings: Any) -> Any:
@@ -136,7 +76,7 @@ def option(metavar: str, about: str, *names: str, **settings: Any) -> Any:
 def collection_option(about: str, *names: str) -> Any:
     """The option that names a collection, by default ``--collection`` or ``-c``, with its help text."""
     names = names or ("--collection", "-c")
-    return option("NAME", about, *names, autocompletion=complete_collection)
+    return option("NAME", about, *names)
 
 
 OneCollection = Annotated[str | None, collection_option("This collection; else all of the tenant.")]

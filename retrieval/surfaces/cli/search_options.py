@@ -11,7 +11,7 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of, parse_value
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
 from retrieval.domain.search.filters import FIELDS, NUMBER_FIELDS
-from retrieval.surfaces.cli.options import complete_profile, option
+from retrieval.surfaces.cli.options import option
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection
@@ -91,13 +91,7 @@ Limit = Annotated[int, option("N", "Hits wanted, 1 to 1000.", "--limit", "-n")]
 Where = Annotated[list[str] | None, option("COND", CONDITION_HELP, "--where", "-w")]
 ProfileName = Annotated[
     str | None,
-    option(
-        "PROFILE",
-        "A stored version such as 3, or a JSON file; else the one in use.",
-        "--profile",
-        "-p",
-        autocompletion=complete_profile,
-    ),
+    option("PROFILE", "A stored version such as 3, or a JSON file; else the one in use.", "--profile", "-p"),
 ]
 Plain = Annotated[bool, typer.Option("--plain", help="Treat quotes, minus and star in the query as text.")]
 Typos = Annotated[

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.options import Json, OneCollection, complete_view, examples, option
+from retrieval.surfaces.cli.options import Json, OneCollection, examples, option
 from retrieval.surfaces.cli.output import console, plain_name, table
 from retrieval.surfaces.cli.run import answer, run
 from retrieval.surfaces.since import age_or_time, moment_of
@@ -41,9 +41,7 @@ def analytics(
     *,
     view: Annotated[
         str | None,
-        typer.Argument(
-            metavar="VIEW", help="The view to show; without it, the list of views.", autocompletion=complete_view
-        ),
+        typer.Argument(metavar="VIEW", help="The view to show; without it, the list of views."),
     ] = None,
     collection: OneCollection = None,
     since: Annotated[

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, complete_profile, examples, option
+from retrieval.surfaces.cli.options import CollectionName, Json, examples, option
 from retrieval.surfaces.cli.output import table
 from retrieval.surfaces.cli.run import answer
 
@@ -96,16 +96,11 @@ def compare(
     collection: CollectionName,
     profile: Annotated[
         str,
-        option(
-            "PROFILE",
-            "A stored version such as 3, 'active', or a JSON file.",
-            show_default=False,
-            autocompletion=complete_profile,
-        ),
+        option("PROFILE", "A stored version such as 3, 'active', or a JSON file.", show_default=False),
     ],
     against: Annotated[
         str,
-        option("PROFILE", "The profile to compare it with; named the same way.", autocompletion=complete_profile),
+        option("PROFILE", "The profile to compare it with; named the same way."),
     ] = "active",
     since: Annotated[str, option("WHEN", "Searches from then on: 7d, 24h, 2w, 2026-03-01.")] = "30d",
     default_reward: Annotated[

@@ -49,23 +49,12 @@ def upgrade(
         _print(schema.status(url, name), url, as_json=as_json)
 
 
-def _no_option(context: typer.Context, revision: str) -> str:
-    """The revision. Fails as for an unknown option, unless a number follows the dash."""
-    if revision.startswith("-") and not revision[1:].isdecimal():
-        context.fail(f"No such option: {revision}")
-    return revision
-
-
 @db.command(
-    # "-1" is a revision here, not an option.
-    context_settings={"ignore_unknown_options": True},
-    epilog=examples("retrieval db downgrade base --yes", "retrieval db downgrade -1"),
+    epilog=examples("retrieval db downgrade base --yes"),
 )
 def downgrade(
     *,
-    revision: Annotated[
-        str, typer.Argument(help="The target revision: its name, -1 for one back, or base.", callback=_no_option)
-    ],
+    revision: Annotated[str, typer.Argument(help="The target revision: its name, or base.")],
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:

@@ -21,7 +21,6 @@ from retrieval.surfaces.cli.options import (
     PROGRAM,
     Json,
     check_terminal,
-    complete_collection,
     examples,
     program_settings,
 )
@@ -64,11 +63,7 @@ def doctor(
     *,
     collection: Annotated[
         str | None,
-        typer.Argument(
-            metavar="COLLECTION",
-            help="Examine only this collection; else all of the tenant's.",
-            autocompletion=complete_collection,
-        ),
+        typer.Argument(metavar="COLLECTION", help="Examine only this collection; else all of the tenant's."),
     ] = None,
     deep: Annotated[
         bool, typer.Option("--deep", help="Also compare every derived row of the collections with its source.")

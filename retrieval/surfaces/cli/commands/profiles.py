@@ -17,7 +17,6 @@ from retrieval.surfaces.cli.options import (
     Generated,
     Json,
     Session,
-    complete_profile,
     examples,
     group,
     option,
@@ -66,9 +65,7 @@ def list_profiles(
 def show(
     *,
     collection: CollectionName,
-    version: Annotated[
-        int | None, typer.Argument(metavar="VERSION", help="Else the one in use.", autocompletion=complete_profile)
-    ] = None,
+    version: Annotated[int | None, typer.Argument(metavar="VERSION", help="Else the one in use.")] = None,
     as_json: Json = False,
 ) -> None:
     """Print a profile as the JSON that 'set' reads; with --json, its version and note too."""
@@ -114,7 +111,7 @@ def set_profile(
 def use(
     *,
     collection: CollectionName,
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="A stored one.", autocompletion=complete_profile)],
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="A stored one.")],
     as_json: Json = False,
 ) -> None:
     """Search with a stored version from now on."""
