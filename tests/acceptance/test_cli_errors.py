@@ -142,7 +142,7 @@ def test_a_traceback_is_shown_only_with_debug(ready: Program) -> None:
 def test_a_fault_of_the_program_is_one_line_and_exit_code_70(program: Program) -> None:
     """The line names the type of the error; ``--debug`` shows more."""
     (program.folder / "sitecustomize.py").write_text(
-        "import retrieval.surfaces.cli.commands.collections as command\ncommand.answer = None\n"
+        "import retrieval.surfaces.cli.commands.collections as command\ncommand.opened = None\n"
     )
     line = program.alone().using(PYTHONPATH=f"{program.folder}:{ROOT}").fails("collections", code=70)
     assert line.startswith("error: unexpected TypeError: ")

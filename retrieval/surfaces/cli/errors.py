@@ -101,7 +101,7 @@ def error_line(error: BaseException) -> tuple[str, int]:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
-            message = one_line(error.format_message()) or "a command is missing"
+            message = one_line(error.format_message()).replace("Value error, ", "") or "a command is missing"
             message = re.sub(_TOO_MANY, r"too many arguments: \1; put several words in quotation marks", message)
             option = getattr(error, "option_name", "")
             if option in _OF_THE_PROGRAM:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,7 @@ from retrieval.surfaces.cli.output import (
     table,
     tell,
 )
-from retrieval.surfaces.cli.run import CONTINUES, run
+from retrieval.surfaces.cli.run import CONTINUES, opened
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -83,21 +82,18 @@ def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, 
     ``name`` of one folder: its name in the collection. Raises ``RetrievalError``; also, at the end, if documents
     could not be read.
     """
-
-    async def work(platform: Platform) -> DocumentsReport:
+    with opened(when_interrupted=CONTINUES) as (platform, wait):
         # Before a collection is created.
-        found = await asyncio.to_thread(find_documents, paths, name)
-        collection = await options.opened(platform, sum(file.size for file in found.files))
+        found = find_documents(paths, name)
+        collection = wait(options.opened(platform, sum(file.size for file in found.files)))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 
             def follow(report: DocumentsReport, done: float, total: int) -> None:
                 update(Step(done, total, int(done), vectors=report.chunks.embedded))
 
-            return await collection.ingest_documents(
-                paths, chunking=chunking, name=name, prune=options.prune, progress=follow
+            report = wait(
+                collection.ingest_documents(paths, chunking=chunking, name=name, prune=options.prune, progress=follow)
             )
-
-    report = run(work, when_interrupted=CONTINUES)
     lines = [f"note: {note}" for note in (*report.notes, *_left_out(report, is_pruned=options.prune))]
     value = {"collection": options.collection, **report.as_dict()}
     print_answer(value, [_summary(report), *lines], as_json=options.as_json, quiet=options.quiet)

@@ -21,6 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from retrieval.domain.checks import clean_text, escaped_json
+from retrieval.domain.serialization import plain as plain_values
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import PENDING
 
@@ -90,7 +91,7 @@ def tell(text: str) -> None:
 def print_answer(value: Any, parts: Parts, *, as_json: bool, quiet: bool = False) -> None:
     """Print the value as JSON, or else the parts; with ``quiet`` only JSON."""
     if as_json:
-        print_json(value)
+        print_json(plain_values(value))
     elif not quiet:
         show(parts)
 

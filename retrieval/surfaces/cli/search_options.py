@@ -16,7 +16,6 @@ from retrieval.surfaces.cli.options import option
 if TYPE_CHECKING:
     from retrieval.collection import Collection
     from retrieval.domain.search.profile import Profile
-    from retrieval.platform import Platform
 
 
 def entities_of(pairs: Sequence[str]) -> dict[str, list[str]] | None:
@@ -30,14 +29,17 @@ def entities_of(pairs: Sequence[str]) -> dict[str, list[str]] | None:
     return entities or None
 
 
-async def profile_named(platform: Platform, collection: Collection, name: str) -> Profile:
+async def profile_named(collection: Collection, name: str) -> Profile:
     """The profile of that name: a stored version, ``active``, or a JSON file.
 
     Raises ``NotFoundError``, ``InvalidProfileError``.
     """
+    from retrieval.collection import handle_of
     from retrieval.services.compare import named_profile
 
-    return (await named_profile(platform.database, platform.tenant_id, await collection.refresh(), name)).profile
+    handle = handle_of(collection)
+    database, tenant_id, _ = await handle.place()
+    return (await named_profile(database, tenant_id, await collection.refresh(), name)).profile
 
 
 _CONDITION = re.compile(r"([^=<>!]+)(==|=|!=|>=|<=|>|<)(.*)", re.DOTALL)

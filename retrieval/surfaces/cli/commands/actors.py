@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import Json, Yes, confirm, examples, group, option
-from retrieval.surfaces.cli.run import answer
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from retrieval.adapters.store.records.forgetting import Pseudonymised
-    from retrieval.platform import Platform
-
+from retrieval.surfaces.cli.output import print_answer
+from retrieval.surfaces.cli.run import opened
 
 Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.")]
 
@@ -40,13 +34,11 @@ def pseudonymise(
     The pseudonym is random: nothing leads back to the name. Names of
     sessions are removed; the words of queries, and notes, stay as they are.
     """
-
-    def present(report: Pseudonymised) -> str:
-        searches, events = several(report.retrievals, "search"), several(report.feedback, "event")
-        return f"{searches} and {events} of feedback now bear {report.pseudonym}"
-
     confirm(f"Replace {actor:.80} permanently in all records?", yes=yes, as_json=as_json)
-    answer(lambda platform: platform.pseudonymise(actor), present, as_json=as_json)
+    with opened() as (platform, wait):
+        report = wait(platform.pseudonymise(actor))
+    searches, events = several(report.retrievals, "search"), several(report.feedback, "event")
+    print_answer(report, f"{searches} and {events} of feedback now bear {report.pseudonym}", as_json=as_json)
 
 
 @actors.command(epilog=examples("retrieval actors quarantine bot-7 --reason spam"))
@@ -60,17 +52,17 @@ def quarantine(
 
     The events are kept, with their weights.
     """
-    _change(lambda platform: platform.quarantine(actor, reason=reason), "no longer", as_json=as_json)
+    with opened() as (platform, wait):
+        _print(wait(platform.quarantine(actor, reason=reason)), "no longer", as_json=as_json)
 
 
 @actors.command(epilog=examples("retrieval actors release bot-7"))
 def release(*, actor: Actor, as_json: Json = False) -> None:
     """Let an actor's feedback count again."""
-    _change(lambda platform: platform.release(actor), "again", as_json=as_json)
+    with opened() as (platform, wait):
+        _print(wait(platform.release(actor)), "again", as_json=as_json)
 
 
-def _change(work: Callable[[Platform], Awaitable[int]], how: str, *, as_json: bool) -> None:
-    def present(events: int) -> str:
-        return f"{several(events, 'event')} of feedback {how} {'counts' if events == 1 else 'count'}"
-
-    answer(work, present, as_json=as_json, to_json=lambda events: {"events": events})
+def _print(events: int, how: str, *, as_json: bool) -> None:
+    verb = "counts" if events == 1 else "count"
+    print_answer({"events": events}, f"{several(events, 'event')} of feedback {how} {verb}", as_json=as_json)

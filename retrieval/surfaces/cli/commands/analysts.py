@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retrieval.domain.checks import check_text
 from retrieval.surfaces.cli.options import Json, examples, group
-from retrieval.surfaces.cli.output import table
-from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.output import print_answer, table
+from retrieval.surfaces.cli.run import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from rich.table import Table
+    from collections.abc import Callable, Coroutine
 
     from retrieval.adapters.store.database import Database
-    from retrieval.adapters.store.installation.access import Analyst
     from retrieval.adapters.store.installed_sql import Names
-    from retrieval.platform import Platform
 
 
 _LONGEST_LOGIN = 63
@@ -70,17 +66,16 @@ def list_analysts(*, as_json: Json = False) -> None:
     """List the logins that see the tenant."""
     from retrieval.adapters.store.installation.access import analysts as stored_analysts
 
-    def present(rows: list[Analyst]) -> Table | str:
-        if not rows:
-            return "no analysts yet; add one with: retrieval analysts add LOGIN"
-        return table(["login", "added"], ((analyst.login, f"{analyst.added_at:%Y-%m-%d}") for analyst in rows))
-
-    answer(lambda platform: stored_analysts(platform.database, platform.tenant_id), present, as_json=as_json)
+    with opened() as (platform, wait):
+        listed = wait(stored_analysts(platform.database, platform.tenant_id))
+    rows = table(["login", "added"], ((analyst.login, analyst.added_at.date()) for analyst in listed))
+    nobody = "no analysts yet; add one with: retrieval analysts add LOGIN"
+    print_answer(listed, rows if listed else nobody, as_json=as_json)
 
 
 def _change(
     login: str,
-    change: Callable[[Database, int, str], Awaitable[None]],
+    change: Callable[[Database, int, str], Coroutine[Any, Any, None]],
     statements: Callable[[Names, int, str], list[str]],
     *,
     done: str,
@@ -90,14 +85,9 @@ def _change(
     """Change the login's access, or only print the statements that do it. Raises ``InvalidRequestError``."""
     check_text("LOGIN", login, _LONGEST_LOGIN)
 
-    async def work(platform: Platform) -> list[str]:
+    with opened() as (platform, wait):
         if not only_sql:
-            await change(platform.database, platform.tenant_id, login)
-        return [f"{statement};" for statement in statements(platform.database.names, platform.tenant_id, login)]
-
-    answer(
-        work,
-        lambda lines: lines if only_sql else done,
-        as_json=as_json,
-        to_json=lambda lines: {"login": login, "is_run": not only_sql, "statements": lines},
-    )
+            wait(change(platform.database, platform.tenant_id, login))
+        lines = [f"{statement};" for statement in statements(platform.database.names, platform.tenant_id, login)]
+    value = {"login": login, "is_run": not only_sql, "statements": lines}
+    print_answer(value, lines if only_sql else done, as_json=as_json)

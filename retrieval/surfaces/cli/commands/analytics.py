@@ -11,8 +11,8 @@ import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.options import Json, OneCollection, examples, option
-from retrieval.surfaces.cli.output import console, plain_name, table
-from retrieval.surfaces.cli.run import answer, run
+from retrieval.surfaces.cli.output import console, plain_name, print_answer, table
+from retrieval.surfaces.cli.run import opened
 from retrieval.surfaces.since import age_or_time, moment_of
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from retrieval.domain.records.analytics import AnalyticsTable
-    from retrieval.platform import Platform
 
 
 TABLE_ROWS = 50
@@ -62,11 +61,10 @@ def analytics(
     if view is None:
         if as_csv:
             raise InvalidRequestError("--csv is for the rows of a view; name one")
-        answer(
-            lambda platform: platform.analytics_views(),
-            lambda found: table(["view", "what it shows"], ((each.name, each.about) for each in found)),
-            as_json=as_json,
-        )
+        with opened() as (platform, wait):
+            views = wait(platform.analytics_views())
+        rows = ((each.name, each.about) for each in views)
+        print_answer(views, table(["view", "what it shows"], rows), as_json=as_json)
         return
     if as_json and as_csv:
         raise InvalidRequestError("give --json or --csv, not both")
@@ -74,13 +72,12 @@ def analytics(
     end = moment_of("--until", until)
     most = limit if limit is not None or as_json or as_csv else TABLE_ROWS
 
-    async def read_rows(platform: Platform) -> AnalyticsTable:
-        return await platform.analytics(view, collection=collection, since=begin, until=end, limit=most)
-
+    with opened() as (platform, wait):
+        result = wait(platform.analytics(view, collection=collection, since=begin, until=end, limit=most))
     if as_csv:
-        print_csv(run(read_rows))
+        print_csv(result)
     else:
-        answer(read_rows, rows_of, as_json=as_json, to_json=lambda result: result.as_dicts())
+        print_answer(result.as_dicts(), rows_of(result), as_json=as_json)
 
 
 def rows_of(result: AnalyticsTable) -> Iterator[str | Table]:

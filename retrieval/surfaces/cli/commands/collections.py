@@ -21,16 +21,10 @@ from retrieval.surfaces.cli.output import (
     table,
     table_of,
 )
-from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
+from retrieval.surfaces.cli.run import CONTINUES, opened, opened_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rich.table import Table
-
-    from retrieval.collection import Collection
     from retrieval.domain.items.collection import CollectionInfo
-    from retrieval.platform import Platform
     from retrieval.services.transfer import Moved
 
 
@@ -56,12 +50,11 @@ def list_or_run(context: typer.Context, *, as_json: Json = False) -> None:
 @collections.command("list", hidden=True)
 def list_collections(*, as_json: Json = False) -> None:
     """List the collections, as ``retrieval collections`` does: other groups have the command ``list``."""
-
-    async def work(platform: Platform) -> list[CollectionInfo]:
-        return [await collection.info() for collection in await platform.collections()]
-
-    def present(infos: list[CollectionInfo]) -> Table | str:
-        columns: dict[str, Callable[[CollectionInfo], object]] = {
+    with opened() as (platform, wait):
+        infos = [wait(collection.info()) for collection in wait(platform.collections())]
+    rows = table_of(
+        infos,
+        {
             "name": lambda info: info.name,
             "items": lambda info: info.items,
             "pending": lambda info: info.pending or "",
@@ -71,10 +64,10 @@ def list_collections(*, as_json: Json = False) -> None:
             "model": lambda info: f"v{info.model_version}" if info.model_version else "",
             "HNSW": _index_text,
             "filterable": lambda info: len(info.filterable) or "",
-        }
-        return table_of(infos, columns, right={"pending", "filterable"}) if infos else NO_COLLECTIONS
-
-    answer(work, present, as_json=as_json)
+        },
+        right={"pending", "filterable"},
+    )
+    print_answer(infos, rows if infos else NO_COLLECTIONS, as_json=as_json)
 
 
 def _index_text(info: CollectionInfo) -> str | bool:
@@ -107,17 +100,13 @@ def filterable(
     """
     types = filterable_of(attributes or ())
 
-    async def ask(target: Collection) -> dict[str, str]:
+    with opened_collection(collection) as (target, wait):
         if types or drop:
-            await target.make_filterable(types, drop=drop or ())
-        return dict((await target.info()).filterable)
-
-    def present(declared: dict[str, str]) -> Table | str:
-        if declared:
-            return table(["attribute", "type"], declared.items())
-        return f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE"
-
-    answer(of_collection(collection, ask), present, as_json=as_json)
+            wait(target.make_filterable(types, drop=drop or ()))
+        declared = dict(wait(target.info()).filterable)
+    nothing = f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE"
+    rows = table(["attribute", "type"], declared.items())
+    print_answer(declared, rows if declared else nothing, as_json=as_json)
 
 
 @collections.command("half-life", epilog=examples("retrieval collections half-life tickets 90"))
@@ -131,12 +120,10 @@ def half_life(
 
     The statistics are computed again; the tenant's new feedback waits meanwhile.
     """
-    answer(
-        of_collection(collection, lambda target: target.set_learning(half_life_days=days)),
-        lambda _: f"feedback of {collection} halves in {days:g} days",
-        as_json=as_json,
-        to_json=lambda _: {"collection": collection, "half_life_days": days},
-    )
+    with opened_collection(collection) as (target, wait):
+        wait(target.set_learning(half_life_days=days))
+    value = {"collection": collection, "half_life_days": days}
+    print_answer(value, f"feedback of {collection} halves in {days:g} days", as_json=as_json)
 
 
 @collections.command("daily-cap", epilog=examples("retrieval collections daily-cap tickets 20000"))
@@ -150,12 +137,10 @@ def daily_cap(
 
     Stored events do not change.
     """
-    answer(
-        of_collection(collection, lambda target: target.set_learning(daily_cap=events)),
-        lambda _: f"of each actor, {events:,} events a day count in {collection}",
-        as_json=as_json,
-        to_json=lambda _: {"collection": collection, "daily_cap": events},
-    )
+    with opened_collection(collection) as (target, wait):
+        wait(target.set_learning(daily_cap=events))
+    value = {"collection": collection, "daily_cap": events}
+    print_answer(value, f"of each actor, {events:,} events a day count in {collection}", as_json=as_json)
 
 
 @collections.command(
@@ -188,18 +173,13 @@ def neighbours(
         raise InvalidRequestError("give --sequence, with which the other options go, or --none")
     wanted = Neighbours(**given) if given else None
 
-    async def ask(target: Collection) -> Neighbours | None:
+    with opened_collection(collection) as (target, wait):
         if none or wanted:
-            await target.set_neighbours(wanted)
-        return (await target.info()).neighbours
-
-    def present(setting: Neighbours | None) -> Table | str:
-        if setting:
-            return table(["setting", "value"], setting.as_dict().items())
-        example = f"retrieval collections neighbours {collection} --sequence NAME"
-        return f"every item is indexed alone; set it with: {example}"
-
-    answer(of_collection(collection, ask), present, as_json=as_json)
+            wait(target.set_neighbours(wanted))
+        setting = wait(target.info()).neighbours
+    value = setting.as_dict() if setting else None
+    alone = f"every item is indexed alone; set it with: retrieval collections neighbours {collection} --sequence NAME"
+    print_answer(value, table(["setting", "value"], value.items()) if value else alone, as_json=as_json)
 
 
 @collections.command(epilog=examples("retrieval collections index tickets quantised"))
@@ -216,17 +196,11 @@ def index(
     A full index stores each vector, a quantised one a bit per dimension. The
     job indexes replaces the index; the old one is used until then.
     """
-
-    async def work(platform: Platform) -> dict[str, object]:
-        target = await platform.collection(collection, create=False, index=kind)
-        info = await target.info()
-        has = ("quantised" if info.is_quantised else "full") if info.has_hnsw else None
-        return {"collection": collection, "index": info.index, "has": has}
-
-    def present(setting: dict[str, object]) -> str:
-        return f"{collection} asks for {setting['index']}, has {setting['has'] or 'no index'}"
-
-    answer(work, present, as_json=as_json)
+    with opened() as (platform, wait):
+        info = wait(wait(platform.collection(collection, create=False, index=kind)).info())
+    has = ("quantised" if info.is_quantised else "full") if info.has_hnsw else None
+    value = {"collection": collection, "index": info.index, "has": has}
+    print_answer(value, f"{collection} asks for {info.index}, has {has or 'no index'}", as_json=as_json)
 
 
 @collections.command(epilog=examples("retrieval collections split tickets --parts 4"))
@@ -241,16 +215,18 @@ def split(
     Each part is built separately, so that the build fits into memory. Searches
     and writes continue; after an interruption, the same command continues.
     """
-
-    def present(info: CollectionInfo) -> str:
-        if not info.has_hnsw:
-            return f"{collection} is searched without an index; once it is large, it gets one in {info.parts} parts"
-        if info.index_parts == info.parts:
-            return f"{collection} has its index in {several(info.parts, 'part')}"
-        state = f"{collection} is to have its index in {several(info.parts, 'part')}, and has it in {info.index_parts}"
-        return f"{state}; as the owner of the tables: retrieval jobs run indexes --collection {collection}"
-
-    answer(lambda platform: platform.split(collection, parts), present, as_json=as_json)
+    with opened() as (platform, wait):
+        info = wait(platform.split(collection, parts))
+    if not info.has_hnsw:
+        said = f"{collection} is searched without an index; once it is large, it gets one in {info.parts} parts"
+    elif info.index_parts == info.parts:
+        said = f"{collection} has its index in {several(info.parts, 'part')}"
+    else:
+        said = (
+            f"{collection} is to have its index in {several(info.parts, 'part')}, and has it in {info.index_parts}; "
+            f"as the owner of the tables: retrieval jobs run indexes --collection {collection}"
+        )
+    print_answer(info, said, as_json=as_json)
 
 
 @collections.command("delete", hidden=True)
@@ -262,17 +238,10 @@ def remove(*, collection: CollectionName, yes: Yes = False, as_json: Json = Fals
     """
     confirm(f"Remove {collection:.80} with all its data?", yes=yes, as_json=as_json)
 
-    async def work(platform: Platform) -> None:
-        if not await platform.remove_collection(collection):
-            await platform.collection(collection, create=False)
-
-    answer(
-        work,
-        lambda _: f"{collection} is removed",
-        as_json=as_json,
-        to_json=lambda _: {"removed": collection},
-        when_interrupted=CONTINUES,
-    )
+    with opened(when_interrupted=CONTINUES) as (platform, wait):
+        if not wait(platform.remove_collection(collection)):
+            wait(platform.collection(collection, create=False))
+    print_answer({"removed": collection}, f"{collection} is removed", as_json=as_json)
 
 
 @collections.command(
@@ -300,13 +269,15 @@ def export_(
     if file == "-" and as_json:
         raise InvalidRequestError("standard output takes the collection or --json, not both; name a file")
 
-    async def work(platform: Platform) -> Moved:
-        with progress(f"export {collection}", "row", quiet=quiet) as update:
-            return await platform.export_collection(
+    with (
+        opened(when_interrupted="interrupted; nothing was written") as (platform, wait),
+        progress(f"export {collection}", "row", quiet=quiet) as update,
+    ):
+        moved = wait(
+            platform.export_collection(
                 collection, file, records=records, advance=lambda done, total: update(Step(done, total, done))
             )
-
-    moved = run(work, when_interrupted="interrupted; nothing was written")
+        )
     if as_json:
         print_json(moved.as_dict())
     elif not quiet:
@@ -334,15 +305,16 @@ def import_(
 
     Nothing is embedded again: the file holds vectors, ids, profiles, searches, feedback and models.
     """
-
-    async def work(platform: Platform) -> Moved:
-        with progress(f"import {file}", "row", quiet=quiet) as update:
-            return await platform.import_collection(
+    nothing = "interrupted; nothing was imported"
+    with (
+        opened(when_interrupted=nothing, reads_standard_input=file == "-") as (platform, wait),
+        progress(f"import {file}", "row", quiet=quiet) as update,
+    ):
+        moved = wait(
+            platform.import_collection(
                 file, name=name, own_vectors=own_vectors, advance=lambda done, total: update(Step(done, total, done))
             )
-
-    nothing = "interrupted; nothing was imported"
-    moved = run(work, when_interrupted=nothing, reads_standard_input=file == "-")
+        )
     learned = "" if moved.has_records else "; without searches and feedback, learning starts anew"
     print_answer(moved.as_dict(), f"imported {_moved_text(moved)}{learned}", as_json=as_json, quiet=quiet)
 

@@ -12,11 +12,10 @@ from rich.table import Table
 
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, Json, examples, option
-from retrieval.surfaces.cli.output import table
-from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.output import print_answer, table
+from retrieval.surfaces.cli.run import opened
 
 if TYPE_CHECKING:
-    from retrieval.platform import Platform
     from retrieval.services.compare import InterleavedComparison, ProfileComparison
 
 
@@ -121,22 +120,20 @@ def compare(
     200, or if the recorded policy could not show what a profile shows,
     nothing is concluded.
     """
-    from retrieval.services.compare import ProfileComparison, compare_interleaved, compare_profiles, named_profile
+    from retrieval.services.compare import compare_interleaved, compare_profiles, named_profile
     from retrieval.surfaces.since import since_of
 
     start = since_of(since, datetime.now(UTC))
 
-    async def work(platform: Platform) -> ProfileComparison | InterleavedComparison:
-        stored = await (await platform.collection(collection, create=False)).refresh()
+    with opened() as (platform, wait):
+        stored = wait(wait(platform.collection(collection, create=False)).refresh())
         place = (platform.database, platform.tenant_id, stored)
         if interleaved:
-            return await compare_interleaved(*place, profile, against, since=start)
-        first, second = await named_profile(*place, profile), await named_profile(*place, against)
-        return await compare_profiles(*place, first, second, since=start, default_reward=default_reward, most=most)
-
-    def present(comparison: ProfileComparison | InterleavedComparison) -> Iterator[str | Table]:
-        if isinstance(comparison, ProfileComparison):
-            return comparison_lines(comparison)
-        return interleaved_lines(comparison)
-
-    answer(work, present, as_json=as_json)
+            trial = wait(compare_interleaved(*place, profile, against, since=start))
+            print_answer(trial, interleaved_lines(trial), as_json=as_json)
+            return
+        first, second = wait(named_profile(*place, profile)), wait(named_profile(*place, against))
+        comparison = wait(
+            compare_profiles(*place, first, second, since=start, default_reward=default_reward, most=most)
+        )
+    print_answer(comparison, comparison_lines(comparison), as_json=as_json)

@@ -35,7 +35,7 @@ from retrieval.surfaces.cli.output import (
     table_of,
     tell,
 )
-from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.run import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -178,7 +178,9 @@ def status(*, as_json: Json = False) -> None:
     """
     from retrieval.services.collections import collection_statuses
 
-    answer(lambda platform: collection_statuses(platform.workplace, platform.tenant_id), status_lines, as_json=as_json)
+    with opened() as (platform, wait):
+        statuses = wait(collection_statuses(platform.workplace, platform.tenant_id))
+    print_answer(statuses, status_lines(statuses), as_json=as_json)
 
 
 def status_lines(statuses: list[CollectionStatus]) -> Iterator[Table | str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,12 +21,11 @@ from retrieval.surfaces.cli.options import (
     examples,
     option,
 )
-from retrieval.surfaces.cli.output import Step, progress, table, table_of
-from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.output import Step, print_answer, progress, table, table_of
+from retrieval.surfaces.cli.run import opened_collection
 from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 
 if TYPE_CHECKING:
-    from retrieval.platform import Platform
     from retrieval.services.calibrate import CalibrationReport
     from retrieval.services.evaluate import CollectionReport
     from retrieval.services.judgements import JudgedQuery, Qrels
@@ -126,27 +124,22 @@ def evaluate(
     if limit_queries is not None:
         test_queries = judged(test_queries, judgements)[:limit_queries]
 
-    async def work(platform: Platform) -> CollectionReport:
-        target = (await platform.collection(collection, create=False)).unrecorded()
-        chosen_profile = None if profile is None else await profile_named(platform, target, profile)
-        with progress(f"evaluate {collection}", "search") as update:
-            return await evaluate_collection(
+    with opened_collection(collection) as (stored, wait), progress(f"evaluate {collection}", "search") as update:
+        target = stored.unrecorded()
+        evaluated = wait(
+            evaluate_collection(
                 target,
                 test_queries,
                 judgements,
                 metrics=parsed_metrics,
                 legs=None if legs is None else by_commas(legs),
-                profile=chosen_profile,
+                profile=None if profile is None else wait(profile_named(target, profile)),
                 progress=lambda done, total: update(Step(done, total, done)),
                 **rules,
             )
-
-    answer(
-        work,
-        partial(report_lines, per_query=per_query),
-        as_json=as_json,
-        to_json=lambda evaluated: evaluated.as_dict(per_query=per_query),
-    )
+        )
+    parts = report_lines(evaluated, per_query=per_query)
+    print_answer(evaluated.as_dict(per_query=per_query), parts, as_json=as_json)
 
 
 def _judged_queries(
@@ -207,10 +200,10 @@ def tune(
 
     test_queries, judgements, rules = _judged_queries(queries, qrels, where_from, drop_self)
 
-    async def work(platform: Platform) -> tuple[CollectionTuning, int | None]:
-        target = HandledCollection(handle_of(await platform.collection(collection, create=False)))
-        with progress(f"tune {collection}", "step") as update:
-            tuning = await tune_collection(
+    with opened_collection(collection) as (stored, wait), progress(f"tune {collection}", "step") as update:
+        target = HandledCollection(handle_of(stored))
+        tuning = wait(
+            tune_collection(
                 target,
                 test_queries,
                 judgements,
@@ -219,14 +212,10 @@ def tune(
                 progress=lambda stage, done, total: update(Step(done, total, done, stage)),
                 **rules,
             )
-        return tuning, await apply_tuning(target, tuning) if apply else None
-
-    answer(
-        work,
-        lambda tuned: tuning_lines(*tuned),
-        as_json=as_json,
-        to_json=lambda tuned: {**tuned[0].as_dict(), "applied_version": tuned[1]},
-    )
+        )
+        version = wait(apply_tuning(target, tuning)) if apply else None
+    value = {**tuning.as_dict(), "applied_version": version}
+    print_answer(value, tuning_lines(tuning, version), as_json=as_json)
 
 
 def calibration_lines(report: CalibrationReport) -> Iterator[str | Table]:
@@ -281,19 +270,17 @@ def calibrate(
         raise typer.BadParameter("--qrels, --where-from and --drop-self need it", param_hint="--queries")
     judged = None if queries is None else _judged_queries(queries, qrels, where_from, drop_self)
 
-    async def work(platform: Platform) -> CalibrationReport:
-        target = await platform.collection(collection, create=False)
-        with progress(f"calibrate {collection}", "query") as update:
+    with opened_collection(collection) as (target, wait), progress(f"calibrate {collection}", "query") as update:
 
-            def step(done: int, total: int) -> None:
-                update(Step(done, total, done, "searching"))
+        def step(done: int, total: int) -> None:
+            update(Step(done, total, done, "searching"))
 
-            if judged is None:
-                return await service.calibrate_by_feedback(handle_of(target), apply=apply, progress=step)
+        if judged is None:
+            report = wait(service.calibrate_by_feedback(handle_of(target), apply=apply, progress=step))
+        else:
             test_queries, judgements, rules = judged
-            await missing_items(target, test_queries, judgements)
-            return await service.calibrate(
-                handle_of(target), test_queries, judgements, apply=apply, progress=step, **rules
+            wait(missing_items(target, test_queries, judgements))
+            report = wait(
+                service.calibrate(handle_of(target), test_queries, judgements, apply=apply, progress=step, **rules)
             )
-
-    answer(work, calibration_lines, as_json=as_json)
+    print_answer(report, calibration_lines(report), as_json=as_json)

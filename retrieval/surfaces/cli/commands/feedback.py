@@ -12,15 +12,13 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, Json, collection_option, examples, option
 from retrieval.surfaces.cli.output import print_answer, table, table_of, tell
-from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
+from retrieval.surfaces.cli.run import CONTINUES, opened, opened_collection
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from retrieval.adapters.store.learning.models import StoredModel
-    from retrieval.collection import Collection
     from retrieval.domain.learning.feedback import FeedbackReport
-    from retrieval.platform import Platform
 
 
 app = typer.Typer()
@@ -47,12 +45,10 @@ def judge_one(names: Sequence[str], collection: str | None, record: Mapping[str,
     place = {"retrieval_id": names[0]} if collection is None else {"collection": collection}
     event = feedback_from_record({**record, **place, "item_id": names[-1]})
 
-    async def work(platform: Platform) -> FeedbackReport:
+    with opened() as (platform, wait):
         if collection is not None:
-            await platform.collection(collection, create=False)
-        return await platform.feedback_each([event], new=True)
-
-    _print(run(work), 0, as_json=as_json)
+            wait(platform.collection(collection, create=False))
+        _print(wait(platform.feedback_each([event], new=True)), 0, as_json=as_json)
 
 
 def judge_file(file: str, *, as_json: bool) -> None:
@@ -63,15 +59,12 @@ def judge_file(file: str, *, as_json: bool) -> None:
     from retrieval.engine.feedback import take_valid_feedback
 
     lines = read_feedback(file)
-    refused = 0
-
-    async def work(platform: Platform) -> FeedbackReport:
-        nonlocal refused
-        report = FeedbackReport()
+    refused, report = 0, FeedbackReport()
+    with opened(when_interrupted=CONTINUES, reads_standard_input=file == STANDARD_INPUT) as (platform, wait):
         while batch := list(islice(lines, BATCH_EVENTS)):
             valid = [(line, line.event) for line in batch if line.event is not None]
-            part, errors = await take_valid_feedback(
-                platform.database, platform.tenant_id, [event for _, event in valid], platform.now
+            part, errors = wait(
+                take_valid_feedback(platform.database, platform.tenant_id, [event for _, event in valid], platform.now)
             )
             report += part
             faults = [(line.line, str(line.error)) for line in batch if line.error is not None]
@@ -81,9 +74,6 @@ def judge_file(file: str, *, as_json: bool) -> None:
             for _, fault in sorted(faults)[: max(MAX_REASONS - refused, 0)]:
                 tell(f"rejected: {fault}")
             refused += len(faults)
-        return report
-
-    report = run(work, when_interrupted=CONTINUES, reads_standard_input=file == STANDARD_INPUT)
     if refused > MAX_REASONS:
         tell(f"rejected: and {refused - MAX_REASONS:,} more, which are not shown")
     _print(report, refused, as_json=as_json)
@@ -168,30 +158,22 @@ def models(
     relevance alone on searches it was not fitted on; the reason explains the
     decision. A chosen version stays until another one, or 'latest', is chosen.
     """
+    from retrieval.adapters.store.learning.models import is_model_chosen
+    from retrieval.collection import handle_of
+
     if use is not None and use != "latest" and not use.isdecimal():
         raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {use!r:.40}")
     version = int(use) if use is not None and use != "latest" else None
 
-    async def ask(target: Collection) -> tuple[list[StoredModel], int, bool]:
-        from retrieval.adapters.store.learning.models import is_model_chosen
-        from retrieval.collection import handle_of
-
+    with opened_collection(collection) as (target, wait):
         if use is not None:
-            await target.use_model(version)
-        chosen = await is_model_chosen(*await handle_of(target).place())
-        return await target.models(), (await target.info()).model_version, chosen
-
-    def present(result: tuple[list[StoredModel], int, bool]) -> Table | str:
-        rows, used, chosen = result
-        if rows:
-            until = f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest"
-            return models_table(rows, used, until if chosen else "")
-        return f"nothing was learned yet; after feedback, run: retrieval jobs run learn --collection {collection}"
-
-    def to_json(result: tuple[list[StoredModel], int, bool]) -> dict[str, object]:
-        return {"used": result[1], "chosen": result[2], "models": [model.as_dict() for model in result[0]]}
-
-    answer(of_collection(collection, ask), present, as_json=as_json, to_json=to_json)
+            wait(target.use_model(version))
+        is_chosen = wait(is_model_chosen(*wait(handle_of(target).place())))
+        listed, used = wait(target.models()), wait(target.info()).model_version
+    until = f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest" if is_chosen else ""
+    nothing = f"nothing was learned yet; after feedback, run: retrieval jobs run learn --collection {collection}"
+    value = {"used": used, "chosen": is_chosen, "models": listed}
+    print_answer(value, models_table(listed, used, until) if listed else nothing, as_json=as_json)
 
 
 def models_table(models: list[StoredModel], used: int, caption: str) -> Table:

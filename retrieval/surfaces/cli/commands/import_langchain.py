@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from retrieval.surfaces.cli import output
 from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, examples, option
 from retrieval.surfaces.cli.output import Step, plain_name, print_answer, progress, tell
-from retrieval.surfaces.cli.run import CONTINUES, run
-
-if TYPE_CHECKING:
-    from retrieval.platform import Platform
-    from retrieval.surfaces.langchain.migrate import CopyReport
-
+from retrieval.surfaces.cli.run import CONTINUES, opened
 
 app = typer.Typer()
 
@@ -63,15 +58,17 @@ def import_langchain(
     def report_skipped(item_id: str, why: str) -> None:
         tell(f"left out {item_id!r}: {why}")
 
-    async def work(platform: Platform) -> CopyReport:
-        target = await platform.collection(collection)
-        with progress(f"import {collection}", "document", quiet=quiet) as update:
-            return await copy_store(
-                url, store, target,
+    with (
+        opened(when_interrupted=CONTINUES) as (platform, wait),
+        progress(f"import {collection}", "document", quiet=quiet) as update,
+    ):
+        report = wait(
+            copy_store(
+                url, store, wait(platform.collection(collection)),
                 rejected=report_skipped if skip else None,
                 progress=lambda report: update(Step(report.read, None, report.read)),
-            )  # fmt: skip
-
-    counts = run(work, when_interrupted=CONTINUES).as_dict()
+            )
+        )  # fmt: skip
+    counts = report.as_dict()
     shown = output.table(["documents", "count"], ((plain_name(name), number) for name, number in counts.items()))
     print_answer({"collection": collection, **counts}, shown, as_json=as_json, quiet=quiet)

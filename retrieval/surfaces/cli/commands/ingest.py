@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,10 +34,9 @@ from retrieval.surfaces.cli.output import (
     table,
     tell,
 )
-from retrieval.surfaces.cli.run import CONTINUES, run
+from retrieval.surfaces.cli.run import CONTINUES, opened
 
 if TYPE_CHECKING:
-    from retrieval.platform import Platform
     from retrieval.services.ingest import IngestReport
 
 
@@ -245,11 +243,7 @@ def ingest_files(options: RunOptions, source: InputFiles, rejects: Path | None, 
     if rejects is not None and not skip:
         raise InvalidRequestError("--rejects is where --on-error skip puts bad lines; give both, or neither")
     with RejectedLines(rejects, inputs=source.names, headers=source.headers) as rejected:
-
-        async def work(platform: Platform) -> IngestReport:
-            return await _ingest(platform, options, source, rejected if skip else None)
-
-        report = run(work, when_interrupted=CONTINUES, reads_standard_input=STANDARD_INPUT in source.names)
+        report = _ingest(options, source, rejected if skip else None)
     for file, names in source.repeated_columns.items():
         tell(f"note: {file}: the header has more than once: {', '.join(names)}; an attribute is then a list")
     counts = {plain_name(name): value for name, value in report.as_dict().items() if isinstance(value, int)}
@@ -273,9 +267,7 @@ def ingest_files(options: RunOptions, source: InputFiles, rejects: Path | None, 
     report_pending(report.items.pending)
 
 
-async def _ingest(
-    platform: Platform, options: RunOptions, source: InputFiles, rejected: RejectedLines | None
-) -> IngestReport:
+def _ingest(options: RunOptions, source: InputFiles, rejected: RejectedLines | None) -> IngestReport:
     from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE
     from retrieval.services.ingest import IngestReport, checked_first_batch
 
@@ -286,21 +278,22 @@ async def _ingest(
         stored = report
         update(Step(offset, source.total_bytes, report.read, vectors=report.items.embedded))
 
-    try:
-        lines = await asyncio.to_thread(checked_first_batch, source.lines(), skip=rejected is not None)
-        if source.holds_tickets:
-            options = replace(options, filterable={**TICKET_FILTERABLE, **options.filterable})
-        collection = await options.opened(platform, source.text_bytes)
-        with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
-            return await collection.ingest(
-                lines, rejected=None if rejected is None else rejected.add, prune=options.prune, progress=follow
+    reads_input = STANDARD_INPUT in source.names
+    with opened(when_interrupted=CONTINUES, reads_standard_input=reads_input) as (platform, wait):
+        try:
+            lines = checked_first_batch(source.lines(), skip=rejected is not None)
+            if source.holds_tickets:
+                options = replace(options, filterable={**TICKET_FILTERABLE, **options.filterable})
+            collection = wait(options.opened(platform, source.text_bytes))
+            with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
+                add = None if rejected is None else rejected.add
+                return wait(collection.ingest(lines, rejected=add, prune=options.prune, progress=follow))
+        except BadLineError as error:
+            reason = (
+                f"{error.reason}; stored before it: {several(stored.read, 'item')}; correct the line and run the "
+                "same command again to continue, or put bad lines aside with --on-error skip"
             )
-    except BadLineError as error:
-        reason = (
-            f"{error.reason}; stored before it: {several(stored.read, 'item')}; correct the line and run the same "
-            "command again to continue, or put bad lines aside with --on-error skip"
-        )
-        raise BadLineError(error.file, error.line, reason) from error
+            raise BadLineError(error.file, error.line, reason) from error
 
 
 _IDS_MADE = "an item without an id gets a hash of {0} as id: a changed one is another item; --prune archives the former"

@@ -11,16 +11,13 @@ from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, Json, examples, group, option
-from retrieval.surfaces.cli.output import field_rows, table, tell
-from retrieval.surfaces.cli.run import answer, of_collection
+from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
+from retrieval.surfaces.cli.run import opened_collection
 from retrieval.surfaces.cli.search_options import Where, where_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.table import Table
 
-    from retrieval.collection import Collection
     from retrieval.domain.items.item import StoredItem
 
 
@@ -44,16 +41,13 @@ Version = Annotated[
 @items.command(epilog=examples("retrieval items get tickets T-1", "retrieval items get tickets T-1 --json"))
 def get(*, collection: CollectionName, item_id: ItemName, as_json: Json = False) -> None:
     """Show an item with its version."""
-
-    async def ask(target: Collection) -> StoredItem:
-        stored = await target.stored([item_id])
-        if item_id not in stored:
-            raise UnknownItemError(
-                f"there is no item {item_id!r:.80} in {collection!r:.80}; see: retrieval items list {collection}"
-            )
-        return stored[item_id]
-
-    answer(of_collection(collection, ask), _table, as_json=as_json, to_json=_as_json)
+    with opened_collection(collection) as (target, wait):
+        stored = wait(target.stored([item_id]))
+    if item_id not in stored:
+        raise UnknownItemError(
+            f"there is no item {item_id!r:.80} in {collection!r:.80}; see: retrieval items list {collection}"
+        )
+    _print(stored[item_id], as_json=as_json)
 
 
 @items.command(
@@ -75,18 +69,23 @@ def list_items(
     Archived items are listed if a condition names their status.
     """
     conditions = where_of(where)
-
-    def present(page: list[StoredItem]) -> Iterator[Table | str]:
-        rows = [
-            (stored.item.item_id, stored.item.title, stored.item.status, stored.updated_at.date(), stored.version)
-            for stored in page
-        ]
-        yield table(["item", "title", "status", "changed", "version"], rows)
-        if len(page) == limit:
-            yield f"there may be more: --after {page[-1].item.item_id}"
-
-    page = of_collection(collection, lambda target: target.page(conditions, after=after, limit=limit))
-    answer(page, present, as_json=as_json)
+    with opened_collection(collection) as (target, wait):
+        page = wait(target.page(conditions, after=after, limit=limit))
+    parts: list[Table | str] = [
+        table_of(
+            page,
+            {
+                "item": lambda stored: stored.item.item_id,
+                "title": lambda stored: stored.item.title,
+                "status": lambda stored: stored.item.status,
+                "changed": lambda stored: stored.updated_at.date(),
+                "version": lambda stored: stored.version,
+            },
+        )
+    ]
+    if len(page) == limit:
+        parts.append(f"there may be more: --after {page[-1].item.item_id}")
+    print_answer(page, parts, as_json=as_json)
 
 
 @items.command(
@@ -108,10 +107,10 @@ def put(
 
     if is_new and version is not None:
         raise InvalidRequestError("give --new or --if-version, not both")
-    expected_version = "" if is_new else version
     item = _object(record, '{"id": "T-1", "title": "..."}')
-    work = of_collection(collection, lambda target: target.put(item, version=expected_version))
-    stored = answer(work, _table, as_json=as_json, to_json=_as_json)
+    with opened_collection(collection) as (target, wait):
+        stored = wait(target.put(item, version="" if is_new else version))
+    _print(stored, as_json=as_json)
     for note in WithoutText.among([stored.item]).notes(1):
         tell(f"note: {note}")
 
@@ -133,8 +132,8 @@ def patch(
 ) -> None:
     """Change parts of an item; the others stay."""
     merge_patch = _object(changes, '{"title": "..."}')
-    work = of_collection(collection, lambda target: target.patch(item_id, merge_patch, version=version))
-    answer(work, _table, as_json=as_json, to_json=_as_json)
+    with opened_collection(collection) as (target, wait):
+        _print(wait(target.patch(item_id, merge_patch, version=version)), as_json=as_json)
 
 
 @items.command(epilog=examples("retrieval items delete tickets T-4"))
@@ -148,21 +147,14 @@ def delete(
     """Remove items with their terms and vectors."""
     if version is not None and len(item_ids) != 1:
         raise InvalidRequestError("--if-version is for one item; give one id with it")
-
-    answer(
-        of_collection(collection, lambda target: target.delete(item_ids, version=version)),
-        lambda deleted: f"{several(deleted, 'item')} removed",
-        as_json=as_json,
-        to_json=lambda deleted: {"deleted": deleted},
-    )
+    with opened_collection(collection) as (target, wait):
+        deleted = wait(target.delete(item_ids, version=version))
+    print_answer({"deleted": deleted}, f"{several(deleted, 'item')} removed", as_json=as_json)
 
 
-def _as_json(stored: StoredItem) -> dict[str, Any]:
-    return stored.as_dict() | ({"result": stored.became.value} if stored.became else {})
-
-
-def _table(stored: StoredItem) -> Table:
-    return table(["field", "value"], field_rows(_as_json(stored)))
+def _print(stored: StoredItem, *, as_json: bool) -> None:
+    facts = stored.as_dict() | ({"result": stored.became.value} if stored.became else {})
+    print_answer(facts, table(["field", "value"], field_rows(facts)), as_json=as_json)
 
 
 def _object(text: str, example: str) -> Mapping[str, Any]:

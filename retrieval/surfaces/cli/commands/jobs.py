@@ -21,15 +21,13 @@ from retrieval.surfaces.cli.output import (
     show,
     table_of,
 )
-from retrieval.surfaces.cli.run import CONTINUES, answer, run, stop_signal
+from retrieval.surfaces.cli.run import CONTINUES, opened, stop_signal
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from retrieval.jobs.registry import Job
-    from retrieval.jobs.run import PlannedJob, RunReport
+    from retrieval.jobs.run import RunReport
     from retrieval.platform import Platform
-    from retrieval.services.workplace import JobTarget
+    from retrieval.services.workplace import JobTarget, Workplace
 
 
 app = typer.Typer()
@@ -59,18 +57,8 @@ def worker(
     the rest waits for the next worker. Several workers share the work;
     another worker takes over the jobs of one that was killed.
     """
-
-    async def work(platform: Platform) -> None:
-        from retrieval.jobs.worker import work as work_on
-        from retrieval.jobs.worker import work_once
-
-        workplace = platform.workplace
-        if concurrency is not None:
-            workplace = replace(workplace, settings=workplace.settings.changed(worker_concurrency=concurrency))
-        if not once and not as_json:
-            number = workplace.settings.worker_concurrency
-            show(f"a worker for every tenant, {several(number, 'job')} at a time; ctrl-C or SIGTERM ends it")
-        await (work_once if once else work_on)(workplace, stop_signal(), report=print_run)
+    from retrieval.jobs.worker import work as work_on
+    from retrieval.jobs.worker import work_once
 
     def print_run(report: RunReport) -> None:
         if as_json:
@@ -78,7 +66,17 @@ def worker(
         else:
             show(sentence(report))
 
-    run(work)
+    async def work(workplace: Workplace) -> None:
+        await (work_once if once else work_on)(workplace, stop_signal(), report=print_run)
+
+    with opened() as (platform, wait):
+        workplace = platform.workplace
+        if concurrency is not None:
+            workplace = replace(workplace, settings=workplace.settings.changed(worker_concurrency=concurrency))
+        if not once and not as_json:
+            number = workplace.settings.worker_concurrency
+            show(f"a worker for every tenant, {several(number, 'job')} at a time; ctrl-C or SIGTERM ends it")
+        wait(work(workplace))
 
 
 def sentence(report: RunReport) -> str:
@@ -109,13 +107,9 @@ def run_one_job(job: Job, name: str | None, *, as_json: bool) -> None:
     """
     from retrieval.adapters.store.installation.queue import FAILED as RUN_FAILED
 
-    async def work(platform: Platform) -> list[RunReport]:
-        return [await run_over(platform, job, target) for target in await targets_named(platform, name)]
-
-    reports = run(work, when_interrupted=CONTINUES)
-    print_answer(
-        [report.as_dict() for report in reports], list(map(sentence, reports)) or NO_COLLECTIONS, as_json=as_json
-    )
+    with opened(when_interrupted=CONTINUES) as (platform, wait):
+        reports = [wait(run_over(platform, job, target)) for target in wait(targets_named(platform, name))]
+    print_answer(reports, list(map(sentence, reports)) or NO_COLLECTIONS, as_json=as_json)
     if any(report.outcome == RUN_FAILED for report in reports):
         raise typer.Exit(FAILED)
     report_pending(sum(report.details.get("pending", 0) for report in reports))
@@ -148,26 +142,22 @@ def list_jobs(*, as_json: Json = False) -> None:
     Times are in UTC. The last run is over this tenant's collections; runs
     with nothing to do are not recorded.
     """
+    from retrieval.jobs.run import planned_jobs
 
-    async def work(platform: Platform) -> list[PlannedJob]:
-        from retrieval.jobs.run import planned_jobs
-
-        return await planned_jobs(platform.workplace, platform.tenant_id, now=platform.now)
-
-    def present(planned: list[PlannedJob]) -> Table:
-        return table_of(
-            planned,
-            {
-                "job": lambda job: job.name,
-                "schedule": lambda job: job.schedule or "off",
-                "last run": lambda job: job.last.started_at if job.last else None,
-                "outcome": lambda job: job.last.outcome if job.last else None,
-                "next run": lambda job: job.next_at,
-                "what it does": lambda job: job.what,
-            },
-        )
-
-    answer(work, present, as_json=as_json)
+    with opened() as (platform, wait):
+        planned = wait(planned_jobs(platform.workplace, platform.tenant_id, now=platform.now))
+    rows = table_of(
+        planned,
+        {
+            "job": lambda job: job.name,
+            "schedule": lambda job: job.schedule or "off",
+            "last run": lambda job: job.last.started_at if job.last else None,
+            "outcome": lambda job: job.last.outcome if job.last else None,
+            "next run": lambda job: job.next_at,
+            "what it does": lambda job: job.what,
+        },
+    )
+    print_answer(planned, rows, as_json=as_json)
 
 
 @jobs.command("run", epilog=examples("retrieval jobs run embed", "retrieval jobs run recall --collection tickets"))

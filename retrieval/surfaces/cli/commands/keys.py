@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from datetime import timedelta
+from typing import Annotated
 
 import typer
 
-from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, ApiKey, NewApiKey, Scope
+from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, Scope
 from retrieval.surfaces.cli.options import Json, examples, group, option
-from retrieval.surfaces.cli.output import table, tell
-from retrieval.surfaces.cli.run import answer
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from rich.table import Table
-
-    from retrieval.platform import Platform
-
+from retrieval.surfaces.cli.output import print_answer, table_of, tell
+from retrieval.surfaces.cli.run import opened
+from retrieval.surfaces.since import age_or_time
 
 app = typer.Typer()
 keys = group(
@@ -73,36 +67,44 @@ def create(
 
     Standard output is the key alone.
     """
-
-    async def work(platform: Platform) -> NewApiKey:
-        expires_at = _expiry(expires, platform.now)
-        return await platform.create_key(
-            name,
-            scopes=scopes or [Scope.READ],
-            requests_per_minute=per_minute,
-            feedback_cap=feedback_cap,
-            expires_at=expires_at,
+    with opened() as (platform, wait):
+        expires_at = None if expires is None else age_or_time(expires, option="--expires")
+        if isinstance(expires_at, timedelta):
+            expires_at = platform.now + expires_at
+        made = wait(
+            platform.create_key(
+                name,
+                scopes=scopes or [Scope.READ],
+                requests_per_minute=per_minute,
+                feedback_cap=feedback_cap,
+                expires_at=expires_at,
+            )
         )
-
-    def to_json(new_key: NewApiKey) -> dict[str, Any]:
-        return {"key": new_key.text, **new_key.key.as_dict()}
-
-    new_key = answer(work, lambda new_key: new_key.text, as_json=as_json, to_json=to_json)
+    print_answer({"key": made.text, **made.key.as_dict()}, made.text, as_json=as_json)
     if not as_json:
-        tell(f"keep it: it is not shown again; revoke it with: retrieval keys revoke {new_key.key.key_id}")
+        tell(f"keep it: it is not shown again; revoke it with: retrieval keys revoke {made.key.key_id}")
 
 
 @keys.command("list", epilog=examples("retrieval keys list"))
 def list_keys(*, as_json: Json = False) -> None:
     """List the tenant's keys, without their secret parts."""
-
-    async def work(platform: Platform) -> tuple[list[ApiKey], datetime]:
-        return await platform.keys(), platform.now
-
-    def to_json(listing: tuple[list[ApiKey], datetime]) -> list[dict[str, Any]]:
-        return [{**key.as_dict(), "state": key.state(listing[1])} for key in listing[0]]
-
-    answer(work, _listing, as_json=as_json, to_json=to_json)
+    with opened() as (platform, wait):
+        listed, now = wait(platform.keys()), platform.now
+    rows = table_of(
+        listed,
+        {
+            "key": lambda key: key.key_id,
+            "name": lambda key: key.name,
+            "scopes": lambda key: ", ".join(scope.value for scope in Scope if scope in key.scopes),
+            "a minute": lambda key: key.requests_per_minute,
+            "a day on an item": lambda key: key.feedback_cap if key.may_send_feedback else None,
+            "state": lambda key: key.state(now),
+            "expires": lambda key: key.expires_at and key.expires_at.date(),
+            "last used": lambda key: key.last_used_at and key.last_used_at.date(),
+        },
+    )
+    value = [{**key.as_dict(), "state": key.state(now)} for key in listed]
+    print_answer(value, rows if listed else "no keys yet; create one with: retrieval keys create NAME", as_json=as_json)
 
 
 @keys.command(epilog=examples("retrieval keys revoke k5bqp2tmy7ab"))
@@ -114,34 +116,6 @@ def revoke(
     as_json: Json = False,
 ) -> None:
     """Revoke a key permanently. A running service may accept it for 5 more seconds."""
-    answer(
-        lambda platform: platform.revoke_key(key_id),
-        lambda revoked: f"key {revoked.key_id} ({revoked.name}) is revoked",
-        as_json=as_json,
-    )
-
-
-def _listing(listing: tuple[list[ApiKey], datetime]) -> Table | str:
-    keys, now = listing
-    if not keys:
-        return "no keys yet; create one with: retrieval keys create NAME"
-    columns = ["key", "name", "scopes", "a minute", "a day on an item", "state", "expires", "last used"]
-    return table(columns, [_row(key, now) for key in keys])
-
-
-def _row(key: ApiKey, now: datetime) -> list[object]:
-    days = (f"{time:%Y-%m-%d}" if time else None for time in (key.expires_at, key.last_used_at))
-    cap = key.feedback_cap if key.may_send_feedback else None
-    scopes = ", ".join(scope.value for scope in Scope if scope in key.scopes)
-    return [key.key_id, key.name, scopes, key.requests_per_minute, cap, key.state(now), *days]
-
-
-def _expiry(text: str | None, now: datetime) -> datetime | None:
-    from datetime import timedelta
-
-    from retrieval.surfaces.since import age_or_time
-
-    if text is None:
-        return None
-    expiry = age_or_time(text, option="--expires")
-    return now + expiry if isinstance(expiry, timedelta) else expiry
+    with opened() as (platform, wait):
+        revoked = wait(platform.revoke_key(key_id))
+    print_answer(revoked, f"key {revoked.key_id} ({revoked.name}) is revoked", as_json=as_json)

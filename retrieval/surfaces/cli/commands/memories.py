@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,17 +12,16 @@ from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import Json, Yes, collection_option, confirm, examples, group, option
-from retrieval.surfaces.cli.output import field_rows, table, tell
-from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
+from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.table import Table
 
     from retrieval.apps.memories import MemoryStore, RememberReport
-    from retrieval.domain.items.memory import Memory
     from retrieval.platform import Platform
 
 
@@ -41,11 +41,9 @@ MemoryId = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
 @memories.command(epilog=examples("retrieval memories show 01a20206-45aa-77ad-9d9a-229001806734"))
 def show(*, memory_id: MemoryId, collection: Collection = "memories", as_json: Json = False) -> None:
     """Show a memory with its links, its access count and the memory that superseded it."""
-
-    async def work(platform: Platform) -> Memory:
-        return await (await _store(platform, collection)).get_memory(memory_id)
-
-    answer(work, lambda memory: table(["", ""], field_rows(memory.as_dict())), as_json=as_json)
+    with _opened_store(collection) as (store, wait):
+        memory = wait(store.get_memory(memory_id))
+    print_answer(memory, table(["", ""], field_rows(memory.as_dict())), as_json=as_json)
 
 
 @memories.command(
@@ -72,21 +70,15 @@ def forget(
         owner = f"project {project:.80}" if user is None else f"user {user:.80}"
         confirm(f"Forget all memories of {owner} in {collection:.80}?", yes=yes, as_json=as_json)
 
-    async def work(platform: Platform) -> int:
-        store = await _store(platform, collection)
+    forgotten = 1
+    with _opened_store(collection) as (store, wait):
         if user is not None:
-            return await store.forget_user(user)
-        if project is not None:
-            return await store.forget_project(project)
-        await store.forget(memory_id or "")
-        return 1
-
-    answer(
-        work,
-        lambda forgotten: f"{several(forgotten, 'memory')} forgotten",
-        as_json=as_json,
-        to_json=lambda forgotten: {"forgotten": forgotten},
-    )
+            forgotten = wait(store.forget_user(user))
+        elif project is not None:
+            forgotten = wait(store.forget_project(project))
+        else:
+            wait(store.forget(memory_id or ""))
+    print_answer({"forgotten": forgotten}, f"{several(forgotten, 'memory')} forgotten", as_json=as_json)
 
 
 @memories.command(epilog=examples("retrieval memories remember chat.jsonl --project ops --session 2026-05-01"))
@@ -115,43 +107,45 @@ def remember(
     occurred_at = moment_of("--at", at)
     messages = messages_of(file)
 
-    async def work(platform: Platform) -> RememberReport:
-        from retrieval.apps.memories import MemoryStore
+    from retrieval.apps.memories.store import MemoryStore, existing_store
 
+    with opened(when_interrupted="interrupted; run the same command again") as (platform, wait):
         try:
-            store = await _store(platform, collection)
+            store = wait(existing_store(platform, collection))
         except UnknownCollectionError:  # it is created with the first memory
             store = MemoryStore(platform, collection)
-        await _announce_destinations(platform, collection, messages, yes=yes)
-        return await store.remember(
-            messages,
-            project,
-            session=session,
-            user_id=user,
-            first_turn=first_turn,
-            interaction_type=interaction_type,
-            occurred_at=occurred_at,
-            again=again,
+        wait(_announce_destinations(platform, collection, messages, yes=yes))
+        report = wait(
+            store.remember(
+                messages,
+                project,
+                session=session,
+                user_id=user,
+                first_turn=first_turn,
+                interaction_type=interaction_type,
+                occurred_at=occurred_at,
+                again=again,
+            )
         )
-
-    answer(work, _report, as_json=as_json, when_interrupted="interrupted; run the same command again")
+    print_answer(report, _report(report), as_json=as_json)
 
 
 @memories.command(epilog=examples("retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734"))
 def history(*, memory_id: MemoryId, collection: Collection = "memories", as_json: Json = False) -> None:
     """Show the versions of a memory, newest first, with their sources."""
-
-    async def work(platform: Platform) -> tuple[Memory, ...]:
-        return await (await _store(platform, collection)).history(memory_id)
-
-    def present(versions: tuple[Memory, ...]) -> Table:
-        rows = (
-            (each.occurred_at, each.text, ", ".join(each.sources), each.metadata.get("reason", ""), each.memory_id)
-            for each in versions
-        )
-        return table(["said", "memory", "sources", "reason", "id"], rows)
-
-    answer(work, present, as_json=as_json)
+    with _opened_store(collection) as (store, wait):
+        versions = wait(store.history(memory_id))
+    rows = table_of(
+        versions,
+        {
+            "said": lambda memory: memory.occurred_at,
+            "memory": lambda memory: memory.text,
+            "sources": lambda memory: ", ".join(memory.sources),
+            "reason": lambda memory: memory.metadata.get("reason", ""),
+            "id": lambda memory: memory.memory_id,
+        },
+    )
+    print_answer(versions, rows, as_json=as_json)
 
 
 def _report(report: RememberReport) -> list[str | Table]:
@@ -168,10 +162,12 @@ def _report(report: RememberReport) -> list[str | Table]:
     return [f"{messages} read", table(["", "fact", "sources", "id", "superseded", "reason"], rows), *report.notes]
 
 
-async def _store(platform: Platform, name: str) -> MemoryStore:
+@contextmanager
+def _opened_store(name: str) -> Iterator[tuple[MemoryStore, Wait]]:
     from retrieval.apps.memories.store import existing_store
 
-    return await existing_store(platform, name)
+    with opened() as (platform, wait):
+        yield wait(existing_store(platform, name)), wait
 
 
 async def _announce_destinations(platform: Platform, collection: str, messages: Sequence[Any], *, yes: bool) -> None:

@@ -21,18 +21,14 @@ from retrieval.surfaces.cli.options import (
     group,
     option,
 )
-from retrieval.surfaces.cli.output import print_json, table
-from retrieval.surfaces.cli.run import answer, of_collection, run
+from retrieval.surfaces.cli.output import print_answer, print_json, table
+from retrieval.surfaces.cli.run import opened_collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.table import Table
-
-    from retrieval.collection import Collection
-    from retrieval.domain.search.preview import Preview, ProfilePreview
+    from retrieval.domain.search.preview import ProfilePreview
     from retrieval.domain.search.profile import Profile, StoredProfile
-    from retrieval.platform import Platform
 
 
 app = typer.Typer()
@@ -53,12 +49,10 @@ def list_profiles(
     as_json: Json = False,
 ) -> None:
     """List the versions, the newest first."""
-
-    def present(versions: list[StoredProfile]) -> Table:
-        rows = ((row.version, row.is_active, _weights(row.profile), row.created_at, row.note) for row in versions)
-        return table(["version", "used", "weights", "made (UTC)", "note"], rows)
-
-    answer(of_collection(collection, lambda target: target.profiles(limit=limit)), present, as_json=as_json)
+    with opened_collection(collection) as (target, wait):
+        versions = wait(target.profiles(limit=limit))
+    rows = ((row.version, row.is_active, _weights(row.profile), row.created_at, row.note) for row in versions)
+    print_answer(versions, table(["version", "used", "weights", "made (UTC)", "note"], rows), as_json=as_json)
 
 
 @profiles.command(epilog=examples("retrieval profiles show tickets", "retrieval profiles show tickets 2 > words.json"))
@@ -69,7 +63,8 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Print a profile as the JSON that 'set' reads; with --json, its version and note too."""
-    stored = run(of_collection(collection, lambda target: target.stored_profile(version)))
+    with opened_collection(collection) as (target, wait):
+        stored = wait(target.stored_profile(version))
     print_json(stored.as_dict() if as_json else stored.profile.as_dict())
 
 
@@ -92,19 +87,13 @@ def set_profile(
     from retrieval.services.compare import profile_in_file
 
     profile = profile_in_file(file)
-    changed: list[str] = []
-
-    async def ask(target: Collection) -> StoredProfile:
+    with opened_collection(collection) as (target, wait):
         former = target.profile.as_dict()
-        changed.extend(name for name, value in profile.as_dict().items() if former.get(name) != value)
-        return await target.stored_profile(await target.set_profile(profile, note=note, use=not store_only))
-
-    def present(stored: StoredProfile) -> str:
-        unused = f"{collection}: stored profile {stored.version}, not used yet"
-        line = unused if store_only else _used_text(collection, stored)
-        return f"{line}; other than before: {', '.join(changed) or 'nothing'}"
-
-    answer(of_collection(collection, ask), present, as_json=as_json)
+        stored = wait(target.stored_profile(wait(target.set_profile(profile, note=note, use=not store_only))))
+    changed = ", ".join(name for name, value in profile.as_dict().items() if former.get(name) != value)
+    unused = f"{collection}: stored profile {stored.version}, not used yet"
+    line = unused if store_only else _used_text(collection, stored)
+    print_answer(stored, f"{line}; other than before: {changed or 'nothing'}", as_json=as_json)
 
 
 @profiles.command(epilog=examples("retrieval profiles use tickets 1"))
@@ -115,12 +104,10 @@ def use(
     as_json: Json = False,
 ) -> None:
     """Search with a stored version from now on."""
-
-    async def ask(target: Collection) -> StoredProfile:
-        await target.use_profile(version)
-        return await target.stored_profile(version)
-
-    answer(of_collection(collection, ask), lambda stored: _used_text(collection, stored), as_json=as_json)
+    with opened_collection(collection) as (target, wait):
+        wait(target.use_profile(version))
+        stored = wait(target.stored_profile(version))
+    print_answer(stored, _used_text(collection, stored), as_json=as_json)
 
 
 @profiles.command(
@@ -164,22 +151,22 @@ def preview(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
     )
 
-    async def work(platform: Platform) -> Preview:
-        target = await platform.collection(collection, create=False)
-        named = {name: await options.profile_named(platform, target, name) for name in profile}
-        return await target.preview(
-            query,
-            profiles=named,
-            where=conditions,
-            limit=limit,
-            syntax=not plain,
-            typos=typos,
-            min_score=min_score,
-            min_relevance=min_relevance,
-            context=search_context,
+    with opened_collection(collection) as (target, wait):
+        named = {name: wait(options.profile_named(target, name)) for name in profile}
+        result = wait(
+            target.preview(
+                query,
+                profiles=named,
+                where=conditions,
+                limit=limit,
+                syntax=not plain,
+                typos=typos,
+                min_score=min_score,
+                min_relevance=min_relevance,
+                context=search_context,
+            )
         )
-
-    answer(work, lambda result: [line for part in result.previews for line in lines(part)], as_json=as_json)
+    print_answer(result, [line for part in result.previews for line in lines(part)], as_json=as_json)
 
 
 def lines(preview: ProfilePreview) -> Iterator[str]:

@@ -10,11 +10,11 @@ from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.cli.commands.jobs import run_over, targets_named
 from retrieval.surfaces.cli.options import CollectionName, Json, check_terminal, confirm, examples, option
 from retrieval.surfaces.cli.output import field_rows, print_json, show, table, tell
-from retrieval.surfaces.cli.run import run
+from retrieval.surfaces.cli.run import opened
 
 if TYPE_CHECKING:
     from retrieval.platform import Platform
-    from retrieval.services.reembed import Reembedding, ReembeddingCost
+    from retrieval.services.reembed import Reembedding
 
 
 app = typer.Typer()
@@ -68,27 +68,29 @@ def reembed(
     if to is not None and action != "status":
         raise typer.BadParameter(f"it begins a re-embedding: leave {action!r} or --to out", param_hint="--to")
 
-    async def work(platform: Platform) -> tuple[ReembeddingCost | None, Reembedding | None]:
-        if to is None:
-            return None, await _run_action(platform, collection, action)
-        question = f"Begin to re-embed {collection:.80}?"
-        check_terminal(question, yes=yes or dry_run, as_json=as_json)
-        cost = await platform.reembed_cost(collection, to=to, price=price, **pace)
-        if not as_json:
-            show(table(["", ""], field_rows(cost.as_dict())))
-        if dry_run:
-            return cost, None
-        confirm(question, yes=yes, as_json=as_json)
-        begun = await platform.reembed(collection, to=to, switch=switch, batch_texts=batch, keep_days=keep_days, **pace)
-        return cost, begun if background else await _run_action(platform, collection, "run")
-
     again = f"interrupted; retrieval reembed {collection} run, or a worker, continues"
-    cost, reembedding = run(work, when_interrupted=again)
+    question = f"Begin to re-embed {collection:.80}?"
+    if to is not None:
+        check_terminal(question, yes=yes or dry_run, as_json=as_json)
+    cost = state = None
+    with opened(when_interrupted=again) as (platform, wait):
+        if to is not None:
+            cost = wait(platform.reembed_cost(collection, to=to, price=price, **pace))
+            if not as_json:
+                show(table(["", ""], field_rows(cost.as_dict())))
+            if not dry_run:
+                confirm(question, yes=yes, as_json=as_json)
+                begin = platform.reembed(
+                    collection, to=to, switch=switch, batch_texts=batch, keep_days=keep_days, **pace
+                )
+                state = wait(begin)
+                action = "status" if background else "run"
+        if not dry_run:
+            state = wait(_run_action(platform, collection, action))
+    facts = state.as_dict() if state else None
     if as_json:
-        state = None if reembedding is None else reembedding.as_dict()
-        print_json(state if cost is None else {"cost": cost.as_dict(), "reembedding": state})
-    elif reembedding is not None:
-        facts = reembedding.as_dict()
+        print_json(facts if cost is None else {"cost": cost.as_dict(), "reembedding": facts})
+    elif facts is not None:
         show(table(["", ""], field_rows({**facts, **(facts.pop("comparison") or {})})))
 
 

@@ -8,8 +8,8 @@ import typer
 
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, collection_option, examples, group, option
-from retrieval.surfaces.cli.output import table
-from retrieval.surfaces.cli.run import answer, of_collection
+from retrieval.surfaces.cli.output import print_answer, table
+from retrieval.surfaces.cli.run import opened, opened_collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from retrieval.domain.records.recorded import RecordedRetrieval, RetrievalSummary
     from retrieval.engine.replay import Replay
-    from retrieval.platform import Platform
 
 
 app = typer.Typer()
@@ -44,11 +43,10 @@ def list_retrievals(
     as_json: Json = False,
 ) -> None:
     """List the recorded searches of a collection, the newest first."""
-    answer(
-        of_collection(collection, lambda target: target.retrievals(limit=limit, before=before, session=session)),
-        lambda summaries: list(map(summary_line, summaries)) or "no search is recorded, or none of that session",
-        as_json=as_json,
-    )
+    with opened_collection(collection) as (target, wait):
+        found = wait(target.retrievals(limit=limit, before=before, session=session))
+    nothing = "no search is recorded, or none of that session"
+    print_answer(found, list(map(summary_line, found)) or nothing, as_json=as_json)
 
 
 @retrievals.command(epilog=examples("retrieval retrievals show 01a2014b-b29b-73d6-8b76-213aa0d89193"))
@@ -58,7 +56,9 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Show a recorded search: its situation, its times, and its hits with their propensities."""
-    answer(lambda platform: platform.retrieval(retrieval_id), lines, as_json=as_json)
+    with opened() as (platform, wait):
+        recorded = wait(platform.retrieval(retrieval_id))
+    print_answer(recorded, lines(recorded), as_json=as_json)
 
 
 def summary_line(summary: RetrievalSummary) -> str:
@@ -96,13 +96,11 @@ def replay(
 
     The ranking follows from the record: candidates, scores, ranks, profile. Then the search runs again, unrecorded.
     """
-
-    async def work(platform: Platform) -> Replay:
+    with opened() as (platform, wait):
         if collection is not None:
-            await platform.collection(collection, create=False)
-        return await platform.replay(retrieval_id, collection)
-
-    answer(work, replay_lines, as_json=as_json)
+            wait(platform.collection(collection, create=False))
+        result = wait(platform.replay(retrieval_id, collection))
+    print_answer(result, replay_lines(result), as_json=as_json)
 
 
 def replay_lines(result: Replay) -> Iterator[str | Table]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -30,16 +30,9 @@ from retrieval.surfaces.cli.options import (
     json_file,
     option,
 )
-from retrieval.surfaces.cli.output import console, plain, print_json, table, tell
-from retrieval.surfaces.cli.run import answer, of_collection, run
+from retrieval.surfaces.cli.output import console, plain, print_answer, print_json, table, tell
+from retrieval.surfaces.cli.run import opened_collection
 from retrieval.surfaces.since import moment_of
-
-if TYPE_CHECKING:
-    from retrieval.collection import Collection
-    from retrieval.domain.items.passages import Passages
-    from retrieval.domain.search.spelling import Completions
-    from retrieval.platform import Platform
-
 
 BODY_LINES = 2
 _BODY_CHARACTERS = 1000
@@ -240,12 +233,9 @@ def search(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
     )
 
-    async def ask(platform: Platform) -> SearchResult:
-        target = await platform.collection(collection, create=False)
-        named = None if profile is None else await options.profile_named(platform, target, profile)
-        return await target.search(query, profile=named, **arguments)
-
-    result = run(ask)
+    with opened_collection(collection) as (target, wait):
+        named = None if profile is None else wait(options.profile_named(target, profile))
+        result = wait(target.search(query, profile=named, **arguments))
     if as_json:
         print_json(result.as_dict())
     else:
@@ -267,15 +257,10 @@ def complete(
     as_json: Json = False,
 ) -> None:
     """Complete a text that is being typed, from the words and titles of a collection."""
-
-    def present(result: Completions) -> Iterator[str | Text]:
-        yield from result.queries
-        for title in result.titles:
-            yield Text.assemble((plain(title.id), "green"), "  ", plain(title.title))
-
-    conditions = options.where_of(where)
-    work = of_collection(collection, lambda target: target.complete(text, where=conditions, limit=limit))
-    answer(work, present, as_json=as_json)
+    with opened_collection(collection) as (target, wait):
+        result = wait(target.complete(text, where=options.where_of(where), limit=limit))
+    titles = (Text.assemble((plain(title.id), "green"), "  ", plain(title.title)) for title in result.titles)
+    print_answer(result, [*result.queries, *titles], as_json=as_json)
 
 
 @app.command(
@@ -309,22 +294,19 @@ def passages(
     with the chunks next to the hits; consecutive chunks of a document become
     one passage.
     """
-    search_context = Context(domain=domain, complexity=complexity, actor=actor, session=session)
-    condition = options.where_of(where)
-
-    async def ask(target: Collection) -> Passages:
-        return await target.passages(
-            query,
-            max_tokens=max_tokens,
-            around=around,
-            limit=limit,
-            where=condition,
-            min_score=min_score,
-            min_relevance=min_relevance,
-            context=search_context,
+    with opened_collection(collection) as (target, wait):
+        result = wait(
+            target.passages(
+                query,
+                max_tokens=max_tokens,
+                around=around,
+                limit=limit,
+                where=options.where_of(where),
+                min_score=min_score,
+                min_relevance=min_relevance,
+                context=Context(domain=domain, complexity=complexity, actor=actor, session=session),
+            )
         )
-
-    result = run(of_collection(collection, ask))
     if as_json:
         print_json(result.as_dict())
         return

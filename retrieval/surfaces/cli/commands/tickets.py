@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -12,15 +13,12 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, collection_option, examples, group, json_file, option
-from retrieval.surfaces.cli.output import cell_text, plain_name
-from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.output import cell_text, plain_name, print_answer
+from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
     from retrieval.apps.tickets import RetrievalResponse, RetrievalService, SearchPreview
-    from retrieval.platform import Platform
 
 
 def response_lines(response: RetrievalResponse) -> Iterator[str]:
@@ -148,8 +146,9 @@ def search(
     )
     if request.query_embedding is None and not request.text:
         raise typer.BadParameter("give it, --description, --query-text or --query-embedding", param_hint="TITLE")
-    work = _with_service(collection, lambda service: service.process(request))
-    answer(work, response_lines, as_json=as_json, to_json=_dump)
+    with _opened_service(collection) as (service, wait):
+        response = wait(service.process(request))
+    print_answer(response.model_dump(mode="json"), response_lines(response), as_json=as_json)
 
 
 @tickets.command(
@@ -195,20 +194,25 @@ def preview(
         as_of=moment_of("--as-of", as_of),
         exclude_ids=exclude_ids,
     )
-    work = _with_service(collection, lambda service: service.preview_search(title, description or "", domain, config))
-    answer(work, preview_lines, as_json=as_json, to_json=_dump)
+    with _opened_service(collection) as (service, wait):
+        previews = wait(service.preview_search(title, description or "", domain, config))
+    print_answer(previews.model_dump(mode="json"), preview_lines(previews), as_json=as_json)
 
 
 @tickets.command(epilog=examples("retrieval tickets stats"))
 def stats(*, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Count the vectors, and the tickets of each domain."""
-    answer(_with_service(collection, lambda service: service.get_index_stats()), fact_lines, as_json=as_json)
+    with _opened_service(collection) as (service, wait):
+        facts = wait(service.get_index_stats())
+    print_answer(facts, fact_lines(facts), as_json=as_json)
 
 
 @tickets.command(epilog=examples("retrieval tickets health"))
 def health(*, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Check whether tickets can be found; the exit code is 1 if they cannot."""
-    facts = answer(_with_service(collection, lambda service: service.health_check()), fact_lines, as_json=as_json)
+    with _opened_service(collection) as (service, wait):
+        facts = wait(service.health_check())
+    print_answer(facts, fact_lines(facts), as_json=as_json)
     if facts["status"] != "healthy":
         raise typer.Exit(FAILED)
 
@@ -224,16 +228,12 @@ def _validate(model: Callable[..., T], **options: object) -> T:
         raise InvalidRequestError(": ".join([*map(str, first["loc"]), refusal_of(first)])) from None
 
 
-def _dump(model: BaseModel) -> dict[str, Any]:
-    return model.model_dump(mode="json")
-
-
-def _with_service(
-    collection: str | None, ask: Callable[[RetrievalService], Awaitable[T]]
-) -> Callable[[Platform], Awaitable[T]]:
-    """The work that asks the service on the platform, for the collection or the configured one."""
+@contextmanager
+def _opened_service(collection: str | None) -> Iterator[tuple[RetrievalService, Wait]]:
+    """The service on the platform, for the collection or the configured one."""
     from retrieval.apps.tickets import RetrievalConfig, RetrievalService
 
     overrides: dict[str, Any] = {} if collection is None else {"collection": collection}
     config = RetrievalConfig(**overrides)
-    return lambda platform: ask(RetrievalService(config, platform))
+    with opened() as (platform, wait):
+        yield RetrievalService(config, platform), wait

@@ -44,7 +44,7 @@ def test_wrong_usage_exits_with_2_and_says_where_help_is() -> None:
         ),
         (
             ["reembed", "notes", "begin"],
-            "Invalid value for 'ACTION': Value error, 'begin' is not one of",
+            "Invalid value for 'ACTION': 'begin' is not one of",
         ),
     ],
 )
