@@ -30,8 +30,7 @@ This page is the output of `retrieval --help` and `retrieval COMMAND --help`.
 - **JSON**: every command takes `--json`. Standard output is then only JSON: one document, or one object per
   line for a sequence of results. Hints and errors go to standard error.
 - **Colours and progress** appear only on a terminal. `NO_COLOR=1` turns colours off.
-- **Completion** for bash, zsh, fish and PowerShell: `retrieval --install-completion`, then a new shell. Names of
-  collections, views and versions of profiles are completed from the database, if it runs.
+- **Completion** for bash, zsh, fish and PowerShell: `retrieval --install-completion`, then a new shell.
 """
 
 _EXIT = """## Exit codes

@@ -44,6 +44,11 @@ def time_of(option: str, text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
+def moment_of(option: str, text: str | None) -> datetime | None:
+    """The time of an option; None without it. Raises ``InvalidRequestError``."""
+    return None if text is None else time_of(option, text)
+
+
 def _time_error(option: str, text: str) -> InvalidRequestError:
     ages = {"--since": _AGES, "since": _AGES, "--expires": " or a time from now such as 90d"}.get(option, "")
     return InvalidRequestError(f"cannot read {option} {text!r}: write a date such as 2026-03-01{ages}")

@@ -90,20 +90,48 @@ class _Tenant:
     users: int = 0
 
 
-class Tenants:
-    """The open views of one open platform."""
+class ServedPlatforms:
+    """The platforms of a server: the host's, and views of other tenants over its connections; ``async with`` opens.
 
-    def __init__(self, host: Platform, most_open: int = MOST_OPEN) -> None:
-        self._host = host
+    Opening does not wait for the database. While the database is down, every use of a platform fails, and tries to
+    open it again.
+    """
+
+    def __init__(self, settings: Settings, opening: PlatformOpening, most_open: int = MOST_OPEN) -> None:
+        self.settings = settings
+        self._host = opening
         self._most_open = most_open
         self._tenants: OrderedDict[str, _Tenant] = OrderedDict()
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def platform(self, name: str, holder: Holder) -> Platform:
-        """The tenant's view, opened at its first use; the holder has to ``give_back``."""
+    async def __aenter__(self) -> Self:
+        self._host.begin()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        while self._tenants:
+            await self._tenants.popitem()[1].opening.aclose()
+        await asyncio.gather(*self._closing)
+        await self._host.aclose()
+
+    @property
+    def opened(self) -> Sequence[Platform]:
+        """The open platforms: the host's, then the most recently used views; none if the database was never up."""
+        openings = (self._host, *(tenant.opening for tenant in reversed(self._tenants.values())))
+        return [opening.opened for opening in openings if opening.opened is not None]
+
+    async def host(self) -> Platform:
+        """The platform of the server's own tenant. Raises the error of opening it, and tries again at the next call."""
+        return self._host.opened or await self._host.platform()
+
+    async def of_tenant(self, name: str, holder: Holder) -> Platform:
+        """The tenant's view, opened at its first use; it stays open until the holder gives it back."""
+        host = await self.host()
+        if name == self.settings.tenant:
+            return host
         tenant = self._tenants.get(name)
         if tenant is None:
-            tenant = self._tenants[name] = _Tenant(PlatformOpening(lambda: self._host.of_tenant(name)))
+            tenant = self._tenants[name] = _Tenant(PlatformOpening(lambda: host.of_tenant(name)))
         self._tenants.move_to_end(name)
         views = holder.setdefault(_VIEWS, [])
         if tenant not in views:
@@ -113,18 +141,6 @@ class Tenants:
         if len(self._tenants) > self._most_open:
             self._close_one()
         return platform
-
-    @property
-    def opened(self) -> list[Platform]:
-        """The open views, the most recently used first."""
-        platforms = (tenant.opening.opened for tenant in reversed(self._tenants.values()))
-        return [platform for platform in platforms if platform is not None]
-
-    async def aclose(self) -> None:
-        """Close every view."""
-        while self._tenants:
-            await self._tenants.popitem()[1].opening.aclose()
-        await asyncio.gather(*self._closing)
 
     def _close_one(self) -> None:
         """Close a view in the background: closing stores its last records, and no client may cancel that."""
@@ -140,47 +156,6 @@ async def _close(opening: PlatformOpening) -> None:
         await opening.aclose()
     except Exception:  # noqa: BLE001 - nobody waits for it, and it is closed as far as possible
         _log.exception("a tenant's view could not be closed")
-
-
-class ServedPlatforms:
-    """The platforms of a server: the host's, and views of other tenants over its connections; ``async with`` opens.
-
-    Opening does not wait for the database. While the database is down, every use of a platform fails, and tries to
-    open it again.
-    """
-
-    def __init__(self, settings: Settings, opening: PlatformOpening) -> None:
-        self.settings = settings
-        self._host = opening
-        self._tenants: Tenants | None = None
-
-    async def __aenter__(self) -> Self:
-        self._host.begin()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._tenants is not None:
-            await self._tenants.aclose()
-        await self._host.aclose()
-
-    @property
-    def opened(self) -> Sequence[Platform]:
-        """The open platforms, the host's first; none if the database was never reachable."""
-        host = self._host.opened
-        return () if host is None else (host, *(self._tenants.opened if self._tenants is not None else ()))
-
-    async def host(self) -> Platform:
-        """The platform of the server's own tenant. Raises the error of opening it, and tries again at the next call."""
-        return self._host.opened or await self._host.platform()
-
-    async def of_tenant(self, tenant: str, holder: Holder) -> Platform:
-        """The tenant's view, opened at its first use; it stays open until the holder gives it back."""
-        host = await self.host()
-        if tenant == self.settings.tenant:
-            return host
-        if self._tenants is None:
-            self._tenants = Tenants(host)
-        return await self._tenants.platform(tenant, holder)
 
 
 def begin_holding(holder: Holder) -> None:

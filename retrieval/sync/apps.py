@@ -18,13 +18,12 @@ from retrieval.apps.principles.principle import COLLECTION as PRINCIPLES
 from retrieval.apps.recall import RECALL_PROFILE, TimeExpressions
 from retrieval.apps.recall.retriever import REWRITE_TIMEOUT_SECONDS
 from retrieval.apps.tickets import RetrievalConfig
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.domain.search.profile import Profile
 from retrieval.engine.stages import utc_now
-from retrieval.sync.mirror import Mirror, direct, fact, waiting
-from retrieval.sync.platform import SyncCollection, SyncPlatform, checked_platform, connect
+from retrieval.sync.mirror import Mirror, checked, direct, fact, waiting
+from retrieval.sync.platform import SyncCollection, SyncPlatform, connect
 
 
 class SyncRetrievalService(Mirror[tickets.RetrievalService]):
@@ -115,7 +114,7 @@ class SyncMemoryStore(Mirror[memories.MemoryStore]):
         chance: random.Random | None = None,
     ) -> None:
         twin = memories.MemoryStore(
-            checked_platform(db).twin, collection, duplicate_threshold=duplicate_threshold, chance=chance
+            checked(db, SyncPlatform).twin, collection, duplicate_threshold=duplicate_threshold, chance=chance
         )
         super().__init__(twin, db.door)
 
@@ -139,7 +138,7 @@ class SyncRetrievalEngine(Mirror[memories.RetrievalEngine]):
     """``retrieval.apps.memories.RetrievalEngine`` without ``await``: the same methods, the same errors."""
 
     def __init__(self, db: SyncPlatform, collection: str = MEMORIES, *, count_accesses: bool = True) -> None:
-        twin = memories.RetrievalEngine(checked_platform(db).twin, collection, count_accesses=count_accesses)
+        twin = memories.RetrievalEngine(checked(db, SyncPlatform).twin, collection, count_accesses=count_accesses)
         super().__init__(twin, db.door)
 
     retrieve_relevant_memories = waiting(memories.RetrievalEngine.retrieve_relevant_memories)
@@ -155,21 +154,12 @@ class SyncMetaphorCorpus(Mirror[metaphors.MetaphorCorpus]):
     """
 
     def __init__(self, collection: SyncCollection, static: Sequence[Metaphor] = STANDARD_CORPUS) -> None:
-        if not isinstance(collection, SyncCollection):
-            raise InvalidRequestError(f"collection is {collection!r:.80}; give one of a platform that connect() opened")
-        super().__init__(metaphors.MetaphorCorpus(collection.twin, static), collection.door)
+        super().__init__(metaphors.MetaphorCorpus(checked(collection, SyncCollection).twin, static), collection.door)
 
     @classmethod
     def open(cls, platform: SyncPlatform, name: str = METAPHORS, static: Sequence[Metaphor] = STANDARD_CORPUS) -> Self:
-        """The corpus of that name, made if missing, with the static metaphors stored; unchanged ones cost nothing.
-
-        A stored static metaphor that is no longer given is archived. A metaphor that was added by ``add`` keeps its id,
-        and is not among the static ones. Candidates whose use has decided meanwhile are settled. A corpus that was
-        opened before with other static metaphors keeps those until it is opened again: give the same list everywhere.
-        """
-        if not isinstance(platform, SyncPlatform):
-            raise InvalidRequestError(f"platform is {platform!r:.80}; give an open one, as `with connect()` does")
-        twin = platform.door.run(metaphors.MetaphorCorpus.open, platform.twin, name, static)
+        """See ``retrieval.apps.metaphors.MetaphorCorpus.open``."""
+        twin = checked(platform, SyncPlatform).door.run(metaphors.MetaphorCorpus.open, platform.twin, name, static)
         corpus = cls.__new__(cls)
         Mirror.__init__(corpus, twin, platform.door)
         return corpus
@@ -216,9 +206,7 @@ class SyncRetrievalModel(Mirror[metaphors.RetrievalModel]):
     """``retrieval.apps.metaphors.RetrievalModel`` without ``await``: the same methods, the same errors."""
 
     def __init__(self, corpus: SyncMetaphorCorpus) -> None:
-        if not isinstance(corpus, SyncMetaphorCorpus):
-            raise InvalidRequestError(f"corpus is {corpus!r:.80}; give a retrieval.sync.MetaphorCorpus")
-        super().__init__(metaphors.RetrievalModel(corpus.twin), corpus.door)
+        super().__init__(metaphors.RetrievalModel(checked(corpus, SyncMetaphorCorpus).twin), corpus.door)
 
     is_trained = waiting(metaphors.RetrievalModel.is_trained)
     predict = waiting(metaphors.RetrievalModel.predict)
@@ -241,15 +229,10 @@ class SyncMetaphorRetriever(Mirror[metaphors.MetaphorRetriever]):
         away: float = AWAY,
         actor: str = "",
     ) -> None:
-        if not isinstance(corpus, SyncMetaphorCorpus) or not isinstance(platform, SyncPlatform):
-            raise InvalidRequestError(
-                "a retriever without await needs a corpus and a platform without it: with retrieval.sync.connect() as "
-                "platform, MetaphorRetriever(retrieval.sync.MetaphorCorpus.open(platform), platform=platform)"
-            )
         twin = metaphors.MetaphorRetriever(
-            corpus.twin,
+            checked(corpus, SyncMetaphorCorpus).twin,
             llm,
-            platform=platform.twin,
+            platform=checked(platform, SyncPlatform).twin,
             generate_below=generate_below,
             generate_after_backtracks=generate_after_backtracks,
             generation_timeout_seconds=generation_timeout_seconds,
@@ -274,7 +257,7 @@ class SyncPrincipleStore(Mirror[principles.PrincipleStore]):
     """``retrieval.apps.principles.PrincipleStore`` without ``await``: the same methods, the same errors."""
 
     def __init__(self, db: SyncPlatform, collection: str = PRINCIPLES, *, chance: random.Random | None = None) -> None:
-        twin = principles.PrincipleStore(checked_platform(db).twin, collection, chance=chance)
+        twin = principles.PrincipleStore(checked(db, SyncPlatform).twin, collection, chance=chance)
         super().__init__(twin, db.door)
 
     @classmethod

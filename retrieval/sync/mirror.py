@@ -112,6 +112,19 @@ class Mirror(Generic[A]):
                 value.__module__, value.__qualname__ = cls.__module__, f"{cls.__qualname__}.{name}"
 
 
+M = TypeVar("M", bound=Mirror[Any])
+
+
+def checked(value: object, kind: type[M]) -> M:
+    """The value, which is a mirror of that kind. Raises ``InvalidRequestError`` for anything else."""
+    if not isinstance(value, kind):
+        raise InvalidRequestError(
+            f"a {kind.__name__} (without await) is needed, not {value!r:.80}; give what retrieval.sync.connect() "
+            "opens, or import from retrieval.apps"
+        )
+    return value
+
+
 def waiting(method: Callable[Concatenate[A, P], Awaitable[T]]) -> Callable[Concatenate[Any, P], T]:
     """A mirror's method for an async one; it returns and raises the same. See ``Door.run``."""
 

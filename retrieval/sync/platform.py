@@ -229,16 +229,6 @@ class SyncPlatform(Mirror[Platform]):
     try_embedder = waiting(Platform.try_embedder)
 
 
-def checked_platform(db: object) -> SyncPlatform:
-    """The platform. Raises ``InvalidRequestError`` for anything else."""
-    if not isinstance(db, SyncPlatform):
-        raise InvalidRequestError(
-            f"a platform without await is needed, not {db!r:.80}; give what retrieval.sync.connect() opens, or import "
-            "from retrieval.apps"
-        )
-    return db
-
-
 @checks_argument_names
 def connect(
     url: str | None = None,

@@ -50,13 +50,6 @@ def test_an_administrator_reaches_the_embedded_server_by_the_line_of_the_status(
         admin.execute("DROP ROLE ann_by_cli")
 
 
-def test_one_revision_back_is_not_an_option(program: Program) -> None:
-    """``-1`` is what Alembic calls it."""
-    program = program.using(RETRIEVAL_SCHEMA="one_back")
-    program.succeeds("db", "upgrade")
-    assert "not set up" in program.succeeds("db", "downgrade", "-1", "--yes")
-
-
 @pytest.mark.parametrize("arguments", [["--nope"], ["--nope", "base"], ["-x", "--yes"]])
 def test_an_unknown_option_is_not_a_revision(program: Program, arguments: list[str]) -> None:
     """Its message says so before anything is asked or changed."""

@@ -37,17 +37,6 @@ def test_a_database_that_does_not_answer_is_a_finding(program: Program) -> None:
     assert "✗ platform: cannot reach PostgreSQL at 127.0.0.1:1" in process.stdout
 
 
-def test_names_are_completed_from_the_database(program: Program) -> None:
-    """Collections and views, while it runs."""
-    program.write("items.jsonl", {"_id": "1", "text": "a cat"})
-    program.succeeds("ingest", "tickets", "items.jsonl", "--quiet")
-    asking = program.using(COMP_CWORD="2", _RETRIEVAL_COMPLETE="complete_bash")
-    assert asking.using(COMP_WORDS="retrieval search ti")().stdout.split() == ["tickets"]
-    using = program.using(COMP_CWORD="4", _RETRIEVAL_COMPLETE="complete_bash")
-    assert using.using(COMP_WORDS="retrieval profiles use tickets ")().stdout.split() == ["1"]
-    assert asking.using(COMP_WORDS="retrieval analytics poor")().stdout.split() == ["poor_queries"]
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shells_completion_can_be_shown(program: Program, shell: str) -> None:
     """It names the program and how to ask it."""

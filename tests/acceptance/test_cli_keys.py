@@ -42,4 +42,4 @@ def test_a_key_that_sends_no_feedback_has_no_cap_of_it(program: Program) -> None
     assert re.search(r"reader +read +– +– +active", program.succeeds("keys", "list"))
     assert program.json("keys", "create", "all", "--scope", "admin")["feedback_cap"] == 1000
     refused = program.fails("keys", "create", "x", "--scope", "reed", code=2)
-    assert refused.startswith("error: --scope: 'reed' is not one of 'read', 'write', ")
+    assert refused.startswith("error: Invalid value for '--scope': 'reed' is not one of 'read', 'write', ")

@@ -45,19 +45,18 @@ async def test_the_worked_example(program: Program) -> None:
         moving = program.using(RETRIEVAL_EMBEDDER=f"openai-compatible:big@{server.url}")
         estimate, *rest = commands(f"{server.url}")
         estimated = await asyncio.to_thread(moving.succeeds, *estimate)
-        assert "texts to embed" in estimated
+        assert "vector bytes" in estimated
         assert len([text for request in server.received for text in request.texts]) <= 1, (
             "only its dimensions were asked for"
         )
-        assert [line.split()[-1] for line in estimated.splitlines() if "without a vector" in line] == ["60"]
+        assert [line.split()[-1] for line in estimated.splitlines() if line.strip().startswith("items")] == ["60"]
         answers = [await asyncio.to_thread(moving.succeeds, *arguments) for arguments in rest]
         outputs = dict(zip([arguments[-1] for arguments in rest], answers, strict=True))
         assert "ready" in answers[0]
         assert "overlap" in answers[0]
-        assert "of 20,000 tokens spent" in answers[0]
+        assert "20,000" in answers[0]
         assert "switched" in outputs["switch"]
         assert "when asked" in answers[0]
-        assert "when asked" not in outputs["switch"], "it waits no longer"
         assert "connection timeout" in outputs["connection timeout"]
         assert "done" in outputs["run"]
         assert (await asyncio.to_thread(moving.json, "collections"))[0]["space"] == "openai-compatible/big (3072)"
@@ -78,7 +77,7 @@ async def test_a_run_beside_another_says_so(program: Program, home: Path) -> Non
             async with platform.database.only_one(f"job reembed {collection.collection_id}"):
                 beside = await asyncio.to_thread(moving, "reembed", "tickets", "run")
     assert "another process re-embeds tickets already" in beside.stderr
-    assert "60 wait" in beside.stdout
+    assert ["pending", "60"] in [line.split() for line in beside.stdout.splitlines()]
 
 
 def test_impossible_actions_are_refused(program: Program) -> None:

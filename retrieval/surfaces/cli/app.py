@@ -10,7 +10,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,8 +18,8 @@ import typer
 from typer.core import TyperGroup
 
 from retrieval.domain.checks import clean_text
-from retrieval.surfaces.cli.errors import EXIT_CODES, HOOKS, INTERRUPTED, error_line, hint, hook_of, report_error
-from retrieval.surfaces.cli.options import State, examples, state_of
+from retrieval.surfaces.cli.errors import EXIT_MEANINGS, HOOKS, INTERRUPTED, error_line, hint, hook_of, report_error
+from retrieval.surfaces.cli.options import PROGRAM, ProgramOptions, examples
 from retrieval.surfaces.listening import installed_version
 
 if TYPE_CHECKING:
@@ -58,9 +58,8 @@ class LineHandler(logging.Handler):
         self._written[line] = record.created
         if self._debug and record.exc_info:
             line += "\n" + logging.Formatter().formatException(record.exc_info)
-        # Standard error is looked up for each record, because a progress bar replaces it to keep the lines apart.
-        if sys.stderr is not None:
-            print(line, file=sys.stderr, flush=True)  # noqa: T201
+        # Standard error is looked up for each record, because a progress line replaces it to keep the lines apart.
+        print(line, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def configure_logging(*, debug: bool) -> None:
@@ -70,85 +69,76 @@ def configure_logging(*, debug: bool) -> None:
     root.setLevel(logging.INFO if debug else logging.WARNING)
 
 
-EXAMPLES = (
-    "retrieval ingest tickets tickets.jsonl",
-    'retrieval search tickets "database connection timeout"',
-)
-
-
-_PANELS = {
-    "Store and find": (
-        "ingest",
-        "import-langchain",
-        "search",
-        "complete",
-        "passages",
-        "collections",
-        "items",
-        "memories",
-        "tickets",
-    ),
-    "Serve": ("serve", "keys", "mcp", "session-start", "session-end"),
-    "Learn": ("feedback", "retrievals", "replay", "models", "actors"),
-    "Measure and tune": ("evaluate", "tune", "calibrate", "compare", "profiles", "analytics"),
-    "Run and maintain": ("worker", "jobs", "status", "doctor", "reindex", "reembed"),
-    "Database": ("db", "backup", "restore", "analysts"),
+_CONTENTS = {
+    "Store and find": {
+        "ingest": "ingest",
+        "import-langchain": "import_langchain",
+        "search": "search",
+        "complete": "search",
+        "passages": "search",
+        "collections": "collections",
+        "items": "items",
+        "memories": "memories",
+        "tickets": "tickets",
+    },
+    "Serve": {
+        "serve": "serve",
+        "keys": "keys",
+        "mcp": "serve",
+        "session-start": "sessions",
+        "session-end": "sessions",
+    },
+    "Learn": {
+        "feedback": "feedback",
+        "retrievals": "retrievals",
+        "replay": "retrievals",
+        "models": "feedback",
+        "actors": "actors",
+    },
+    "Measure and tune": {
+        "evaluate": "evaluate",
+        "tune": "evaluate",
+        "calibrate": "evaluate",
+        "compare": "compare",
+        "profiles": "profiles",
+        "analytics": "analytics",
+    },
+    "Run and maintain": {
+        "worker": "jobs",
+        "jobs": "jobs",
+        "status": "doctor",
+        "doctor": "doctor",
+        "reindex": "jobs",
+        "reembed": "reembed",
+    },
+    "Database": {"db": "db", "backup": "db", "restore": "db", "analysts": "analysts"},
 }
-"""The commands and groups of commands by panel, in the order in which a reader needs them."""
+"""The module of each command and group of commands, by panel, in the order in which a reader needs them."""
 
-_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
-
-_ELSEWHERE = {
-    "session-start": ("sessions", "START_EXAMPLES"),
-    "session-end": ("sessions", "END_EXAMPLES"),
-    "complete": ("search", "COMPLETE_EXAMPLES"),
-    "replay": ("retrievals", "REPLAY_EXAMPLES"),
-    "reindex": ("jobs", "REINDEX_EXAMPLES"),
-    "worker": ("jobs", "WORKER_EXAMPLES"),
-    "reembed": ("jobs", "REEMBED_EXAMPLES"),
-    "calibrate": ("evaluate", "CALIBRATE_EXAMPLES"),
-    "tune": ("evaluate", "TUNE_EXAMPLES"),
-    "models": ("feedback", "MODELS_EXAMPLES"),
-    "status": ("doctor", "STATUS_EXAMPLES"),
-    "mcp": ("serve", "MCP_EXAMPLES"),
-    "passages": ("search", "PASSAGES_EXAMPLES"),
-    "backup": ("db", "BACKUP_EXAMPLES"),
-    "restore": ("db", "RESTORE_EXAMPLES"),
-}
-"""The module and examples of a command, if not ``EXAMPLES`` in the module of its name."""
+_PLACES = {name: (panel, module) for panel, names in _CONTENTS.items() for name, module in names.items()}
 
 
 class _Commands(Mapping[str, Any]):
     """The commands by name, each imported at its first use: a run needs only one."""
 
-    def __init__(self) -> None:
-        self._loaded: dict[str, Any] = {}
-
     def __getitem__(self, name: str) -> Any:
-        if name not in self._loaded:
-            self._loaded[name] = _command(name, _PANEL_OF[name])
-        return self._loaded[name]
+        return _command(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_PANEL_OF)
+        return iter(_PLACES)
 
     def __len__(self) -> int:
-        return len(_PANEL_OF)
+        return len(_PLACES)
 
 
-def _command(name: str, panel: str) -> Any:
-    """The command or group of that name, as typer builds it."""
-    place, examples_name = _ELSEWHERE.get(name, (name.replace("-", "_"), "EXAMPLES"))
-    module = import_module(f"retrieval.surfaces.cli.commands.{place}")
-    part = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False, add_completion=False)
-    if name not in _ELSEWHERE and hasattr(module, "app"):
-        part.add_typer(module.app, name=name, rich_help_panel=panel)
-    else:
-        epilog = examples(*getattr(module, examples_name))
-        part.command(name, rich_help_panel=panel, epilog=epilog)(getattr(module, name.replace("-", "_")))
-        # Without a callback, typer would turn an app of one command into that command.
-        part.callback()(lambda: None)
-    return _showing_flags(typer.main.get_group(part).commands[name])
+@cache
+def _command(name: str) -> Any:
+    """The command or group of that name, as typer builds it. Raises ``KeyError``."""
+    panel, module = _PLACES[name]
+    part = import_module(f"retrieval.surfaces.cli.commands.{module}").app
+    command: Any = typer.main.get_group(part).commands[name]
+    command.rich_help_panel = panel
+    return _showing_flags(command)
 
 
 def _showing_flags(command: Any) -> Any:
@@ -177,12 +167,18 @@ class _Contents(TyperGroup):
         self.commands = _Commands()  # type: ignore[assignment]
 
 
+_EXAMPLES = (
+    "retrieval ingest tickets tickets.jsonl",
+    'retrieval search tickets "database connection timeout"',
+)
+_CODES = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_MEANINGS.items())
+
 app = typer.Typer(
     cls=_Contents,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=f"{examples(*EXAMPLES)}\n\n{EXIT_CODES}",
+    epilog=f"{examples(*_EXAMPLES)}\n\nExit codes: {_CODES}.",
 )
 
 
@@ -212,8 +208,7 @@ def options(
 
     Without RETRIEVAL_DATABASE_URL in the environment, an embedded PostgreSQL is created and used.
     """
-    state = state_of(context)
-    state.tenant, state.debug = tenant, debug
+    PROGRAM.set(ProgramOptions(tenant, debug=debug))
     configure_logging(debug=debug)
     if context.invoked_subcommand not in HOOKS:
         _warn_unknown_variables()
@@ -258,40 +253,31 @@ def _variables(settings: type[BaseSettings]) -> set[str]:
 
 def run_program(arguments: Sequence[str]) -> int:
     """Run the command of the arguments; return the exit code."""
-    _settle_colours()
-    _settle_encodings()
-    state = State()
+    if not sys.stdout.isatty() and "FORCE_COLOR" not in os.environ:
+        # Otherwise typer colours help texts in some CI systems.
+        os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    PROGRAM.set(ProgramOptions())
     try:
-        code = app(list(arguments), prog_name="retrieval", obj=state, standalone_mode=False)
+        code = app(list(arguments), prog_name="retrieval", standalone_mode=False)
         # Flushed here: at the end of the interpreter a failure could not be caught.
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         if code == INTERRUPTED:  # typer has caught it
             raise KeyboardInterrupt  # noqa: TRY301
     except BaseException as error:  # noqa: BLE001 - the last handler of every error
         if (hook := hook_of(arguments)) is None:
-            return report_error(error, debug=state.debug, worded=partial(_of_tenant, state.tenant))
+            return report_error(error, debug=PROGRAM.get().debug, worded=_of_tenant)
         hint(hook, str(error) if isinstance(error, OSError) else error_line(error)[0].removeprefix("error: "))
         return 0
     return code if isinstance(code, int) else 0
 
 
-_COMMAND = re.compile(rf"\bretrieval (?=(?:{'|'.join(_PANEL_OF)})\b)")
+_COMMAND = re.compile(rf"\bretrieval (?=(?:{'|'.join(_PLACES)})\b)")
 
 
-def _of_tenant(tenant: str | None, line: str) -> str:
+def _of_tenant(line: str) -> str:
     """The line, in which each command names the tenant that the program was given: without it, it acts on another."""
+    tenant = PROGRAM.get().tenant
     return line if tenant is None else _COMMAND.sub(lambda _: f"retrieval --tenant {shlex.quote(tenant)} ", line)
-
-
-def _settle_colours() -> None:
-    """Disable colours of help texts without a terminal: typer colours them in some CI systems."""
-    if not (sys.stdout is not None and sys.stdout.isatty()) and "FORCE_COLOR" not in os.environ:
-        os.environ.setdefault("_TYPER_FORCE_DISABLE_TERMINAL", "1")
-
-
-def _settle_encodings() -> None:
-    """Replace characters that an output cannot encode by question marks."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")

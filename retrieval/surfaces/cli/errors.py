@@ -9,11 +9,11 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import typer
 
-from retrieval.domain.checks import clean_text, refusal_of
+from retrieval.domain.checks import clean_text
 from retrieval.domain.errors import RetrievalError
 
 FAILED = 1
@@ -37,13 +37,7 @@ _OF_THE_PROGRAM = {"--tenant": "--tenant NAME", "-t": "--tenant NAME", "--debug"
 """The options that precede every command, as they are written there."""
 
 _TOO_MANY = r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)"
-"""The words of typer and click about arguments that the command does not have."""
-
-_OF_WORDS = frozenset({"query", "text", "title", "name", "record", "changes"})
-"""The arguments of commands whose values may have spaces."""
-
-EXIT_CODES = f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in EXIT_MEANINGS.items())}."
-
+"""The words of typer about arguments that the command does not have."""
 
 HOOKS = frozenset({"session-start", "session-end"})
 """The commands that an agent's sessions wait for; they always end with 0."""
@@ -107,18 +101,18 @@ def error_line(error: BaseException) -> tuple[str, int]:
         case OSError(errno=errno.ENOSPC | errno.EDQUOT | errno.EIO):
             return f"error: cannot write: {one_line(error.strerror or str(error))}", FAILED
         case _UsageError():
-            message = _order_advice(error) or _refused_value(error) or one_line(error.format_message())
-            message = re.sub(_TOO_MANY, rf"too many arguments: \1{_quotation_advice(error)}", message)
-            message = message or "a command is missing"
-            return f"error: {message}{_see_help(error)}", USAGE
+            message = one_line(error.format_message()).replace("Value error, ", "") or "a command is missing"
+            message = re.sub(_TOO_MANY, r"too many arguments: \1; put several words in quotation marks", message)
+            option = getattr(error, "option_name", "")
+            if option in _OF_THE_PROGRAM:
+                message = f"{option} goes before the command: retrieval {_OF_THE_PROGRAM[option]} COMMAND"
+            path = getattr(getattr(error, "ctx", None), "command_path", "retrieval")
+            return f"error: {message} (see: {path} --help)", USAGE
         case _ if (refused := _refused_settings(error)) is not None:
             return f"error: {refused}", FAILED
         case _:
             message = one_line(f"{type(error).__name__}: {error}").removesuffix(":")
-            return (
-                f"error: unexpected {message}; run again with --debug (before the command) to see where",
-                INTERNAL,
-            )
+            return f"error: unexpected {message}; run again with --debug (before the command) to see where", INTERNAL
 
 
 def one_line(message: str) -> str:
@@ -134,48 +128,7 @@ def _refused_settings(error: BaseException) -> str | None:
     return one_line(refusal_message(error)) if isinstance(error, ValidationError) else None
 
 
-def _refused_value(error: _UsageError) -> str:
-    """The option or argument and the fault of its value, where typer had pydantic read it; empty for another error."""
-    from pydantic import ValidationError
-
-    param, refusal = getattr(error, "param", None), getattr(error, "__cause__", None)
-    if param is None or not isinstance(refusal, ValidationError):
-        return ""
-    entry = refusal.errors()[0]
-    reason = refusal_of(entry).rstrip(".")
-    given = f", not {entry['input']!r:.80}" if reason.startswith("must be ") else ""
-    return one_line(f"{typed_name(param)}: {reason}{given}")
-
-
-def typed_name(param: Any) -> str:
-    """The name of typer's parameter as users know it: ``--limit``, or ``QUERY`` of an argument."""
-    is_option = param.param_type_name == "option"
-    return str(param.opts[0] if is_option else (param.metavar or param.name.upper()).strip("[]"))
-
-
-def _order_advice(error: object) -> str:
-    """Advice for an option of the program that was given after a command; empty for another error."""
-    option = getattr(error, "option_name", "")
-    usage = _OF_THE_PROGRAM.get(option)
-    return f"{option} goes before the command: retrieval {usage} COMMAND" if usage else ""
-
-
-def _quotation_advice(error: object) -> str:
-    """Advice for a command whose last argument may have several words; empty for another one, such as an id."""
-    command = getattr(getattr(error, "ctx", None), "command", None)
-    arguments = [param.name for param in getattr(command, "params", ()) if param.param_type_name == "argument"]
-    return "; put several words in quotation marks" if arguments and arguments[-1] in _OF_WORDS else ""
-
-
-def _see_help(error: object) -> str:
-    context = getattr(error, "ctx", None)
-    path = getattr(context, "command_path", "retrieval")
-    return f" (see: {path} --help)"
-
-
 def _print_error(line: str) -> None:
-    if sys.stderr is None:
-        return
     try:
         print(line, file=sys.stderr, flush=True)  # noqa: T201 - the surface's own voice
     except BrokenPipeError:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from retrieval.adapters.readers.folders import find_documents
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
-from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import State, has_terminal
+from retrieval.surfaces.cli.options import has_terminal
 from retrieval.surfaces.cli.output import (
     Step,
     plain_name,
@@ -24,14 +21,14 @@ from retrieval.surfaces.cli.output import (
     table,
     tell,
 )
-from retrieval.surfaces.cli.run import CONTINUES, run
+from retrieval.surfaces.cli.run import CONTINUES, opened
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from retrieval.adapters.embedders.chosen import ChosenService
     from retrieval.collection import Collection
-    from retrieval.domain.items.embedding import EmbeddingSpace
+    from retrieval.domain.items.chunking import Chunking
     from retrieval.platform import Platform
     from retrieval.services.add import AddReport
     from retrieval.services.documents import DocumentsReport
@@ -57,10 +54,8 @@ class RunOptions:
     quiet: bool
     yes: bool
 
-    async def opened(
-        self, platform: Platform, text_bytes: int | None, *, filterable: Mapping[str, str] = MappingProxyType({})
-    ) -> Collection:
-        """The collection, created if missing; ``filterable`` is declared besides the attributes of the options.
+    async def opened(self, platform: Platform, text_bytes: int | None) -> Collection:
+        """The collection, created if missing.
 
         Raises ``InvalidRequestError`` for one of another language, and if the user refuses to send texts.
         """
@@ -68,89 +63,52 @@ class RunOptions:
         collection = await platform.collection(
             self.collection,
             language=self.language or "english",
-            filterable={**filterable, **self.filterable},
+            filterable=self.filterable,
             schema=self.schema,
             index=self.index,
         )
-        await check_language(collection, self.language)
+        made_with = self.language and (await collection.info()).text_search_config
+        if made_with != self.language:
+            raise InvalidRequestError(
+                f"collection {self.collection!r} was made with the language {made_with!r}, which cannot be "
+                "changed; leave --language out, or ingest into another collection"
+            )
         return collection
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentOptions(RunOptions):
-    """The options of an ingest of documents."""
+def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, name: str | None) -> None:
+    """Ingest the documents of the files and folders, and print a summary.
 
-    paths: tuple[str, ...]
-    chunking: Chunking
-    name: str | None
-    refused: tuple[str, ...]
-    """Given options that are only for items."""
-
-
-def chunking_of(max_tokens: int, overlap: int) -> Chunking:
-    """Return the settings for cutting documents, from the options. Raises a usage error."""
-    try:
-        return Chunking(max_tokens=max_tokens, overlap=overlap)
-    except InvalidRequestError as error:
-        name = "--overlap" if str(error).startswith("overlap") else "--chunk-tokens"
-        raise typer.BadParameter(str(error), param_hint=name) from None
-
-
-def ingest_paths(state: State, options: DocumentOptions) -> None:
-    """Do the run that the options describe, and print its summary.
-
-    Raises ``RetrievalError``; also, at the end, if documents could not be read.
+    ``name`` of one folder: its name in the collection. Raises ``RetrievalError``; also, at the end, if documents
+    could not be read.
     """
-    if options.refused:
-        raise InvalidRequestError(f"{options.refused[0]} is for files of items; documents are stored as they are")
-
-    async def work(platform: Platform) -> DocumentsReport:
+    with opened(when_interrupted=CONTINUES) as (platform, wait):
         # Before a collection is created.
-        found = await asyncio.to_thread(find_documents, options.paths, options.name)
-        collection = await options.opened(platform, sum(file.size for file in found.files))
+        found = find_documents(paths, name)
+        collection = wait(options.opened(platform, sum(file.size for file in found.files)))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 
             def follow(report: DocumentsReport, done: float, total: int) -> None:
                 update(Step(done, total, int(done), vectors=report.chunks.embedded))
 
-            return await collection.ingest_documents(
-                options.paths,
-                chunking=options.chunking,
-                name=options.name,
-                prune=options.prune,
-                progress=follow,
+            report = wait(
+                collection.ingest_documents(paths, chunking=chunking, name=name, prune=options.prune, progress=follow)
             )
-
-    report = run(state, work, when_interrupted=CONTINUES)
-    _present(options, report)
+    lines = [f"note: {note}" for note in (*report.notes, *_left_out(report, is_pruned=options.prune))]
+    value = {"collection": options.collection, **report.as_dict()}
+    print_answer(value, [_summary(report), *lines], as_json=options.as_json, quiet=options.quiet)
+    for document, reason in report.failed[:MAX_NAMES]:
+        tell(f"failed: {document}: {reason}")
+    if len(report.failed) > MAX_NAMES:
+        tell(f"failed: and {len(report.failed) - MAX_NAMES:,} more; --json names all")
+    if not (report.added + report.changed + report.unchanged + len(report.failed) + len(report.empty)):
+        tell(f"note: there are no documents in {', '.join(paths)}")
+    warn_cut(report.chunks)
     if report.failed:
         raise InvalidRequestError(
             f"{several(len(report.failed), 'document')} could not be read; what was stored of them stays"
         )
     report_pending(report.chunks.pending)
-
-
-async def check_language(collection: Collection, language: str | None) -> None:
-    """Raise ``InvalidRequestError`` if the collection was made with another language."""
-    made_with = language and (await collection.info()).text_search_config
-    if made_with != language:
-        raise InvalidRequestError(
-            f"collection {collection.name!r} was made with the language {made_with!r}, which cannot be "
-            "changed; leave --language out, or ingest into another collection"
-        )
-
-
-def _present(options: DocumentOptions, report: DocumentsReport) -> None:
-    lines = [f"note: {note}" for note in (*report.notes, *_left_out(report, is_pruned=options.prune))]
-    value = {"collection": options.collection, **report.as_dict()}
-    print_answer(value, [_summary(report), *lines], as_json=options.as_json, quiet=options.quiet)
-    for name, reason in report.failed[:MAX_NAMES]:
-        tell(f"failed: {name}: {reason}")
-    if len(report.failed) > MAX_NAMES:
-        tell(f"failed: and {len(report.failed) - MAX_NAMES:,} more; --json names all")
-    if not (report.added + report.changed + report.unchanged + len(report.failed) + len(report.empty)):
-        tell(f"note: there are no documents in {', '.join(options.paths)}")
-    warn_cut(report.chunks)
 
 
 def _summary(report: DocumentsReport) -> Table:
@@ -200,42 +158,34 @@ async def announce_destination(platform: Platform, collection: str, text_bytes: 
     only English. Raises ``InvalidRequestError`` for the answer no: nothing is stored.
     """
     from retrieval.adapters.embedders.chosen import is_english_alone, service_in_use
+    from retrieval.adapters.endpoints.caller import shown_address
 
-    space, is_new = await _space_of(platform, collection)
     is_terminal = has_terminal()
-    if not (is_new or is_terminal) or (space is None and not is_new):
+    try:
+        space = await (await platform.collection(collection, create=False)).space()
+    except UnknownCollectionError:
+        space = None
+    if space is not None and not is_terminal:
         return
     chosen = service_in_use(platform.settings, space)
     if chosen is None:
-        if is_new and is_english_alone(platform.settings):
+        if space is None and is_english_alone(platform.settings):
             tell("note: all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3")
         return
-    line = f"texts are sent to {_service_text(chosen)}{_price(chosen, text_bytes)}"
-    tell(f"note: {line}; RETRIEVAL_EMBEDDER=minilm keeps them on this machine")
-    is_implicit = is_new and platform.settings.embedder == "auto"
+    model = chosen.model or "the model that it serves"
+    tell(
+        f"note: texts are sent to {shown_address(chosen.url)}, to be embedded by {model}{_price(chosen, text_bytes)}; "
+        "RETRIEVAL_EMBEDDER=minilm keeps them on this machine"
+    )
+    is_implicit = space is None and platform.settings.embedder == "auto"
     if yes or not is_implicit or not is_terminal:
         return
     if not typer.confirm("OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them?", err=True):
         raise InvalidRequestError("nothing was sent or stored; choose by RETRIEVAL_EMBEDDER=openai, minilm or none")
 
 
-async def _space_of(platform: Platform, collection: str) -> tuple[EmbeddingSpace | None, bool]:
-    """The collection's space, and whether it has yet to get one."""
-    try:
-        space = await (await platform.collection(collection, create=False)).space()
-    except UnknownCollectionError:
-        space = None
-    return space, space is None
-
-
-def _service_text(chosen: ChosenService) -> str:
-    """The address, without a password in it, and the model."""
-    from retrieval.adapters.endpoints.caller import shown_address
-
-    return f"{shown_address(chosen.url)}, to be embedded by {chosen.model or 'the model that it serves'}"
-
-
 def _price(chosen: ChosenService, text_bytes: int | None) -> str:
+    """``: about 1,200 tokens, some $0.12 by its list price``; empty if the number of bytes is unknown."""
     if not text_bytes:
         return ""
     from retrieval.adapters.embedders.services import known_model
@@ -243,9 +193,8 @@ def _price(chosen: ChosenService, text_bytes: int | None) -> str:
     tokens = max(text_bytes // _BYTES_A_TOKEN, 1)
     known = known_model(chosen.model)
     # A proxy may have its own prices.
-    dollars = known.dollars if known and chosen.service.key_variable and chosen.url == chosen.service.url else None
-    if dollars is None:
+    if not known or known.dollars is None or not chosen.service.key_variable or chosen.url != chosen.service.url:
         return f": about {several(tokens, 'token')}"
-    price = tokens * dollars / 1e6
+    price = tokens * known.dollars / 1e6
     amount = f"some ${price:,.2f}" if price >= 0.01 else "less than $0.01"
     return f": about {several(tokens, 'token')}, {amount} by its list price"

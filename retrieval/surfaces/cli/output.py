@@ -11,28 +11,21 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from rich import box
 from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TaskID,
-    TaskProgressColumn,
-    TextColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
 from retrieval.domain.checks import clean_text, escaped_json
+from retrieval.domain.serialization import plain as plain_values
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import PENDING
+
+T = TypeVar("T")
 
 NO_COLLECTIONS = "no collections yet; make one with: retrieval ingest NAME FILE"
 
@@ -70,16 +63,13 @@ def print_json(value: Any) -> None:
 
     Control and format characters are escaped, as in ``\u001b``.
     """
-    if sys.stdout is None:
-        return
     is_utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     print(escaped_json(json.dumps(value, ensure_ascii=not is_utf8, indent=2, allow_nan=False)))  # noqa: T201
 
 
 def print_json_line(value: Any) -> None:
     """Print the value as one line of JSON, and flush."""
-    if sys.stdout is not None:
-        print(json.dumps(value, allow_nan=False), flush=True)  # noqa: T201
+    print(json.dumps(value, allow_nan=False), flush=True)  # noqa: T201
 
 
 Parts = str | RenderableType | Iterable[str | RenderableType]
@@ -101,7 +91,7 @@ def tell(text: str) -> None:
 def print_answer(value: Any, parts: Parts, *, as_json: bool, quiet: bool = False) -> None:
     """Print the value as JSON, or else the parts; with ``quiet`` only JSON."""
     if as_json:
-        print_json(value)
+        print_json(plain_values(value))
     elif not quiet:
         show(parts)
 
@@ -157,6 +147,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Co
     return grid
 
 
+def table_of(
+    records: Iterable[T], columns: Mapping[str, Callable[[T], object]], *, right: Container[str] = ()
+) -> Table:
+    """A table with a row for each record; ``columns`` has the value of a record by column."""
+    rows = ([value(record) for value in columns.values()] for record in records)
+    return table(list(columns), rows, right=right)
+
+
 def cell_text(value: object) -> str:
     """A value as shown in a table: whole numbers with separators, fractions with four digits, times in UTC."""
     match value:
@@ -188,7 +186,7 @@ def facts_line(facts: Mapping[str, Any]) -> str:
 def field_rows(record: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     """The rows of a table of one record: its fields that hold something, with lists and objects as JSON."""
     for name, value in record.items():
-        if value:
+        if value or type(value) in (int, float):
             yield plain_name(name), json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
@@ -243,37 +241,51 @@ def progress(
 ) -> Iterator[Update]:
     """Yield the function to call with each step; ``noun`` names the counted things, in the singular.
 
-    A terminal shows a bar. Elsewhere a line is printed every ``every`` seconds, by default ``LINE_SECONDS``; after any
-    such line, a last one is printed at the end.
+    A terminal shows one line, which changes. Elsewhere a line is printed every ``every`` seconds, by default
+    ``LINE_SECONDS``; after any such line, a last one is printed at the end.
     """
     terminal = to or console(stderr=True)
     if quiet:
         yield lambda _step: None
-    elif terminal.is_terminal:
-        with _bar(terminal, noun) as bar:
-            task = bar.add_task(title, total=None, step=Step(0, None, 0))
-            yield partial(_advance, bar, task, title)
-    else:
-        lines = _Lines(title, noun, clock)
-        with _repeat(lambda: terminal.print(lines.line(), soft_wrap=True), every or LINE_SECONDS):
-            yield lines.update
-        if lines.is_printed:
-            lines.finish()
-            terminal.print(lines.line(), soft_wrap=True)
+        return
+    line = _ProgressLine(title, noun, clock)
+    if terminal.is_terminal:
+        with terminal.status(Text(line.text())) as status:
+
+            def update(step: Step) -> None:
+                line.update(step)
+                status.update(Text(line.text()))
+
+            yield update
+        return
+    is_over = threading.Event()
+
+    def print_lines() -> None:
+        while not is_over.wait(every or LINE_SECONDS):
+            line.is_printed = True
+            terminal.print(line.text(), soft_wrap=True)
+
+    printing = threading.Thread(target=print_lines, daemon=True)
+    printing.start()
+    try:
+        yield line.update
+    finally:
+        is_over.set()
+        printing.join()
+    if line.is_printed:
+        line.finish()
+        terminal.print(line.text(), soft_wrap=True)
 
 
 def counts(step: Step, noun: str, seconds: float) -> str:
-    """``612 items (14/s), 596 vectors (13/s)``."""
-    each = [(step.counted, noun)] + ([] if step.vectors is None else [(step.vectors, "vector")])
-    return ", ".join(f"{several(number, name)}{_rate(number, seconds)}" for number, name in each)
-
-
-def _rate(counted: int, seconds: float) -> str:
-    """Empty while nothing is counted."""
-    if not counted or seconds <= 0:
-        return ""
-    a_second = counted / seconds
-    return f" ({a_second:,.0f}/s)" if a_second >= 10 else f" ({a_second:.1f}/s)"
+    """``612 items (14/s), 596 vectors (13/s)``; while nothing is counted, there is no rate."""
+    texts = []
+    for number, name in ((step.counted, noun), (step.vectors, "vector")):
+        if number is not None:
+            rate = number / seconds if seconds > 0 else 0
+            digits = 0 if rate >= 10 else 1
+            texts.append(several(number, name) + (f" ({rate:,.{digits}f}/s)" if rate else ""))
+    return ", ".join(texts)
 
 
 def time_left(step: Step, seconds: float) -> str:
@@ -284,37 +296,7 @@ def time_left(step: Step, seconds: float) -> str:
     return f"{left:.0f} s left" if left < 100 else f"{left / 60:,.0f} min left"
 
 
-def _bar(terminal: Console, noun: str) -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=12),
-        TaskProgressColumn(),
-        _CountColumn(noun),
-        console=terminal,
-        transient=True,
-    )
-
-
-def _advance(bar: Progress, task: TaskID, title: str, step: Step) -> None:
-    title = f"{title}: {step.stage}" if step.stage else title
-    if bar.tasks[0].description != title:
-        bar.reset(task, description=title)
-    bar.update(task, description=title, completed=step.done, total=step.total, step=step)
-
-
-class _CountColumn(ProgressColumn):
-    """The counts of the step, their rates, and the time left."""
-
-    def __init__(self, noun: str) -> None:
-        super().__init__()
-        self._noun = noun
-
-    def render(self, task: Task) -> Text:
-        step, seconds = task.fields["step"], task.elapsed or 0
-        return Text("  ".join(filter(None, [counts(step, self._noun, seconds), time_left(step, seconds)])))
-
-
-class _Lines:
+class _ProgressLine:
     """The progress as a line of text."""
 
     def __init__(self, title: str, noun: str, clock: Callable[[], float]) -> None:
@@ -324,41 +306,21 @@ class _Lines:
         self._started = clock()
         self._step = Step(0, None, 0)
         self.is_printed = False
-        """Whether a line was printed."""
-
-    def finish(self) -> None:
-        """Mark all of the work as done."""
-        if self._step.total:
-            self._step = replace(self._step, done=self._step.total)
 
     def update(self, step: Step) -> None:
         if step.stage != self._step.stage:
             self._started = self._clock()
         self._step = step
 
-    def line(self) -> str:
+    def finish(self) -> None:
+        """Mark all of the work as done."""
+        if self._step.total:
+            self._step = replace(self._step, done=self._step.total)
+
+    def text(self) -> str:
         """``ingest big: 612 items (14/s), 596 vectors (13/s), 11%, 6 min left``."""
-        self.is_printed = True
         step, seconds = self._step, self._clock() - self._started
         stage = f" {step.stage}:" if step.stage else ""
         share = f"{step.done / step.total:.0%}" if step.total else ""
         parts = [counts(step, self._noun, seconds), share, time_left(step, seconds)]
         return f"{self._title}:{stage} {', '.join(filter(None, parts))}"
-
-
-@contextmanager
-def _repeat(call: Callable[[], None], every: float) -> Iterator[None]:
-    """Call the function in a thread every ``every`` seconds."""
-    is_over = threading.Event()
-
-    def run() -> None:
-        while not is_over.wait(every):
-            call()
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()

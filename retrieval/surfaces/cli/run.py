@@ -7,17 +7,14 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
-
-import typer
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from retrieval.adapters.aside import without_collector
-from retrieval.domain.serialization import plain as plain_values
 from retrieval.surfaces.cli.errors import INTERRUPTED, InterruptedRunError
-from retrieval.surfaces.cli.options import State, state_of
-from retrieval.surfaces.cli.output import Parts, print_json, show, spinner
+from retrieval.surfaces.cli.options import program_settings
+from retrieval.surfaces.cli.output import spinner
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection
@@ -45,90 +42,49 @@ def stop_signal() -> asyncio.Event:
 T = TypeVar("T")
 
 
-def run(
-    state: State,
-    work: Callable[[Platform], Awaitable[T]],
-    *,
-    when_interrupted: str = "interrupted",
-    reads_standard_input: bool = False,
-) -> T:
-    """Open the platform, do the work with it, and close it; return the work's result.
+class Wait(Protocol):
+    """Runs a coroutine and returns its result."""
 
-    Raises ``InterruptedRunError`` with ``when_interrupted`` when the user stops it. With
+    def __call__(self, work: Coroutine[Any, Any, T], /) -> T:
+        """The result of the coroutine; raises its error."""
+
+
+@contextmanager
+def opened(
+    *, when_interrupted: str = "interrupted", reads_standard_input: bool = False
+) -> Iterator[tuple[Platform, Wait]]:
+    """Open the platform for the block; yield the platform, and the function that waits for its answers.
+
+    Raises ``InterruptedRunError`` with ``when_interrupted`` when the user stops the command. With
     ``reads_standard_input`` the process then ends here: a thread may be blocked in a read that nothing would end.
     """
-
-    async def guarded() -> T:
-        try:
-            return await _with_platform(state, work)
-        except asyncio.CancelledError:
-            if reads_standard_input:
-                _end_now(when_interrupted)
-            raise
-
-    try:
-        return asyncio.run(guarded())
-    except KeyboardInterrupt:
-        raise InterruptedRunError(when_interrupted) from None
-
-
-def answer(
-    context: typer.Context,
-    work: Callable[[Platform], Awaitable[T]],
-    present: Callable[[T], Parts],
-    *,
-    as_json: bool,
-    to_json: Callable[[T], Any] = plain_values,
-    when_interrupted: str = "interrupted",
-) -> T:
-    """Do the work with the platform and print its result: as JSON, or as ``present`` presents it.
-
-    ``to_json`` makes JSON values of the result. Returns the result.
-    """
-    result = run(state_of(context), work, when_interrupted=when_interrupted)
-    if as_json:
-        print_json(to_json(result))
-    else:
-        show(present(result))
-    return result
-
-
-def of_collection(name: str, ask: Callable[[Collection], Awaitable[T]]) -> Callable[[Platform], Awaitable[T]]:
-    """The work of ``ask`` on the existing collection of that name."""
-
-    async def work(platform: Platform) -> T:
-        return await ask(await platform.collection(name, create=False))
-
-    return work
-
-
-def run_alone(work: Callable[[], Coroutine[object, object, T]]) -> T:
-    """Do work that opens the database by itself. Raises ``InterruptedRunError`` when the user stops it."""
-
-    async def guarded() -> T:
-        with spinner("looking at the database"):
-            return await work()
-
-    try:
-        return asyncio.run(guarded())
-    except KeyboardInterrupt:
-        raise InterruptedRunError("interrupted") from None
-
-
-async def _with_platform(state: State, work: Callable[[Platform], Awaitable[T]]) -> T:
     with without_collector():
         from retrieval.adapters.embedders.services import DESTINATIONS
         from retrieval.platform import connect
 
     # Commands that store texts print themselves where the texts are sent, and ask.
     logging.getLogger(DESTINATIONS).setLevel(logging.ERROR)
-    async with AsyncExitStack() as stack:
-        # Creating an embedded database takes seconds.
-        with spinner("opening the database"):
-            platform = await stack.enter_async_context(connect(settings=state.settings()))
-        return await work(platform)
+    try:
+        with asyncio.Runner() as runner:
+            platform = connect(settings=program_settings())
+            # Creating an embedded database takes seconds.
+            with spinner("opening the database"):
+                runner.run(platform.open())
+            try:
+                yield platform, runner.run
+            except KeyboardInterrupt:
+                if reads_standard_input:
+                    print(when_interrupted, file=sys.stderr, flush=True)  # noqa: T201
+                    os._exit(INTERRUPTED)
+                raise
+            finally:
+                runner.run(platform.close())
+    except KeyboardInterrupt:
+        raise InterruptedRunError(when_interrupted) from None
 
 
-def _end_now(line: str) -> NoReturn:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201
-    os._exit(INTERRUPTED)
+@contextmanager
+def opened_collection(name: str) -> Iterator[tuple[Collection, Wait]]:
+    """Open the platform for the block; yield its existing collection of that name, and the function that waits."""
+    with opened() as (platform, wait):
+        yield wait(platform.collection(name, create=False)), wait

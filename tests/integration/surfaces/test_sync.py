@@ -142,7 +142,7 @@ def test_a_corpus_is_iterated_and_counted_as_a_list_is(platform: SyncPlatform) -
     assert len(again) == again.count() == 3
     with pytest.raises(ValueError, match="already exists"):
         again.add(Metaphor(id="beehive", name="Another"))
-    with pytest.raises(InvalidRequestError, match="give an open one"):
+    with pytest.raises(InvalidRequestError, match="without await"):
         MetaphorCorpus.open(platform.twin)  # type: ignore[arg-type]
 
 

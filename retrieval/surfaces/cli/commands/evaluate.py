@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,15 +17,15 @@ from retrieval.surfaces.cli.options import (
     Judgements,
     Queries,
     WhereFromOption,
-    complete_legs,
-    legs_of,
+    by_commas,
+    examples,
+    option,
 )
-from retrieval.surfaces.cli.output import Step, progress, table
-from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.output import Step, print_answer, progress, table, table_of
+from retrieval.surfaces.cli.run import opened_collection
 from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 
 if TYPE_CHECKING:
-    from retrieval.platform import Platform
     from retrieval.services.calibrate import CalibrationReport
     from retrieval.services.evaluate import Report
     from retrieval.services.significance import Comparison
@@ -54,8 +53,13 @@ def report_lines(report: Report, *, per_query: bool = False) -> Iterator[str | T
     if report.comparisons:
         yield from comparison_lines(report.comparisons, report.metrics[0])
     if per_query:
+        rows: list[Sequence[object]] = [
+            (query_id, metric, *(variant.per_query[metric][query_id] for variant in report.variants))
+            for query_id in report.variants[0].per_query[report.metrics[0]]
+            for metric in report.metrics
+        ]
         yield ""
-        yield per_query_table(report)
+        yield table(["query", "metric", *(variant.variant for variant in report.variants)], rows)
     yield from (f"note ({several(times, 'search')}): {note}" for note, times in report.notes.items())
 
 
@@ -64,61 +68,41 @@ def comparison_lines(comparisons: Sequence[Comparison], metric: str) -> Iterator
     first = comparisons[0]
     yield ""
     yield f"{metric} of {first.name_a}, {first.mean_a:.4f}, against"
-    columns = ["", "mean", "difference", "95 % interval", "p", "significant"]
-    rows = (
-        (
-            comparison.name_b,
-            comparison.mean_b,
-            f"{comparison.difference:+.4f}",
-            f"{comparison.low:+.4f} to {comparison.high:+.4f}",
-            comparison.p_value,
-            comparison.significant,
-        )
-        for comparison in comparisons
+    yield table_of(
+        comparisons,
+        {
+            "": lambda comparison: comparison.name_b,
+            "mean": lambda comparison: comparison.mean_b,
+            "difference": lambda comparison: f"{comparison.difference:+.4f}",
+            "95 % interval": lambda comparison: f"{comparison.low:+.4f} to {comparison.high:+.4f}",
+            "p": lambda comparison: comparison.p_value,
+            "significant": lambda comparison: comparison.significant,
+        },
+        right=("difference", "95 % interval"),
     )
-    yield table(columns, rows, right=columns[2:4])
 
 
-def per_query_table(report: Report) -> Table:
-    """A row for each query and metric, a column for each variant."""
-    rows: list[Sequence[object]] = [
-        (query_id, metric, *(variant.per_query[metric][query_id] for variant in report.variants))
-        for query_id in report.variants[0].per_query[report.metrics[0]]
-        for metric in report.metrics
-    ]
-    return table(["query", "metric", *(variant.variant for variant in report.variants)], rows)
+app = typer.Typer()
 
 
-EXAMPLES = ("retrieval evaluate tickets --queries queries.jsonl --qrels qrels.tsv",)
-
-
-LegsOption = Annotated[
-    str | None,
-    typer.Option("--legs", "-l", metavar="LEGS", help="The legs to measure, such as dense,lexical; else the profile's.",
-                 autocompletion=complete_legs),
-]  # fmt: skip
-Metrics = Annotated[
-    str, typer.Option("--metrics", metavar="NAMES", help="The metrics; variants are compared by the first.")
-]
-LimitQueries = Annotated[
-    int | None, typer.Option("--limit-queries", metavar="N", min=1, help="Use only the first N judged queries.")
-]
-PerQuery = Annotated[bool, typer.Option("--per-query", help="Show every query's values too.")]
-
-
+@app.command(epilog=examples("retrieval evaluate tickets --queries queries.jsonl --qrels qrels.tsv"))
 def evaluate(
-    context: typer.Context,
     *,
     collection: CollectionName,
     queries: Queries,
     qrels: Judgements = None,
-    legs: LegsOption = None,
-    metrics: Metrics = "nDCG@10,R@100,MRR@10",
+    legs: Annotated[
+        str | None,
+        option("LEGS", "The legs to measure, such as dense,lexical; else the profile's.", "--legs", "-l"),
+    ] = None,
+    metrics: Annotated[
+        str, option("NAMES", "The metrics; variants are compared by the first.")
+    ] = "nDCG@10,R@100,MRR@10",
     profile: ProfileName = None,
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
-    limit_queries: LimitQueries = None,
-    per_query: PerQuery = False,
+    limit_queries: Annotated[int | None, option("N", "Use only the first N judged queries.", min=1)] = None,
+    per_query: Annotated[bool, typer.Option("--per-query", help="Show every query's values too.")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure search quality and speed on judged queries.
@@ -134,36 +118,25 @@ def evaluate(
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
     from retrieval.services.judgements import judged, read_judged
 
-    parsed_metrics, chosen_legs = parse_metrics(metrics), legs_of(legs)
+    parsed_metrics = parse_metrics(metrics)
     test_queries, judgements = read_judged(queries, qrels, where_from=where_from or (), drop_self=drop_self)
     if limit_queries is not None:
         test_queries = judged(test_queries, judgements)[:limit_queries]
 
-    async def work(platform: Platform) -> Report:
-        target = await platform.collection(collection, create=False)
-        chosen_profile = await profile_named(platform, target, profile)
-        with progress(f"evaluate {collection}", "search") as update:
-            return await evaluate_collection(
+    with opened_collection(collection) as (target, wait), progress(f"evaluate {collection}", "search") as update:
+        evaluated = wait(
+            evaluate_collection(
                 handle_of(target),
                 test_queries,
                 judgements,
                 metrics=parsed_metrics,
-                legs=chosen_legs,
-                profile=chosen_profile,
+                legs=None if legs is None else by_commas(legs),
+                profile=None if profile is None else wait(profile_named(target, profile)),
                 progress=lambda done, total: update(Step(done, total, done)),
             )
-
-    answer(
-        context,
-        work,
-        partial(report_lines, per_query=per_query),
-        as_json=as_json,
-        to_json=lambda evaluated: evaluated.as_dict(per_query=per_query),
-    )
-
-
-BEST = 5
-"""The number of settings that are shown."""
+        )
+    parts = report_lines(evaluated, per_query=per_query)
+    print_answer(evaluated.as_dict(per_query=per_query), parts, as_json=as_json)
 
 
 def tuning_lines(report: TuningReport, applied_version: int | None) -> Iterator[str | Table]:
@@ -177,7 +150,7 @@ def tuning_lines(report: TuningReport, applied_version: int | None) -> Iterator[
     yield from comparison_lines(report.comparisons, f"held-out {report.metric}")
     yield ""
     # The figures are optimistic, because they are the best of many.
-    best = ((setting.describe(), mean) for setting, mean in report.means[:BEST])
+    best = ((setting.describe(), mean) for setting, mean in report.means[:5])
     yield table(["best on all queries (optimistic)", report.metric], best)
     yield ""
     yield report.reason
@@ -187,19 +160,16 @@ def tuning_lines(report: TuningReport, applied_version: int | None) -> Iterator[
         yield "to use it, run the same command again with --apply"
 
 
-TUNE_EXAMPLES = ("retrieval tune tickets --queries queries.jsonl --qrels qrels.tsv --apply",)
-
-
+@app.command(epilog=examples("retrieval tune tickets --queries queries.jsonl --qrels qrels.tsv --apply"))
 def tune(
-    context: typer.Context,
     *,
     collection: CollectionName,
     queries: Queries,
     qrels: Judgements = None,
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
-    cutoff: Annotated[int, typer.Option(metavar="N", help="Tune nDCG at this many hits.")] = 10,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="The seed of the random folds.")] = 0,
+    cutoff: Annotated[int, option("N", "Tune nDCG at this many hits.")] = 10,
+    seed: Annotated[int, option("N", "The seed of the random folds.", min=0)] = 0,
     apply: Annotated[bool, typer.Option("--apply", help="Store the proposal as a new version of the profile.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -214,10 +184,10 @@ def tune(
 
     test_queries, judgements = read_judged(queries, qrels, where_from=where_from or (), drop_self=drop_self)
 
-    async def work(platform: Platform) -> tuple[TuningReport, int | None]:
-        target = handle_of(await platform.collection(collection, create=False))
-        with progress(f"tune {collection}", "step") as update:
-            tuning = await tune_collection(
+    with opened_collection(collection) as (stored, wait), progress(f"tune {collection}", "step") as update:
+        target = handle_of(stored)
+        tuning = wait(
+            tune_collection(
                 target,
                 test_queries,
                 judgements,
@@ -225,15 +195,10 @@ def tune(
                 seed=seed,
                 progress=lambda stage, done, total: update(Step(done, total, done, stage)),
             )
-        return tuning, await apply_tuning(target, tuning) if apply else None
-
-    answer(
-        context,
-        work,
-        lambda tuned: tuning_lines(*tuned),
-        as_json=as_json,
-        to_json=lambda tuned: {**tuned[0].as_dict(), "applied_version": tuned[1]},
-    )
+        )
+        version = wait(apply_tuning(target, tuning)) if apply else None
+    value = {**tuning.as_dict(), "applied_version": version}
+    print_answer(value, tuning_lines(tuning, version), as_json=as_json)
 
 
 def calibration_lines(report: CalibrationReport) -> Iterator[str | Table]:
@@ -257,19 +222,17 @@ def calibration_lines(report: CalibrationReport) -> Iterator[str | Table]:
         yield f"applied: the collection now searches with profile v{report.profile_version}"
 
 
-CALIBRATE_EXAMPLES = (
-    "retrieval calibrate tickets --queries queries.jsonl --qrels qrels.tsv --apply",
-    "retrieval calibrate tickets",
+@app.command(
+    epilog=examples(
+        "retrieval calibrate tickets --queries queries.jsonl --qrels qrels.tsv --apply", "retrieval calibrate tickets"
+    )
 )
-
-
 def calibrate(
-    context: typer.Context,
     *,
     collection: CollectionName,
     queries: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Judged queries as for tune; without it, the feedback on recorded searches."),
+        option("FILE", "Judged queries as for tune; without it, the feedback on recorded searches."),
     ] = None,
     qrels: Judgements = None,
     where_from: WhereFromOption = None,
@@ -292,16 +255,14 @@ def calibrate(
     if queries is not None:
         judged = read_judged(queries, qrels, where_from=where_from or (), drop_self=drop_self)
 
-    async def work(platform: Platform) -> CalibrationReport:
-        target = await platform.collection(collection, create=False)
-        with progress(f"calibrate {collection}", "query") as update:
+    with opened_collection(collection) as (target, wait), progress(f"calibrate {collection}", "query") as update:
 
-            def step(done: int, total: int) -> None:
-                update(Step(done, total, done, "searching"))
+        def step(done: int, total: int) -> None:
+            update(Step(done, total, done, "searching"))
 
-            if judged is None:
-                return await service.calibrate_by_feedback(handle_of(target), apply=apply, progress=step)
-            await missing_items(target.get, *judged)
-            return await service.calibrate(handle_of(target), *judged, apply=apply, progress=step)
-
-    answer(context, work, calibration_lines, as_json=as_json)
+        if judged is None:
+            report = wait(service.calibrate_by_feedback(handle_of(target), apply=apply, progress=step))
+        else:
+            wait(missing_items(target.get, *judged))
+            report = wait(service.calibrate(handle_of(target), *judged, apply=apply, progress=step))
+    print_answer(report, calibration_lines(report), as_json=as_json)

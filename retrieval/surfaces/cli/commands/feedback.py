@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,42 +10,25 @@ import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, State, collection_option, state_of
-from retrieval.surfaces.cli.output import print_answer, table, tell
-from retrieval.surfaces.cli.run import CONTINUES, answer, of_collection, run
+from retrieval.surfaces.cli.options import CollectionName, Json, collection_option, examples, option
+from retrieval.surfaces.cli.output import print_answer, table, table_of, tell
+from retrieval.surfaces.cli.run import CONTINUES, opened, opened_collection
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from retrieval.adapters.readers.feedback_lines import FeedbackLine
     from retrieval.adapters.store.learning.models import StoredModel
-    from retrieval.collection import Collection
     from retrieval.domain.learning.feedback import FeedbackReport
-    from retrieval.platform import Platform
 
+
+app = typer.Typer()
 
 BATCH_EVENTS = 500
 MAX_REASONS = 10
 """The number of reasons that are shown."""
 
 
-@dataclass(slots=True)
-class RefusedLines:
-    """Lines that could not be used."""
-
-    number: int = 0
-    first: list[str] = field(default_factory=list)
-    """The faults of the first ``MAX_REASONS`` lines."""
-
-    def add(self, texts: Sequence[str]) -> None:
-        """Count the bad lines, and keep those that will be shown."""
-        self.number += len(texts)
-        self.first += texts[: MAX_REASONS - len(self.first)]
-
-
-def judge_one(
-    state: State, names: Sequence[str], collection: str | None, record: Mapping[str, Any], *, as_json: bool
-) -> None:
+def judge_one(names: Sequence[str], collection: str | None, record: Mapping[str, Any], *, as_json: bool) -> None:
     """Store the event that the arguments describe, and print the outcome. Raises ``RetrievalError``."""
     from retrieval.adapters.readers.feedback_lines import feedback_from_record
 
@@ -63,79 +45,59 @@ def judge_one(
     place = {"retrieval_id": names[0]} if collection is None else {"collection": collection}
     event = feedback_from_record({**record, **place, "item_id": names[-1]})
 
-    async def work(platform: Platform) -> FeedbackReport:
+    with opened() as (platform, wait):
         if collection is not None:
-            await platform.collection(collection, create=False)
-        return await platform.feedback_each([event], new=True)
-
-    _print(run(state, work), RefusedLines(), as_json=as_json)
+            wait(platform.collection(collection, create=False))
+        _print(wait(platform.feedback_each([event], new=True)), 0, as_json=as_json)
 
 
-def judge_file(state: State, file: str, *, others: bool, as_json: bool) -> None:
+def judge_file(file: str, *, as_json: bool) -> None:
     """Store the events of a file; raises ``RetrievalError`` at the end if there were lines that cannot be used."""
-    if others:
-        raise InvalidRequestError("--file takes no other arguments; write them into the file")
     from retrieval.adapters.readers.feedback_lines import read_feedback
     from retrieval.adapters.readers.lines import STANDARD_INPUT
+    from retrieval.domain.learning.feedback import FeedbackReport
+    from retrieval.engine.feedback import take_valid_feedback
 
     lines = read_feedback(file)
-
-    async def work(platform: Platform) -> tuple[FeedbackReport, RefusedLines]:
-        return await _store(platform, lines)
-
-    report, refused = run(
-        state,
-        work,
-        when_interrupted=CONTINUES,
-        reads_standard_input=file == STANDARD_INPUT,
-    )
+    refused, report = 0, FeedbackReport()
+    with opened(when_interrupted=CONTINUES, reads_standard_input=file == STANDARD_INPUT) as (platform, wait):
+        while batch := list(islice(lines, BATCH_EVENTS)):
+            valid = [(line, line.event) for line in batch if line.event is not None]
+            part, errors = wait(
+                take_valid_feedback(platform.database, platform.tenant_id, [event for _, event in valid], platform.now)
+            )
+            report += part
+            faults = [(line.line, str(line.error)) for line in batch if line.error is not None]
+            for place, error in errors:
+                line = valid[place][0]
+                faults.append((line.line, f"{line.file}:{line.line}: {error}"))
+            for _, fault in sorted(faults)[: max(MAX_REASONS - refused, 0)]:
+                tell(f"rejected: {fault}")
+            refused += len(faults)
+    if refused > MAX_REASONS:
+        tell(f"rejected: and {refused - MAX_REASONS:,} more, which are not shown")
     _print(report, refused, as_json=as_json)
-    if refused.number:
+    if refused:
         raise InvalidRequestError(
-            f"{several(refused.number, 'line')} of {file} could not be used; correct them and run the same command "
+            f"{several(refused, 'line')} of {file} could not be used; correct them and run the same command "
             "again: the others count once"
         )
 
 
-async def _store(platform: Platform, lines: Iterator[FeedbackLine]) -> tuple[FeedbackReport, RefusedLines]:
-    from retrieval.domain.learning.feedback import FeedbackReport
-    from retrieval.engine.feedback import take_valid_feedback
-
-    report, refused = FeedbackReport(), RefusedLines()
-    while batch := list(islice(lines, BATCH_EVENTS)):
-        valid = [(line, line.event) for line in batch if line.event is not None]
-        part, errors = await take_valid_feedback(
-            platform.database, platform.tenant_id, [event for _, event in valid], platform.now
-        )
-        report += part
-        messages = [(line.line, str(line.error)) for line in batch if line.error is not None]
-        for place, error in errors:
-            line = valid[place][0]
-            messages.append((line.line, f"{line.file}:{line.line}: {error}"))
-        refused.add([text for _, text in sorted(messages)])
-    return report, refused
-
-
-def _print(report: FeedbackReport, refused: RefusedLines, *, as_json: bool) -> None:
-    for text in refused.first:
-        tell(f"rejected: {text}")
-    if refused.number > MAX_REASONS:
-        tell(f"rejected: and {refused.number - MAX_REASONS:,} more, which are not shown")
+def _print(report: FeedbackReport, refused: int, *, as_json: bool) -> None:
     rows = [("recorded", report.recorded), ("repeated", report.repeated), ("superseding", report.superseding)]
     rows += [(f"does not count: {reason}", number) for reason, number in report.discounted.items()]
-    counts = {**report.as_dict(), "rejected": refused.number}
-    print_answer(counts, table(["feedback", "events"], rows), as_json=as_json)
+    print_answer({**report.as_dict(), "rejected": refused}, table(["feedback", "events"], rows), as_json=as_json)
 
 
-EXAMPLES = (
-    "retrieval feedback 01890a5d-ac96-774b-bcce-b302099a8057 T-17 --helpful",
-    "retrieval feedback --collection principles p1 --not-helpful --domain db",
-    "retrieval feedback --file events.jsonl",
+@app.command(
+    epilog=examples(
+        "retrieval feedback 01890a5d-ac96-774b-bcce-b302099a8057 T-17 --helpful",
+        "retrieval feedback --collection principles p1 --not-helpful --domain db",
+        "retrieval feedback --file events.jsonl",
+    )
 )
-
-
 def feedback(
-    context: typer.Context,
     *,
     names: Annotated[
         list[str] | None,
@@ -146,26 +108,18 @@ def feedback(
     ] = None,
     collection: Annotated[str | None, collection_option("Judge an item of it, without a search.")] = None,
     helpful: Annotated[bool | None, typer.Option("--helpful/--not-helpful", help="Whether it helped.")] = None,
-    reward: Annotated[
-        float | None, typer.Option("--reward", "-r", metavar="R", help="Instead: its reward, 0 to 1.")
-    ] = None,
-    kind: Annotated[str | None, typer.Option(metavar="NAME", help="The kind of verdict; else rating.")] = None,
-    actor: Annotated[str | None, typer.Option(metavar="NAME", help="Who judges.")] = None,
-    domain: Annotated[
-        str | None, typer.Option(metavar="NAME", help="With --collection: the domain of the question.")
-    ] = None,
-    complexity: Annotated[
-        float | None, typer.Option(metavar="C", help="With --collection: how hard it was, 0 to 1.")
-    ] = None,
-    note: Annotated[str | None, typer.Option(metavar="TEXT", help="A comment.")] = None,
-    at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
-    ] = None,
-    weight: Annotated[float | None, typer.Option(metavar="W", help="How much it counts, 0 to 1.")] = None,
-    key: Annotated[str | None, typer.Option(metavar="TEXT", help="Identifies repetitions; else derived.")] = None,
+    reward: Annotated[float | None, option("R", "Instead: its reward, 0 to 1.", "--reward", "-r")] = None,
+    kind: Annotated[str | None, option("NAME", "The kind of verdict; else rating.")] = None,
+    actor: Annotated[str | None, option("NAME", "Who judges.")] = None,
+    domain: Annotated[str | None, option("NAME", "With --collection: the domain of the question.")] = None,
+    complexity: Annotated[float | None, option("C", "With --collection: how hard it was, 0 to 1.")] = None,
+    note: Annotated[str | None, option("TEXT", "A comment.")] = None,
+    at: Annotated[str | None, option("TIME", "When it was: 2026-03-01T12:00:00+00:00; else now.")] = None,
+    weight: Annotated[float | None, option("W", "How much it counts, 0 to 1.")] = None,
+    key: Annotated[str | None, option("TEXT", "Identifies repetitions; else derived.")] = None,
     file: Annotated[
         str | None,
-        typer.Option("--file", "-f", metavar="FILE", help="Events, one JSON object a line; - is standard input."),
+        option("FILE", "Events, one JSON object a line; - is standard input.", "--file", "-f"),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -181,21 +135,20 @@ def feedback(
         "weight": weight, "key": key, "reward": reward, "helpful": helpful,
     }  # fmt: skip
     record = {name: value for name, value in options.items() if value is not None}
-    if file is not None:
-        judge_file(state_of(context), file, others=bool(record or names or collection), as_json=as_json)
+    if file is None:
+        judge_one(names or [], collection, record, as_json=as_json)
+    elif record or names or collection:
+        raise InvalidRequestError("--file takes no other arguments; write them into the file")
     else:
-        judge_one(state_of(context), names or [], collection, record, as_json=as_json)
+        judge_file(file, as_json=as_json)
 
 
-MODELS_EXAMPLES = ("retrieval models tickets", "retrieval models tickets --use 0")
-
-
+@app.command(epilog=examples("retrieval models tickets", "retrieval models tickets --use 0"))
 def models(
-    context: typer.Context,
     *,
     collection: CollectionName,
     use: Annotated[
-        str | None, typer.Option(metavar="VERSION", help="Search with that version and no other; 0: none; or 'latest'.")
+        str | None, option("VERSION", "Search with that version and no other; 0: none; or 'latest'.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -205,55 +158,37 @@ def models(
     relevance alone on searches it was not fitted on; the reason explains the
     decision. A chosen version stays until another one, or 'latest', is chosen.
     """
+    from retrieval.adapters.store.learning.models import is_model_chosen
+    from retrieval.collection import handle_of
 
-    async def ask(target: Collection) -> tuple[list[StoredModel], int, bool]:
-        from retrieval.adapters.store.learning.models import is_model_chosen
-        from retrieval.collection import handle_of
+    if use is not None and use != "latest" and not use.isdecimal():
+        raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {use!r:.40}")
+    version = int(use) if use is not None and use != "latest" else None
 
+    with opened_collection(collection) as (target, wait):
         if use is not None:
-            await target.use_model(_version(use))
-        chosen = await is_model_chosen(*await handle_of(target).place())
-        return await target.models(), (await target.info()).model_version, chosen
-
-    def present(result: tuple[list[StoredModel], int, bool]) -> Table | str:
-        rows, used, chosen = result
-        if rows:
-            until = f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest"
-            return models_table(rows, used, until if chosen else "")
-        return f"nothing was learned yet; after feedback, run: retrieval jobs run learn --collection {collection}"
-
-    def to_json(result: tuple[list[StoredModel], int, bool]) -> dict[str, object]:
-        return {"used": result[1], "chosen": result[2], "models": [model.as_dict() for model in result[0]]}
-
-    answer(context, of_collection(collection, ask), present, as_json=as_json, to_json=to_json)
+            wait(target.use_model(version))
+        is_chosen = wait(is_model_chosen(*wait(handle_of(target).place())))
+        listed, used = wait(target.models()), wait(target.info()).model_version
+    until = f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest" if is_chosen else ""
+    nothing = f"nothing was learned yet; after feedback, run: retrieval jobs run learn --collection {collection}"
+    value = {"used": used, "chosen": is_chosen, "models": listed}
+    print_answer(value, models_table(listed, used, until) if listed else nothing, as_json=as_json)
 
 
-def _version(text: str) -> int | None:
-    """The version; None for ``latest``. Raises ``InvalidRequestError`` for anything else."""
-    if text == "latest":
-        return None
-    try:
-        return int(text)
-    except ValueError:
-        raise InvalidRequestError(f"--use takes a version's number, 0 or 'latest', not {text!r:.40}") from None
-
-
-def models_table(rows: list[StoredModel], used: int, caption: str) -> Table:
+def models_table(models: list[StoredModel], used: int, caption: str) -> Table:
     """A row a model, with the figures of its trial."""
-    listed = table(
-        ["version", "used", "kind", "verdicts", "made", "reason", "trial"],
-        (
-            (
-                model.version,
-                model.version == used,
-                model.kind,
-                model.events,
-                model.created_at,
-                model.reason,
-                _trial(model),
-            )
-            for model in rows
-        ),
+    listed = table_of(
+        models,
+        {
+            "version": lambda model: model.version,
+            "used": lambda model: model.version == used,
+            "kind": lambda model: model.kind,
+            "verdicts": lambda model: model.events,
+            "made": lambda model: model.created_at,
+            "reason": lambda model: model.reason,
+            "trial": _trial,
+        },
     )
     listed.caption = caption or None
     return listed

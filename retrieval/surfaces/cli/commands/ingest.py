@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import csv
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TextIO
 
 import typer
 
@@ -21,17 +20,11 @@ from retrieval.adapters.readers.item_files import FORMAT_OF_ENDING, unpacked_siz
 from retrieval.adapters.readers.lines import STANDARD_INPUT
 from retrieval.adapters.readers.records import mapped_columns
 from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
-from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS
+from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, Chunking
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.ingest_documents import (
-    DocumentOptions,
-    RunOptions,
-    chunking_of,
-    ingest_paths,
-    warn_cut,
-)
-from retrieval.surfaces.cli.options import CollectionName, Json, State, filterable_of, schema_of, state_of
+from retrieval.surfaces.cli.ingest_documents import RunOptions, ingest_paths, warn_cut
+from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of, json_file, option
 from retrieval.surfaces.cli.output import (
     Step,
     plain_name,
@@ -41,12 +34,9 @@ from retrieval.surfaces.cli.output import (
     table,
     tell,
 )
-from retrieval.surfaces.cli.run import CONTINUES, run
+from retrieval.surfaces.cli.run import CONTINUES, opened
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
-    from retrieval.platform import Platform
     from retrieval.services.ingest import IngestReport
 
 
@@ -72,7 +62,7 @@ class InputFiles:
             raise InvalidRequestError("standard input ('-') is named twice; it can be read once")
         self.names = tuple(files)
         self._clean = clean
-        self._id_from = id_from
+        self.id_from = id_from
         self.headers: dict[str, str] = {}
         """The header line of each CSV file read so far, unchanged."""
         self._sizes = [size_of(file) for file in files]
@@ -91,11 +81,6 @@ class InputFiles:
         return _sum_of(map(unpacked_size, self.names))
 
     @property
-    def reads_standard_input(self) -> bool:
-        """Whether one of the files is standard input."""
-        return STANDARD_INPUT in self.names
-
-    @property
     def repeated_columns(self) -> dict[str, list[str]]:
         """The column names that a header repeats, by file, of the CSV files read so far."""
         names = {file: Counter(map(str.strip, next(csv.reader([line])))) for file, line in self.headers.items()}
@@ -110,7 +95,7 @@ class InputFiles:
         lines = read_items(
             file,
             columns=tickets or columns or None,
-            id_from=self._id_from,
+            id_from=self.id_from,
             texts=TICKET_TEXTS if tickets else (),
             format=file_format,
             header=partial(self.headers.__setitem__, file),
@@ -250,209 +235,155 @@ def default_path(file: str, *, is_csv: bool) -> Path:
     return Path(f"{name}.rejects.{'csv' if is_csv else 'jsonl'}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IngestOptions(RunOptions):
-    """The options of an ingest of items."""
+def ingest_files(options: RunOptions, source: InputFiles, rejects: Path | None, *, skip: bool) -> None:
+    """Store the items of the files, and print a summary; ``skip`` puts bad lines aside, in ``rejects`` if given.
 
-    files: tuple[str, ...]
-    columns: Mapping[str, str]
-    id_from: str | None
-    file_format: str | None
-    skip: bool
-    rejects: Path | None
-    clean: bool
-
-
-def ingest_files(state: State, options: IngestOptions) -> None:
-    """Do the run that the options describe, and print its summary. Raises ``RetrievalError``."""
-    if options.rejects is not None and not options.skip:
+    Raises ``RetrievalError``.
+    """
+    if rejects is not None and not skip:
         raise InvalidRequestError("--rejects is where --on-error skip puts bad lines; give both, or neither")
-    source = InputFiles(
-        options.files,
-        columns=options.columns,
-        file_format=options.file_format,
-        clean=options.clean,
-        id_from=options.id_from,
-    )
-    with RejectedLines(options.rejects, inputs=source.names, headers=source.headers) as rejected:
-
-        async def work(platform: Platform) -> IngestReport:
-            return await _ingest(platform, options, source, rejected)
-
-        report = run(state, work, when_interrupted=CONTINUES, reads_standard_input=source.reads_standard_input)
-    _present(options, source, report, rejected)
-
-
-async def _ingest(
-    platform: Platform, options: IngestOptions, source: InputFiles, rejected: RejectedLines
-) -> IngestReport:
-    from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE
-    from retrieval.services.ingest import IngestReport, checked_first_batch
-
-    declared = TICKET_FILTERABLE if source.holds_tickets else {}
-    stored = IngestReport()
-    try:
-        lines = await asyncio.to_thread(checked_first_batch, source.lines(), skip=options.skip)
-    except BadLineError as error:
-        _explain_stop(error, stored)
-    collection = await options.opened(platform, source.text_bytes, filterable=declared)
-    with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
-
-        def follow(report: IngestReport, offset: int) -> None:
-            nonlocal stored
-            stored = report
-            update(Step(offset, source.total_bytes, report.read, vectors=report.items.embedded))
-
-        try:
-            return await collection.ingest(
-                lines,
-                rejected=rejected.add if options.skip else None,
-                prune=options.prune,
-                progress=follow,
-            )
-        except BadLineError as error:
-            _explain_stop(error, stored)
-
-
-def _explain_stop(error: BadLineError, stored: IngestReport) -> NoReturn:
-    reason = (
-        f"{error.reason}; stored before it: {several(stored.read, 'item')}; correct the line and run the same "
-        "command again to continue, or put bad lines aside with --on-error skip"
-    )
-    raise BadLineError(error.file, error.line, reason) from error
-
-
-def _present(options: IngestOptions, source: InputFiles, report: IngestReport, rejected: RejectedLines) -> None:
+    with RejectedLines(rejects, inputs=source.names, headers=source.headers) as rejected:
+        report = _ingest(options, source, rejected if skip else None)
     for file, names in source.repeated_columns.items():
         tell(f"note: {file}: the header has more than once: {', '.join(names)}; an attribute is then a list")
-    rejects = [str(path) for path in rejected.paths]
-    made = [] if options.id_from is None else [_IDS_MADE.format(options.id_from)]
+    counts = {plain_name(name): value for name, value in report.as_dict().items() if isinstance(value, int)}
+    notes = [_IDS_MADE.format(source.id_from)] if source.id_from is not None else []
+    notes += report.items.notes
+    paths = [str(path) for path in rejected.paths]
     print_answer(
-        {"collection": options.collection, **report.as_dict(), "rejects": rejects},
-        [summary_table(report), *made, *(f"note: {note}" for note in report.items.notes)],
+        {"collection": options.collection, **report.as_dict(), "rejects": paths},
+        [table(["items", "count"], counts.items()), *(f"note: {note}" for note in notes)],
         as_json=options.as_json,
         quiet=options.quiet,
     )
     if report.rejected:
         bad = several(report.rejected, "bad line")
-        tell(f"{bad} put aside in {', '.join(rejects)}; correct and ingest that file")
+        tell(f"{bad} put aside in {', '.join(paths)}; correct and ingest that file")
     for note in report.without_text.notes(report.read):
         tell(f"note: {note}")
     if not report.read + report.rejected:
-        tell(f"note: there are no items in {', '.join(options.files)}")
+        tell(f"note: there are no items in {', '.join(source.names)}")
     warn_cut(report.items)
     report_pending(report.items.pending)
 
 
-_IDS_MADE = (
-    "note: an item without an id gets a hash of {0} as id: a changed one is another item; --prune archives the former"
+def _ingest(options: RunOptions, source: InputFiles, rejected: RejectedLines | None) -> IngestReport:
+    from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE
+    from retrieval.services.ingest import IngestReport, checked_first_batch
+
+    stored = IngestReport()
+
+    def follow(report: IngestReport, offset: int) -> None:
+        nonlocal stored
+        stored = report
+        update(Step(offset, source.total_bytes, report.read, vectors=report.items.embedded))
+
+    reads_input = STANDARD_INPUT in source.names
+    with opened(when_interrupted=CONTINUES, reads_standard_input=reads_input) as (platform, wait):
+        try:
+            lines = checked_first_batch(source.lines(), skip=rejected is not None)
+            if source.holds_tickets:
+                options = replace(options, filterable={**TICKET_FILTERABLE, **options.filterable})
+            collection = wait(options.opened(platform, source.text_bytes))
+            with progress(f"ingest {options.collection}", "item", quiet=options.quiet) as update:
+                add = None if rejected is None else rejected.add
+                return wait(collection.ingest(lines, rejected=add, prune=options.prune, progress=follow))
+        except BadLineError as error:
+            reason = (
+                f"{error.reason}; stored before it: {several(stored.read, 'item')}; correct the line and run the "
+                "same command again to continue, or put bad lines aside with --on-error skip"
+            )
+            raise BadLineError(error.file, error.line, reason) from error
+
+
+_IDS_MADE = "an item without an id gets a hash of {0} as id: a changed one is another item; --prune archives the former"
+
+
+app = typer.Typer()
+
+
+@app.command(
+    epilog=examples(
+        "retrieval ingest tickets tickets.jsonl.gz",
+        "retrieval ingest tickets historical_tickets.csv",
+        "retrieval ingest notes notes.csv --map id=number --on-error skip",
+        "retrieval ingest notes pages.jsonl --no-clean",
+        "retrieval ingest docs ./handbook --prune",
+        "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
+    )
 )
-
-
-def summary_table(report: IngestReport) -> Table:
-    """The counts of a run, one per row."""
-    counts = {plain_name(name): value for name, value in report.as_dict().items() if isinstance(value, int)}
-    return table(["items", "count"], counts.items())
-
-
-EXAMPLES = (
-    "retrieval ingest tickets tickets.jsonl.gz",
-    "retrieval ingest tickets historical_tickets.csv",
-    "retrieval ingest notes notes.csv --map id=number --on-error skip",
-    "retrieval ingest notes pages.jsonl --no-clean",
-    "retrieval ingest docs ./handbook --prune",
-    "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
-)
-
-
-Files = Annotated[
-    list[str],
-    typer.Argument(metavar="FILE", help="Files, plain or gzipped, or folders of documents; - is standard input.",
-                   show_default=False),
-]  # fmt: skip
-FormatOption = Annotated[
-    Literal["jsonl", "csv"] | None, typer.Option("--format", "-f", help="The files' format; else by their names.")
-]
-Columns = Annotated[
-    list[str] | None,
-    typer.Option("--map", "-m", metavar="FIELD=NAME",
-                 help="A column, or an entry of JSON, for a field: text=description. May be repeated."),
-]  # fmt: skip
-IdFrom = Annotated[
-    str | None, typer.Option("--id-from", metavar="NAME", help="For JSON without ids: the entry whose hash is the id.")
-]
-OnError = Annotated[
-    Literal["stop", "skip"],
-    typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue."),
-]
-Rejects = Annotated[
-    Path | None,
-    typer.Option("--rejects", metavar="FILE", help="Where bad lines are put; else NAME.rejects.jsonl or .csv here."),
-]
-Clean = Annotated[
-    bool,
-    typer.Option(
-        "--clean/--no-clean", help="Remove control and format characters, and report how many; or refuse the line."
-    ),
-]
-Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="For one folder: its name in the collection.")]
-Prune = Annotated[
-    bool,
-    typer.Option(
-        "--prune", help="Archive items that are not in the files; remove documents that are not in the folders."
-    ),
-]
-Language = Annotated[
-    str | None,
-    typer.Option("--language", metavar="NAME", help="Text search configuration of a new collection; else english."),
-]
-FilterableOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filterable", metavar="ATTRIBUTE:TYPE", help="An attribute to index: priority:text. May be repeated."
-    ),
-]
-SchemaFile = Annotated[
-    Path | None,
-    typer.Option("--schema", metavar="FILE", help="JSON Schema of a new collection's attributes; other lines are bad."),
-]
-Index = Annotated[
-    IndexKind | None,
-    typer.Option("--index", help="What an HNSW index stores of each vector: all of it, or one bit per dimension."),
-]
-ChunkTokens = Annotated[
-    int,
-    typer.Option("--chunk-tokens", metavar="N", help="For documents: tokens of a chunk, if the model reads that many."),
-]
-Overlap = Annotated[
-    int, typer.Option("--overlap", metavar="N", help="For documents: tokens that chunks of a section share.")
-]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; only faults.")]
-
-
 def ingest(
-    context: typer.Context,
     *,
     collection: CollectionName,
-    files: Files,
-    file_format: FormatOption = None,
-    columns: Columns = None,
-    id_from: IdFrom = None,
-    on_error: OnError = "stop",
-    rejects: Rejects = None,
-    clean: Clean = True,
-    name: Name = None,
-    prune: Prune = False,
-    language: Language = None,
-    filterable: FilterableOption = None,
-    schema: SchemaFile = None,
-    index: Index = None,
-    chunk_tokens: ChunkTokens = DEFAULT_TOKENS,
-    overlap: Overlap = DEFAULT_OVERLAP,
-    yes: Yes = False,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE",
+            help="Files, plain or gzipped, or folders of documents; - is standard input.",
+            show_default=False,
+        ),
+    ],
+    file_format: Annotated[
+        Literal["jsonl", "csv"] | None, typer.Option("--format", "-f", help="The files' format; else by their names.")
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        option(
+            "FIELD=NAME",
+            "A column, or an entry of JSON, for a field: text=description. May be repeated.",
+            "--map",
+            "-m",
+        ),
+    ] = None,
+    id_from: Annotated[
+        str | None,
+        option("NAME", "For JSON without ids: the entry whose hash is the id."),
+    ] = None,
+    on_error: Annotated[
+        Literal["stop", "skip"],
+        typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue."),
+    ] = "stop",
+    rejects: Annotated[
+        Path | None,
+        option("FILE", "Where bad lines are put; else NAME.rejects.jsonl or .csv here."),
+    ] = None,
+    clean: Annotated[
+        bool,
+        typer.Option(
+            "--clean/--no-clean", help="Remove control and format characters, and report how many; or refuse the line."
+        ),
+    ] = True,
+    name: Annotated[str | None, option("NAME", "For one folder: its name in the collection.")] = None,
+    prune: Annotated[
+        bool,
+        typer.Option(
+            "--prune", help="Archive items that are not in the files; remove documents that are not in the folders."
+        ),
+    ] = False,
+    language: Annotated[
+        str | None,
+        option("NAME", "Text search configuration of a new collection; else english."),
+    ] = None,
+    filterable: Annotated[
+        list[str] | None,
+        option("ATTRIBUTE:TYPE", "An attribute to index: priority:text. May be repeated."),
+    ] = None,
+    schema: Annotated[
+        str | None,
+        option("FILE", "JSON Schema of a new collection's attributes; other lines are bad."),
+    ] = None,
+    index: Annotated[
+        IndexKind | None,
+        typer.Option("--index", help="What an HNSW index stores of each vector: all of it, or one bit per dimension."),
+    ] = None,
+    chunk_tokens: Annotated[
+        int,
+        option("N", "For documents: tokens of a chunk, if the model reads that many."),
+    ] = DEFAULT_TOKENS,
+    overlap: Annotated[int, option("N", "For documents: tokens that chunks of a section share.")] = DEFAULT_OVERLAP,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")] = False,
     as_json: Json = False,
-    quiet: Quiet = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; only faults.")] = False,
 ) -> None:
     """Store items from files, or documents from files and folders, and make them searchable.
 
@@ -466,22 +397,26 @@ def ingest(
     Documents are Markdown, HTML, PDF, DOCX, source code and plain text. They
     are stored as chunks; unreadable ones are reported, and the others stored.
     """
-    common: dict[str, Any] = {
-        "collection": collection, "prune": prune, "language": language, "filterable": filterable_of(filterable or ()),
-        "schema": schema_of(schema), "index": index, "as_json": as_json, "quiet": quiet, "yes": yes,
-    }  # fmt: skip
+    options = RunOptions(
+        collection=collection,
+        prune=prune,
+        language=language,
+        filterable=filterable_of(filterable or ()),
+        schema=json_file("--schema", schema),
+        index=index,
+        as_json=as_json,
+        quiet=quiet,
+        yes=yes,
+    )
     if file_format is None and any(map(holds_documents, files)):
-        item_options = (("--map", columns), ("--id-from", id_from), ("--rejects", rejects))
-        refused = tuple(option for option, value in item_options if value)
-        chunking = chunking_of(chunk_tokens, overlap)
-        documents = DocumentOptions(paths=tuple(files), chunking=chunking, name=name, refused=refused, **common)
-        ingest_paths(state_of(context), documents)
+        for option, value in (("--map", columns), ("--id-from", id_from), ("--rejects", rejects)):
+            if value:
+                raise InvalidRequestError(f"{option} is for files of items; documents are stored as they are")
+        ingest_paths(options, files, Chunking(max_tokens=chunk_tokens, overlap=overlap), name)
         return
     if name is not None:
         raise InvalidRequestError("--name is for a folder or a file of documents; items have ids of their own")
-    items = IngestOptions(
-        files=tuple(files), columns=mapped_columns(columns or ()), id_from=id_from,
-        file_format=file_format, skip=on_error == "skip", rejects=rejects,
-        clean=clean, **common,
-    )  # fmt: skip
-    ingest_files(state_of(context), items)
+    source = InputFiles(
+        files, columns=mapped_columns(columns or ()), file_format=file_format, clean=clean, id_from=id_from
+    )
+    ingest_files(options, source, rejects, skip=on_error == "skip")

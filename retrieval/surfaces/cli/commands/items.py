@@ -10,92 +10,91 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, examples
-from retrieval.surfaces.cli.output import field_rows, table, tell
-from retrieval.surfaces.cli.run import answer, of_collection
+from retrieval.surfaces.cli.options import CollectionName, Json, examples, group, option
+from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
+from retrieval.surfaces.cli.run import opened_collection
 from retrieval.surfaces.cli.search_options import Where, where_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rich.table import Table
 
-    from retrieval.collection import Collection
     from retrieval.domain.items.item import StoredItem
 
 
-GET = ("retrieval items get tickets T-1", "retrieval items get tickets T-1 --json")
-LIST = (
+app = typer.Typer()
+items = group(
+    app,
+    "items",
+    "Show single items of a collection, and change them.",
+    "retrieval items get tickets T-1",
     "retrieval items list tickets --where priority=High -n 20",
-    "retrieval items list tickets --after T-20 --json",
-)
-PUT = (
     """retrieval items put tickets '{"id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
-    """retrieval items put tickets '{"id": "T-5", "title": "No mail"}' --new""",
 )
-PATCH = ("""retrieval items patch tickets T-4 '{"title": "Mail is late again", "metadata": {"priority": null}}'""",)
 
 ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.")]
 Version = Annotated[
     str | None,
-    typer.Option("--if-version", metavar="VERSION", help="Only if the item still has this version; * is any."),
+    option("VERSION", "Only if the item still has this version; * is any.", "--if-version"),
 ]
 
-app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(GET[0], LIST[0], PUT[0]))
 
-
-@app.callback()
-def items() -> None:
-    """Show single items of a collection, and change them."""
-
-
-@app.command(epilog=examples(*GET))
-def get(context: typer.Context, *, collection: CollectionName, item_id: ItemName, as_json: Json = False) -> None:
+@items.command(epilog=examples("retrieval items get tickets T-1", "retrieval items get tickets T-1 --json"))
+def get(*, collection: CollectionName, item_id: ItemName, as_json: Json = False) -> None:
     """Show an item with its version."""
-
-    async def ask(target: Collection) -> StoredItem:
-        stored = await target.stored([item_id])
-        if item_id not in stored:
-            raise UnknownItemError(
-                f"there is no item {item_id!r:.80} in {collection!r:.80}; see: retrieval items list {collection}"
-            )
-        return stored[item_id]
-
-    answer(context, of_collection(collection, ask), _table, as_json=as_json, to_json=_as_json)
+    with opened_collection(collection) as (target, wait):
+        stored = wait(target.stored([item_id]))
+    if item_id not in stored:
+        raise UnknownItemError(
+            f"there is no item {item_id!r:.80} in {collection!r:.80}; see: retrieval items list {collection}"
+        )
+    _print(stored[item_id], as_json=as_json)
 
 
-@app.command("list", epilog=examples(*LIST))
+@items.command(
+    "list",
+    epilog=examples(
+        "retrieval items list tickets --where priority=High -n 20", "retrieval items list tickets --after T-20 --json"
+    ),
+)
 def list_items(
-    context: typer.Context,
     *,
     collection: CollectionName,
     where: Where = None,
-    after: Annotated[str, typer.Option(metavar="ID", help="Only items whose id comes after this one.")] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Items, 1 to 1000.")] = 100,
+    after: Annotated[str, option("ID", "Only items whose id comes after this one.")] = "",
+    limit: Annotated[int, option("N", "Items, 1 to 1000.", "--limit", "-n")] = 100,
     as_json: Json = False,
 ) -> None:
     """List items in the order of their ids.
 
     Archived items are listed if a condition names their status.
     """
-    conditions = where_of(where or ())
+    conditions = where_of(where)
+    with opened_collection(collection) as (target, wait):
+        page = wait(target.page(conditions, after=after, limit=limit))
+    parts: list[Table | str] = [
+        table_of(
+            page,
+            {
+                "item": lambda stored: stored.item.item_id,
+                "title": lambda stored: stored.item.title,
+                "status": lambda stored: stored.item.status,
+                "changed": lambda stored: stored.updated_at.date(),
+                "version": lambda stored: stored.version,
+            },
+        )
+    ]
+    if len(page) == limit:
+        parts.append(f"there may be more: --after {page[-1].item.item_id}")
+    print_answer(page, parts, as_json=as_json)
 
-    def present(page: list[StoredItem]) -> Iterator[Table | str]:
-        rows = [
-            (stored.item.item_id, stored.item.title, stored.item.status, stored.updated_at.date(), stored.version)
-            for stored in page
-        ]
-        yield table(["item", "title", "status", "changed", "version"], rows)
-        if len(page) == limit:
-            yield f"there may be more: --after {page[-1].item.item_id}"
 
-    page = of_collection(collection, lambda target: target.page(conditions, after=after, limit=limit))
-    answer(context, page, present, as_json=as_json)
-
-
-@app.command(epilog=examples(*PUT))
+@items.command(
+    epilog=examples(
+        """retrieval items put tickets '{"id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
+        """retrieval items put tickets '{"id": "T-5", "title": "No mail"}' --new""",
+    )
+)
 def put(
-    context: typer.Context,
     *,
     collection: CollectionName,
     record: Annotated[str, typer.Argument(metavar="JSON", help="The item as an object; - reads standard input.")],
@@ -108,17 +107,20 @@ def put(
 
     if is_new and version is not None:
         raise InvalidRequestError("give --new or --if-version, not both")
-    expected_version = "" if is_new else version
     item = _object(record, '{"id": "T-1", "title": "..."}')
-    work = of_collection(collection, lambda target: target.put(item, version=expected_version))
-    stored = answer(context, work, _table, as_json=as_json, to_json=_as_json)
+    with opened_collection(collection) as (target, wait):
+        stored = wait(target.put(item, version="" if is_new else version))
+    _print(stored, as_json=as_json)
     for note in WithoutText.among([stored.item]).notes(1):
         tell(f"note: {note}")
 
 
-@app.command(epilog=examples(*PATCH))
+@items.command(
+    epilog=examples(
+        """retrieval items patch tickets T-4 '{"title": "Mail is late again", "metadata": {"priority": null}}'"""
+    )
+)
 def patch(
-    context: typer.Context,
     *,
     collection: CollectionName,
     item_id: ItemName,
@@ -130,13 +132,12 @@ def patch(
 ) -> None:
     """Change parts of an item; the others stay."""
     merge_patch = _object(changes, '{"title": "..."}')
-    work = of_collection(collection, lambda target: target.patch(item_id, merge_patch, version=version))
-    answer(context, work, _table, as_json=as_json, to_json=_as_json)
+    with opened_collection(collection) as (target, wait):
+        _print(wait(target.patch(item_id, merge_patch, version=version)), as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval items delete tickets T-4"))
+@items.command(epilog=examples("retrieval items delete tickets T-4"))
 def delete(
-    context: typer.Context,
     *,
     collection: CollectionName,
     item_ids: Annotated[list[str], typer.Argument(metavar="ID", help="The items' ids.")],
@@ -146,22 +147,14 @@ def delete(
     """Remove items with their terms and vectors."""
     if version is not None and len(item_ids) != 1:
         raise InvalidRequestError("--if-version is for one item; give one id with it")
-
-    answer(
-        context,
-        of_collection(collection, lambda target: target.delete(item_ids, version=version)),
-        lambda deleted: f"{several(deleted, 'item')} removed",
-        as_json=as_json,
-        to_json=lambda deleted: {"deleted": deleted},
-    )
+    with opened_collection(collection) as (target, wait):
+        deleted = wait(target.delete(item_ids, version=version))
+    print_answer({"deleted": deleted}, f"{several(deleted, 'item')} removed", as_json=as_json)
 
 
-def _as_json(stored: StoredItem) -> dict[str, Any]:
-    return stored.as_dict() | ({"result": stored.became.value} if stored.became else {})
-
-
-def _table(stored: StoredItem) -> Table:
-    return table(["field", "value"], field_rows(_as_json(stored)))
+def _print(stored: StoredItem, *, as_json: bool) -> None:
+    facts = stored.as_dict() | ({"result": stored.became.value} if stored.became else {})
+    print_answer(facts, table(["field", "value"], field_rows(facts)), as_json=as_json)
 
 
 def _object(text: str, example: str) -> Mapping[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,65 +11,51 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import Json, Yes, collection_option, confirm, examples
-from retrieval.surfaces.cli.output import field_rows, table, tell
-from retrieval.surfaces.cli.run import answer
+from retrieval.surfaces.cli.options import Json, Yes, collection_option, confirm, examples, group, option
+from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
+from retrieval.surfaces.cli.run import Wait, opened
+from retrieval.surfaces.since import moment_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.table import Table
 
     from retrieval.apps.memories import MemoryStore, RememberReport
-    from retrieval.domain.items.memory import Memory
     from retrieval.platform import Platform
 
 
-SHOW = ("retrieval memories show 01a20206-45aa-77ad-9d9a-229001806734",)
-FORGET = (
-    "retrieval memories forget 01a20206-45aa-77ad-9d9a-229001806734",
+app = typer.Typer()
+memories = group(
+    app,
+    "memories",
+    "Remember messages, show memories, and forget them.",
+    "retrieval memories remember chat.jsonl --project ops --session 2026-05-01",
     "retrieval memories forget --user ann --yes",
 )
-
-REMEMBER = ("retrieval memories remember chat.jsonl --project ops --session 2026-05-01",)
 
 Collection = Annotated[str, collection_option("Where the memories are.", "--collection")]
 MemoryId = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
 
-app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*REMEMBER, *SHOW, *FORGET))
 
-
-@app.callback()
-def memories() -> None:
-    """Remember messages, show memories, and forget them."""
-
-
-@app.command(epilog=examples(*SHOW))
-def show(
-    context: typer.Context,
-    *,
-    memory_id: MemoryId,
-    collection: Collection = "memories",
-    as_json: Json = False,
-) -> None:
+@memories.command(epilog=examples("retrieval memories show 01a20206-45aa-77ad-9d9a-229001806734"))
+def show(*, memory_id: MemoryId, collection: Collection = "memories", as_json: Json = False) -> None:
     """Show a memory with its links, its access count and the memory that superseded it."""
-
-    async def work(platform: Platform) -> Memory:
-        return await (await _store(platform, collection)).get_memory(memory_id)
-
-    def present(memory: Memory) -> Table:
-        return table(["", ""], field_rows(memory.as_dict()))
-
-    answer(context, work, present, as_json=as_json)
+    with _opened_store(collection) as (store, wait):
+        memory = wait(store.get_memory(memory_id))
+    print_answer(memory, table(["", ""], field_rows(memory.as_dict())), as_json=as_json)
 
 
-@app.command(epilog=examples(*FORGET))
+@memories.command(
+    epilog=examples(
+        "retrieval memories forget 01a20206-45aa-77ad-9d9a-229001806734", "retrieval memories forget --user ann --yes"
+    )
+)
 def forget(
-    context: typer.Context,
     *,
     memory_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The memory's id.")] = None,
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="All memories of this user.")] = None,
-    project: Annotated[str | None, typer.Option(metavar="ID", help="All of this project.")] = None,
+    user: Annotated[str | None, option("NAME", "All memories of this user.")] = None,
+    project: Annotated[str | None, option("ID", "All of this project.")] = None,
     collection: Collection = "memories",
     yes: Yes = False,
     as_json: Json = False,
@@ -83,39 +70,27 @@ def forget(
         owner = f"project {project:.80}" if user is None else f"user {user:.80}"
         confirm(f"Forget all memories of {owner} in {collection:.80}?", yes=yes, as_json=as_json)
 
-    async def work(platform: Platform) -> int:
-        store = await _store(platform, collection)
+    forgotten = 1
+    with _opened_store(collection) as (store, wait):
         if user is not None:
-            return await store.forget_user(user)
-        if project is not None:
-            return await store.forget_project(project)
-        await store.forget(memory_id or "")
-        return 1
-
-    answer(
-        context,
-        work,
-        lambda forgotten: f"{several(forgotten, 'memory')} forgotten",
-        as_json=as_json,
-        to_json=lambda forgotten: {"forgotten": forgotten},
-    )
+            forgotten = wait(store.forget_user(user))
+        elif project is not None:
+            forgotten = wait(store.forget_project(project))
+        else:
+            wait(store.forget(memory_id or ""))
+    print_answer({"forgotten": forgotten}, f"{several(forgotten, 'memory')} forgotten", as_json=as_json)
 
 
-@app.command(epilog=examples(*REMEMBER))
+@memories.command(epilog=examples("retrieval memories remember chat.jsonl --project ops --session 2026-05-01"))
 def remember(
-    context: typer.Context,
     *,
     file: Annotated[str, typer.Argument(metavar="FILE", help="Messages, one JSON object a line; - is standard input.")],
-    project: Annotated[str, typer.Option(metavar="ID", help="The project that remembers.")],
-    session: Annotated[str, typer.Option(metavar="NAME", help="The session; sources are named by it.")],
-    user: Annotated[str | None, typer.Option(metavar="NAME", help="Whose memories they are.")] = None,
-    first_turn: Annotated[int, typer.Option(metavar="N", help="The number of the first message.")] = 1,
-    interaction_type: Annotated[
-        str, typer.Option("--type", metavar="NAME", help="The interaction type of the memories.")
-    ] = "fact",
-    at: Annotated[
-        str | None, typer.Option(metavar="TIME", help="When it was: 2026-03-01T12:00:00+00:00; else now.")
-    ] = None,
+    project: Annotated[str, option("ID", "The project that remembers.")],
+    session: Annotated[str, option("NAME", "The session; sources are named by it.")],
+    user: Annotated[str | None, option("NAME", "Whose memories they are.")] = None,
+    first_turn: Annotated[int, option("N", "The number of the first message.")] = 1,
+    interaction_type: Annotated[str, option("NAME", "The interaction type of the memories.", "--type")] = "fact",
+    at: Annotated[str | None, option("TIME", "When it was: 2026-03-01T12:00:00+00:00; else now.")] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Read messages again that were remembered before, as by another model.")
     ] = False,
@@ -129,54 +104,48 @@ def remember(
     a source, and a fact that contradicts a memory supersedes it. Repeated
     messages change nothing.
     """
-    from retrieval.surfaces.since import time_of
-
-    occurred_at = None if at is None else time_of("--at", at)
+    occurred_at = moment_of("--at", at)
     messages = messages_of(file)
 
-    async def work(platform: Platform) -> RememberReport:
-        from retrieval.apps.memories import MemoryStore
+    from retrieval.apps.memories.store import MemoryStore, existing_store
 
+    with opened(when_interrupted="interrupted; run the same command again") as (platform, wait):
         try:
-            store = await _store(platform, collection)
+            store = wait(existing_store(platform, collection))
         except UnknownCollectionError:  # it is created with the first memory
             store = MemoryStore(platform, collection)
-        await _announce_destinations(platform, collection, messages, yes=yes)
-        return await store.remember(
-            messages,
-            project,
-            session=session,
-            user_id=user,
-            first_turn=first_turn,
-            interaction_type=interaction_type,
-            occurred_at=occurred_at,
-            again=again,
+        wait(_announce_destinations(platform, collection, messages, yes=yes))
+        report = wait(
+            store.remember(
+                messages,
+                project,
+                session=session,
+                user_id=user,
+                first_turn=first_turn,
+                interaction_type=interaction_type,
+                occurred_at=occurred_at,
+                again=again,
+            )
         )
+    print_answer(report, _report(report), as_json=as_json)
 
-    answer(context, work, _report, as_json=as_json, when_interrupted="interrupted; run the same command again")
 
-
-@app.command(epilog=examples("retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734"))
-def history(
-    context: typer.Context,
-    *,
-    memory_id: MemoryId,
-    collection: Collection = "memories",
-    as_json: Json = False,
-) -> None:
+@memories.command(epilog=examples("retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734"))
+def history(*, memory_id: MemoryId, collection: Collection = "memories", as_json: Json = False) -> None:
     """Show the versions of a memory, newest first, with their sources."""
-
-    async def work(platform: Platform) -> tuple[Memory, ...]:
-        return await (await _store(platform, collection)).history(memory_id)
-
-    def present(versions: tuple[Memory, ...]) -> Table:
-        rows = (
-            (each.occurred_at, each.text, ", ".join(each.sources), each.metadata.get("reason", ""), each.memory_id)
-            for each in versions
-        )
-        return table(["said", "memory", "sources", "reason", "id"], rows)
-
-    answer(context, work, present, as_json=as_json)
+    with _opened_store(collection) as (store, wait):
+        versions = wait(store.history(memory_id))
+    rows = table_of(
+        versions,
+        {
+            "said": lambda memory: memory.occurred_at,
+            "memory": lambda memory: memory.text,
+            "sources": lambda memory: ", ".join(memory.sources),
+            "reason": lambda memory: memory.metadata.get("reason", ""),
+            "id": lambda memory: memory.memory_id,
+        },
+    )
+    print_answer(versions, rows, as_json=as_json)
 
 
 def _report(report: RememberReport) -> list[str | Table]:
@@ -193,10 +162,12 @@ def _report(report: RememberReport) -> list[str | Table]:
     return [f"{messages} read", table(["", "fact", "sources", "id", "superseded", "reason"], rows), *report.notes]
 
 
-async def _store(platform: Platform, name: str) -> MemoryStore:
+@contextmanager
+def _opened_store(name: str) -> Iterator[tuple[MemoryStore, Wait]]:
     from retrieval.apps.memories.store import existing_store
 
-    return await existing_store(platform, name)
+    with opened() as (platform, wait):
+        yield wait(existing_store(platform, name)), wait
 
 
 async def _announce_destinations(platform: Platform, collection: str, messages: Sequence[Any], *, yes: bool) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.learning.context import Context
 from retrieval.surfaces.cli import search_options as options
 from retrieval.surfaces.cli.options import (
     Actor,
@@ -16,79 +17,63 @@ from retrieval.surfaces.cli.options import (
     Generated,
     Json,
     Session,
-    complete_profile,
     examples,
-    situation,
-    state_of,
+    group,
+    option,
 )
-from retrieval.surfaces.cli.output import print_json, table
-from retrieval.surfaces.cli.run import answer, of_collection, run
+from retrieval.surfaces.cli.output import print_answer, print_json, table
+from retrieval.surfaces.cli.run import opened_collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rich.table import Table
-
-    from retrieval.collection import Collection
-    from retrieval.domain.search.preview import Preview, ProfilePreview
+    from retrieval.domain.search.preview import ProfilePreview
     from retrieval.domain.search.profile import Profile, StoredProfile
-    from retrieval.platform import Platform
 
 
-LIST = ("retrieval profiles list tickets",)
-SHOW = ("retrieval profiles show tickets", "retrieval profiles show tickets 2 > words.json")
-SET = ("retrieval profiles set tickets words.json --note 'words count more'",)
-PREVIEW = ('retrieval profiles preview tickets "connection timeout" --profile active --profile words.json -n 5',)
-
-_PROFILE_HELP = "A stored version such as 3, 'active', or a JSON file. The others are compared with the first."
-
-app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*LIST, *PREVIEW))
-
-
-@app.callback()
-def profiles() -> None:
-    """List the versions of a collection's profile, change it, or preview another one."""
+app = typer.Typer()
+profiles = group(
+    app,
+    "profiles",
+    "List the versions of a collection's profile, change it, or preview another one.",
+    "retrieval profiles list tickets",
+    'retrieval profiles preview tickets "connection timeout" --profile active --profile words.json -n 5',
+)
 
 
-@app.command("list", epilog=examples(*LIST))
+@profiles.command("list", epilog=examples("retrieval profiles list tickets"))
 def list_profiles(
-    context: typer.Context,
     *,
     collection: CollectionName,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Versions, 1 to 1000.")] = 20,
+    limit: Annotated[int, option("N", "Versions, 1 to 1000.", "--limit", "-n")] = 20,
     as_json: Json = False,
 ) -> None:
     """List the versions, the newest first."""
-
-    def present(versions: list[StoredProfile]) -> Table:
-        rows = ((row.version, row.is_active, _legs(row.profile), row.created_at, row.note) for row in versions)
-        return table(["version", "used", "weights", "made (UTC)", "note"], rows)
-
-    answer(context, of_collection(collection, lambda target: target.profiles(limit=limit)), present, as_json=as_json)
+    with opened_collection(collection) as (target, wait):
+        versions = wait(target.profiles(limit=limit))
+    rows = ((row.version, row.is_active, _weights(row.profile), row.created_at, row.note) for row in versions)
+    print_answer(versions, table(["version", "used", "weights", "made (UTC)", "note"], rows), as_json=as_json)
 
 
-@app.command(epilog=examples(*SHOW))
+@profiles.command(epilog=examples("retrieval profiles show tickets", "retrieval profiles show tickets 2 > words.json"))
 def show(
-    context: typer.Context,
     *,
     collection: CollectionName,
-    version: Annotated[
-        int | None, typer.Argument(metavar="VERSION", help="Else the one in use.", autocompletion=complete_profile)
-    ] = None,
+    version: Annotated[int | None, typer.Argument(metavar="VERSION", help="Else the one in use.")] = None,
     as_json: Json = False,
 ) -> None:
     """Print a profile as the JSON that 'set' reads; with --json, its version and note too."""
-    stored = run(state_of(context), of_collection(collection, lambda target: target.stored_profile(version)))
+    with opened_collection(collection) as (target, wait):
+        stored = wait(target.stored_profile(version))
     print_json(stored.as_dict() if as_json else stored.profile.as_dict())
 
 
-@app.command("set", epilog=examples(*SET))
+@profiles.command("set", epilog=examples("retrieval profiles set tickets words.json --note 'words count more'"))
 def set_profile(
-    context: typer.Context,
     *,
     collection: CollectionName,
     file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file with a profile.")],
-    note: Annotated[str, typer.Option(metavar="TEXT", help="A note on it.")] = "",
+    note: Annotated[str, option("TEXT", "A note on it.")] = "",
     store_only: Annotated[
         bool, typer.Option("--store-only", help="Do not search with it yet; 'profiles use' activates it.")
     ] = False,
@@ -102,49 +87,48 @@ def set_profile(
     from retrieval.services.compare import profile_in_file
 
     profile = profile_in_file(file)
-    changed: list[str] = []
-
-    async def ask(target: Collection) -> StoredProfile:
+    with opened_collection(collection) as (target, wait):
         former = target.profile.as_dict()
-        changed.extend(name for name, value in profile.as_dict().items() if former.get(name) != value)
-        return await target.stored_profile(await target.set_profile(profile, note=note, use=not store_only))
-
-    def present(stored: StoredProfile) -> str:
-        line = (
-            f"{collection}: stored profile {stored.version}, not used yet"
-            if store_only
-            else _used_text(collection, stored)
-        )
-        return f"{line}; other than before: {', '.join(changed) or 'nothing'}"
-
-    answer(context, of_collection(collection, ask), present, as_json=as_json)
+        stored = wait(target.stored_profile(wait(target.set_profile(profile, note=note, use=not store_only))))
+    changed = ", ".join(name for name, value in profile.as_dict().items() if former.get(name) != value)
+    unused = f"{collection}: stored profile {stored.version}, not used yet"
+    line = unused if store_only else _used_text(collection, stored)
+    print_answer(stored, f"{line}; other than before: {changed or 'nothing'}", as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval profiles use tickets 1"))
+@profiles.command(epilog=examples("retrieval profiles use tickets 1"))
 def use(
-    context: typer.Context,
     *,
     collection: CollectionName,
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="A stored one.", autocompletion=complete_profile)],
+    version: Annotated[int, typer.Argument(metavar="VERSION", help="A stored one.")],
     as_json: Json = False,
 ) -> None:
     """Search with a stored version from now on."""
-
-    async def ask(target: Collection) -> StoredProfile:
-        await target.use_profile(version)
-        return await target.stored_profile(version)
-
-    answer(context, of_collection(collection, ask), lambda stored: _used_text(collection, stored), as_json=as_json)
+    with opened_collection(collection) as (target, wait):
+        wait(target.use_profile(version))
+        stored = wait(target.stored_profile(version))
+    print_answer(stored, _used_text(collection, stored), as_json=as_json)
 
 
-@app.command(epilog=examples(*PREVIEW))
+@profiles.command(
+    epilog=examples(
+        'retrieval profiles preview tickets "connection timeout" --profile active --profile words.json -n 5'
+    )
+)
 def preview(
-    context: typer.Context,
     *,
     collection: CollectionName,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="The words to search for.")],
-    profile: Annotated[list[str], typer.Option("--profile", "-p", metavar="PROFILE", help=_PROFILE_HELP)],
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Hits of each, 1 to 1000.")] = 10,
+    profile: Annotated[
+        list[str],
+        option(
+            "PROFILE",
+            "A stored version such as 3, 'active', or a JSON file. The others are compared with the first.",
+            "--profile",
+            "-p",
+        ),
+    ],
+    limit: Annotated[int, option("N", "Hits of each, 1 to 1000.", "--limit", "-n")] = 10,
     where: options.Where = None,
     plain: options.Plain = False,
     typos: options.Typos = False,
@@ -162,32 +146,27 @@ def preview(
 
     Nothing is recorded and nothing is changed.
     """
-    conditions = options.where_of(where or ())
-    search_context = situation(
+    conditions = options.where_of(where)
+    search_context = Context(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
     )
 
-    async def work(platform: Platform) -> Preview:
-        target = await platform.collection(collection, create=False)
-        profiles_by_name = await options.profiles_named(platform, target, profile)
-        return await target.preview(
-            query,
-            profiles=profiles_by_name,
-            where=conditions,
-            limit=limit,
-            syntax=not plain,
-            typos=typos,
-            min_score=min_score,
-            min_relevance=min_relevance,
-            context=search_context,
+    with opened_collection(collection) as (target, wait):
+        named = {name: wait(options.profile_named(target, name)) for name in profile}
+        result = wait(
+            target.preview(
+                query,
+                profiles=named,
+                where=conditions,
+                limit=limit,
+                syntax=not plain,
+                typos=typos,
+                min_score=min_score,
+                min_relevance=min_relevance,
+                context=search_context,
+            )
         )
-
-    answer(
-        context,
-        work,
-        lambda result: [line for part in result.previews for line in lines(part)],
-        as_json=as_json,
-    )
+    print_answer(result, [line for part in result.previews for line in lines(part)], as_json=as_json)
 
 
 def lines(preview: ProfilePreview) -> Iterator[str]:
@@ -201,10 +180,10 @@ def lines(preview: ProfilePreview) -> Iterator[str]:
         yield f"  note: {note}"
 
 
-def _legs(profile: Profile) -> str:
-    """``dense 0.6, lexical 0.4``: the weights of the score."""
+def _weights(profile: Profile) -> str:
+    """``dense 0.6, lexical 0.4``."""
     return ", ".join(f"{name} {weight:g}" for name, weight in profile.weights.items())
 
 
 def _used_text(collection: str, stored: StoredProfile) -> str:
-    return f"{collection} is searched with profile {stored.version}: {_legs(stored.profile)}"
+    return f"{collection} is searched with profile {stored.version}: {_weights(stored.profile)}"

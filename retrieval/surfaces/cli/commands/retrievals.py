@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, collection_option, examples
-from retrieval.surfaces.cli.output import table
-from retrieval.surfaces.cli.run import answer, of_collection
+from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, collection_option, examples, group, option
+from retrieval.surfaces.cli.output import print_answer, table
+from retrieval.surfaces.cli.run import opened, opened_collection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,50 +18,47 @@ if TYPE_CHECKING:
 
     from retrieval.domain.records.recorded import RecordedRetrieval, RetrievalSummary
     from retrieval.engine.replay import Replay
-    from retrieval.platform import Platform
 
 
-LIST = ("retrieval retrievals list tickets", "retrieval retrievals list tickets --session s-17 -n 5")
-SHOW = ("retrieval retrievals show 01a2014b-b29b-73d6-8b76-213aa0d89193",)
+app = typer.Typer()
+retrievals = group(
+    app,
+    "retrievals",
+    "List recorded searches, or show one with its situation and its hits.",
+    "retrieval retrievals list tickets",
+    "retrieval retrievals show 01a2014b-b29b-73d6-8b76-213aa0d89193",
+)
 
-app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(LIST[0], *SHOW))
 
-
-@app.callback()
-def retrievals() -> None:
-    """List recorded searches, or show one with its situation and its hits."""
-
-
-@app.command("list", epilog=examples(*LIST))
+@retrievals.command(
+    "list",
+    epilog=examples("retrieval retrievals list tickets", "retrieval retrievals list tickets --session s-17 -n 5"),
+)
 def list_retrievals(
-    context: typer.Context,
     *,
     collection: CollectionName,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Searches, 1 to 1000.")] = 20,
-    session: Annotated[str, typer.Option(metavar="NAME", help="Only of that session.")] = "",
-    before: Annotated[
-        str | None, typer.Option(metavar="RETRIEVAL_ID", help="Only those before that one: the next page.")
-    ] = None,
+    limit: Annotated[int, option("N", "Searches, 1 to 1000.", "--limit", "-n")] = 20,
+    session: Annotated[str, option("NAME", "Only of that session.")] = "",
+    before: Annotated[str | None, option("RETRIEVAL_ID", "Only those before that one: the next page.")] = None,
     as_json: Json = False,
 ) -> None:
     """List the recorded searches of a collection, the newest first."""
-    answer(
-        context,
-        of_collection(collection, lambda target: target.retrievals(limit=limit, before=before, session=session)),
-        lambda summaries: list(map(summary_line, summaries)) or "no search is recorded, or none of that session",
-        as_json=as_json,
-    )
+    with opened_collection(collection) as (target, wait):
+        found = wait(target.retrievals(limit=limit, before=before, session=session))
+    nothing = "no search is recorded, or none of that session"
+    print_answer(found, list(map(summary_line, found)) or nothing, as_json=as_json)
 
 
-@app.command(epilog=examples(*SHOW))
+@retrievals.command(epilog=examples("retrieval retrievals show 01a2014b-b29b-73d6-8b76-213aa0d89193"))
 def show(
-    context: typer.Context,
     *,
     retrieval_id: RetrievalId,
     as_json: Json = False,
 ) -> None:
     """Show a recorded search: its situation, its times, and its hits with their propensities."""
-    answer(context, lambda platform: platform.retrieval(retrieval_id), lines, as_json=as_json)
+    with opened() as (platform, wait):
+        recorded = wait(platform.retrieval(retrieval_id))
+    print_answer(recorded, lines(recorded), as_json=as_json)
 
 
 def summary_line(summary: RetrievalSummary) -> str:
@@ -88,11 +85,8 @@ def lines(entry: RecordedRetrieval) -> Iterator[str | Table]:
         yield table(["rank", "item", "score", "slot", "propensity"], rows)
 
 
-REPLAY_EXAMPLES = ("retrieval replay 01a2014b-b29b-73d6-8b76-213aa0d89193",)
-
-
+@app.command(epilog=examples("retrieval replay 01a2014b-b29b-73d6-8b76-213aa0d89193"))
 def replay(
-    context: typer.Context,
     *,
     retrieval_id: RetrievalId,
     collection: Annotated[str | None, collection_option("Only if the search was in this collection.")] = None,
@@ -102,17 +96,15 @@ def replay(
 
     The ranking follows from the record: candidates, scores, ranks, profile. Then the search runs again, unrecorded.
     """
-
-    async def work(platform: Platform) -> Replay:
+    with opened() as (platform, wait):
         if collection is not None:
-            await platform.collection(collection, create=False)
-        return await platform.replay(retrieval_id, collection)
-
-    answer(context, work, replay_lines, as_json=as_json)
+            wait(platform.collection(collection, create=False))
+        result = wait(platform.replay(retrieval_id, collection))
+    print_answer(result, replay_lines(result), as_json=as_json)
 
 
 def replay_lines(result: Replay) -> Iterator[str | Table]:
-    """The query, whether its ranking follows from its record, and the changes since."""
+    """The query, whether its ranking follows from its record, and a row for each item with another rank or score."""
     yield f"{result.collection}: {result.query!r}, {result.retrieved_at:%Y-%m-%d %H:%M:%S} UTC"
     yield "the ranking follows from its record" if result.is_reproduced else "the ranking is not reproduced:"
     yield from (f"  {why}" for why in result.why_not)
@@ -120,23 +112,11 @@ def replay_lines(result: Replay) -> Iterator[str | Table]:
     if not result.differences and not result.changes:
         yield "today's answer is the same"
     if result.differences:
-        yield differences_table(result)
-
-
-def differences_table(result: Replay) -> Table:
-    """A row for each item with another rank or score today."""
-    return table(
-        ["item", "rank then", "now", "score then", "now", "why"],
-        (
+        yield table(
+            ["item", "rank then", "now", "score then", "now", "why"],
             (
-                difference.item_id,
-                difference.rank_then,
-                difference.rank_now,
-                difference.score_then,
-                difference.score_now,
-                "; ".join(difference.why),
-            )
-            for difference in result.differences
-        ),
-        right=("rank then", "now", "score then"),
-    )
+                (each.item_id, each.rank_then, each.rank_now, each.score_then, each.score_now, "; ".join(each.why))
+                for each in result.differences
+            ),
+            right=("rank then", "now", "score then"),
+        )

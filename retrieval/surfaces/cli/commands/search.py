@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,6 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from retrieval.domain.learning.context import Context
 from retrieval.domain.search.hit import Explanation, Hit, Path, SearchResult
 from retrieval.domain.search.snippet import Snippet
 from retrieval.domain.wording import several
@@ -24,19 +25,14 @@ from retrieval.surfaces.cli.options import (
     Generated,
     Json,
     Session,
-    legs_of,
-    situation,
-    state_of,
+    by_commas,
+    examples,
+    json_file,
+    option,
 )
-from retrieval.surfaces.cli.output import console, plain, print_json, table, tell
-from retrieval.surfaces.cli.run import answer, of_collection, run
-
-if TYPE_CHECKING:
-    from retrieval.collection import Collection
-    from retrieval.domain.items.passages import Passages
-    from retrieval.domain.search.spelling import Completions
-    from retrieval.platform import Platform
-
+from retrieval.surfaces.cli.output import console, plain, print_answer, print_json, table, tell
+from retrieval.surfaces.cli.run import opened_collection
+from retrieval.surfaces.since import moment_of
 
 BODY_LINES = 2
 _BODY_CHARACTERS = 1000
@@ -137,43 +133,82 @@ def footer(result: SearchResult, *, explain: bool = False) -> Iterator[str]:
         yield f"note: {note}"
 
 
-EXAMPLES = (
-    'retrieval search tickets "connection timeout" --where priority=High -n 5',
-    "retrieval search tickets timeout --where 'hours>=24' --explain",
-    "retrieval search tickets '\"read timeout\" -redis connect*'",
-    "retrieval search tickets timeout --group-by project",
-    "retrieval search tickets 'apple pie' --min-relevance 0.3",
-    "retrieval search tickets 'conection timout' --typos",
-    "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
-    "retrieval search tickets --vector vector.json --actor ann --session s-17",
+app = typer.Typer()
+
+
+@app.command(
+    epilog=examples(
+        'retrieval search tickets "connection timeout" --where priority=High -n 5',
+        "retrieval search tickets timeout --where 'hours>=24' --explain",
+        "retrieval search tickets '\"read timeout\" -redis connect*'",
+        "retrieval search tickets timeout --group-by project",
+        "retrieval search tickets 'apple pie' --min-relevance 0.3",
+        "retrieval search tickets 'conection timout' --typos",
+        "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
+        "retrieval search tickets --vector vector.json --actor ann --session s-17",
+    )
 )
-
-
 def search(
-    context: typer.Context,
     *,
     collection: CollectionName,
-    query: options.Query = None,
-    vector: options.VectorFile = None,
+    query: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="QUERY",
+            help='The words to search for: "a phrase", -excluded, begin*. Put -- before a query that starts with a '
+            "minus. Optional with --vector, or if the profile needs none.",
+        ),
+    ] = None,
+    vector: Annotated[str | None, option("FILE", "A vector to search with: a JSON list of numbers.")] = None,
     limit: options.Limit = 10,
     where: options.Where = None,
-    legs: options.Legs = None,
+    legs: Annotated[
+        str | None,
+        option("LEGS", "The legs to use, such as dense,lexical; else the profile's.", "--legs", "-l"),
+    ] = None,
     profile: options.ProfileName = None,
     plain: options.Plain = False,
-    group_by: options.GroupBy = None,
-    rewrites: options.Rewrites = None,
-    prefer: options.Prefer = None,
-    entities: options.Entities = None,
-    tags: options.Tags = None,
-    as_of: options.AsOf = None,
-    about: options.About = None,
+    group_by: Annotated[
+        str | None,
+        option("FIELD", "Only the best hit of each value of the field.", "--group-by", "-g"),
+    ] = None,
+    rewrites: Annotated[list[str] | None, option("WORDS", "Another wording. Repeated: several.", "--rewrite")] = None,
+    prefer: Annotated[
+        list[str] | None,
+        option("COND", "As --where, but matching items rank higher, and none is left out."),
+    ] = None,
+    entities: Annotated[
+        list[str] | None,
+        option("TYPE:ID", "What the question is about: questions:q1. Repeated: several.", "--entity"),
+    ] = None,
+    tags: Annotated[
+        list[str] | None,
+        option("TAG", "What the question is about, by tag. Repeated: several.", "--tag"),
+    ] = None,
+    as_of: Annotated[str | None, option("TIME", "Signals' reference time: 2026-03-01T12:00:00+00:00.")] = None,
+    about: Annotated[
+        str | None,
+        option("FILE", "A vector, as --vector, only for the question's cluster."),
+    ] = None,
     min_score: options.MinScore = None,
     min_relevance: options.MinRelevance = None,
-    after: options.After = None,
-    after_write: options.AfterWrite = None,
-    facets: options.Facets = None,
+    after: Annotated[
+        str | None,
+        option("CURSOR", "Page by page: '' for the first, then the last page's cursor."),
+    ] = None,
+    after_write: Annotated[
+        str | None,
+        option("TOKEN", "Read at least the state of a write's token, on a replica too."),
+    ] = None,
+    facets: Annotated[
+        list[str] | None,
+        option("FIELD", "Count the values of the field among all items that pass --where.", "--facet"),
+    ] = None,
     typos: options.Typos = False,
-    snippet: options.SnippetSize = None,
+    snippet: Annotated[
+        int | None,
+        option("N", "Show N characters of each hit around the query's words.", min=20, max=2000),
+    ] = None,
     domain: Domain = "",
     complexity: Complexity = None,
     actor: Actor = "",
@@ -185,72 +220,63 @@ def search(
 ) -> None:
     """Search a collection by meaning and by words."""
     if query is None and vector is None:
-        raise typer.BadParameter("give some words, or a vector with --vector", ctx=context, param_hint="QUERY")
+        raise typer.BadParameter("give some words, or a vector with --vector", param_hint="QUERY")
     arguments: dict[str, Any] = {
-        "vector": options.vector_of("--vector", vector), "where": options.where_of(where or ()), "limit": limit,
-        "legs": legs_of(legs), "group_by": group_by, "syntax": not plain, "rewrites": rewrites or (),
-        "prefer": options.where_of(prefer or ()), "entities": options.entities_of(entities or ()), "tags": tags or (),
-        "as_of": options.moment_of(as_of), "about": options.vector_of("--about", about), "typos": typos,
+        "vector": json_file("--vector", vector), "where": options.where_of(where), "limit": limit,
+        "legs": None if legs is None else by_commas(legs), "group_by": group_by, "syntax": not plain,
+        "rewrites": rewrites or (), "prefer": options.where_of(prefer), "entities": options.entities_of(entities or ()),
+        "tags": tags or (), "as_of": moment_of("--as-of", as_of), "about": json_file("--about", about), "typos": typos,
         "snippet": snippet, "facets": facets or (), "after": after, "after_write": after_write,
         "min_score": min_score, "min_relevance": min_relevance,
     }  # fmt: skip
-    arguments["context"] = situation(
+    arguments["context"] = Context(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
     )
 
-    async def ask(platform: Platform) -> SearchResult:
-        target = await platform.collection(collection, create=False)
-        return await target.search(query, profile=await options.profile_named(platform, target, profile), **arguments)
-
-    result = run(state_of(context), ask)
+    with opened_collection(collection) as (target, wait):
+        named = None if profile is None else wait(options.profile_named(target, profile))
+        result = wait(target.search(query, profile=named, **arguments))
     if as_json:
         print_json(result.as_dict())
     else:
         print_result(console(), result, explain=explain)
 
 
-COMPLETE_EXAMPLES = (
-    'retrieval complete tickets "connection ti"',
-    "retrieval complete tickets datab --where priority=High --limit 3",
+@app.command(
+    epilog=examples(
+        'retrieval complete tickets "connection ti"',
+        "retrieval complete tickets datab --where priority=High --limit 3",
+    )
 )
-
-
 def complete(
-    context: typer.Context,
     *,
     collection: CollectionName,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text typed so far.")],
     where: options.Where = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", help="Queries, and titles, 1 to 100.")] = 10,
+    limit: Annotated[int, option("N", "Queries, and titles, 1 to 100.", "--limit", "-n")] = 10,
     as_json: Json = False,
 ) -> None:
     """Complete a text that is being typed, from the words and titles of a collection."""
-
-    def present(result: Completions) -> Iterator[str | Text]:
-        yield from result.queries
-        for title in result.titles:
-            yield Text.assemble((plain(title.id), "green"), "  ", plain(title.title))
-
-    conditions = options.where_of(where or ())
-    work = of_collection(collection, lambda target: target.complete(text, where=conditions, limit=limit))
-    answer(context, work, present, as_json=as_json)
+    with opened_collection(collection) as (target, wait):
+        result = wait(target.complete(text, where=options.where_of(where), limit=limit))
+    titles = (Text.assemble((plain(title.id), "green"), "  ", plain(title.title)) for title in result.titles)
+    print_answer(result, [*result.queries, *titles], as_json=as_json)
 
 
-PASSAGES_EXAMPLES = (
-    'retrieval passages docs "how long are backups kept?"',
-    'retrieval passages docs "how long are backups kept?" --max-tokens 800 --where team=ops',
+@app.command(
+    epilog=examples(
+        'retrieval passages docs "how long are backups kept?"',
+        'retrieval passages docs "how long are backups kept?" --max-tokens 800 --where team=ops',
+    )
 )
-
-
 def passages(
-    context: typer.Context,
     *,
     collection: CollectionName,
     query: Annotated[str, typer.Argument(help="The question.")],
     max_tokens: Annotated[
-        int, typer.Option("--max-tokens", "-t", metavar="N", help="The maximum number of printed tokens, at least 100.")
+        int, option("N", "The maximum number of printed tokens, at least 100.", "--max-tokens", "-t")
     ] = 2000,
-    around: Annotated[int, typer.Option(metavar="N", help="Chunks added on each side of a hit; 0 to 10.")] = 1,
+    around: Annotated[int, option("N", "Chunks added on each side of a hit; 0 to 10.")] = 1,
     limit: options.Limit = 10,
     where: options.Where = None,
     min_score: options.MinScore = None,
@@ -268,24 +294,19 @@ def passages(
     with the chunks next to the hits; consecutive chunks of a document become
     one passage.
     """
-    search_context = situation(
-        domain=domain, complexity=complexity, actor=actor, session=session, backtracks=0, generated=False
-    )
-    condition = options.where_of(where or ())
-
-    async def ask(target: Collection) -> Passages:
-        return await target.passages(
-            query,
-            max_tokens=max_tokens,
-            around=around,
-            limit=limit,
-            where=condition,
-            min_score=min_score,
-            min_relevance=min_relevance,
-            context=search_context,
+    with opened_collection(collection) as (target, wait):
+        result = wait(
+            target.passages(
+                query,
+                max_tokens=max_tokens,
+                around=around,
+                limit=limit,
+                where=options.where_of(where),
+                min_score=min_score,
+                min_relevance=min_relevance,
+                context=Context(domain=domain, complexity=complexity, actor=actor, session=session),
+            )
         )
-
-    result = run(state_of(context), of_collection(collection, ask))
     if as_json:
         print_json(result.as_dict())
         return

@@ -5,38 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from retrieval.adapters.extras import require_extra
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
-from retrieval.surfaces.cli.options import collection_option, state_of
+from retrieval.surfaces.cli.options import PROGRAM, collection_option, examples, option, program_settings
 from retrieval.surfaces.cli.output import print_json_line, show
 from retrieval.surfaces.cli.run import stop_signal
 
-if TYPE_CHECKING:
-    from retrieval.settings import Settings
-    from retrieval.surfaces.mcp.running import ServerPlace
-    from retrieval.surfaces.mcp.server import Offer
+app = typer.Typer()
 
 
-EXAMPLES = (
-    "retrieval serve --insecure-local",
-    "retrieval serve --host 0.0.0.0 --port 8080 --log-format json",
+@app.command(
+    epilog=examples("retrieval serve --insecure-local", "retrieval serve --host 0.0.0.0 --port 8080 --log-format json")
 )
-
-
-_WITH_KEYS = "callers need a key; create one with: retrieval keys create NAME"
-_WITHOUT_KEYS = "try, in another terminal: curl {url}/v1/collections"
-
-
 def serve(
-    context: typer.Context,
     *,
-    host: Annotated[str, typer.Option(metavar="ADDRESS", help="Where to listen.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, metavar="N", help="The port; 0 takes a free one.")] = 8000,
+    host: Annotated[str, option("ADDRESS", "Where to listen.")] = "127.0.0.1",
+    port: Annotated[int, option("N", "The port; 0 takes a free one.", min=0, max=65535)] = 8000,
     insecure_local: Annotated[
         bool, typer.Option("--insecure-local", help="Serve only this machine, without keys.")
     ] = False,
@@ -55,30 +44,26 @@ def serve(
     until ctrl-C or SIGTERM, and then finishes the requests in flight.
     """
     require_extra("http", "the HTTP service", "fastapi", "fastapi_offline", "uvicorn", "prometheus_client")
-    from retrieval.surfaces.http.telemetry import configure_service_logging
-
-    state = state_of(context)
-    settings = state.settings()
-    configure_service_logging(settings, as_json=log_format == "json", debug=state.debug)
-    _run(settings, host, port, insecure_local=insecure_local, as_json=as_json)
-
-
-def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_json: bool) -> None:
     from retrieval.adapters.store.installation.opening import server_place
     from retrieval.surfaces.http.app import has_console, run_service
+    from retrieval.surfaces.http.telemetry import configure_service_logging
     from retrieval.surfaces.listening import new_loop
+
+    settings = program_settings()
+    configure_service_logging(settings, as_json=log_format == "json", debug=PROGRAM.get().debug)
 
     def announce(url: str) -> None:
         if as_json:
             print_json_line({"url": url})
             return
-        lines = [f"serving at {url} (API reference: {url}/docs)"]
-        lines += [f"in a browser: {url}/console"] if has_console(settings) else []
-        lines += (
-            [f"from {server_place(settings)}; collections of the tenant {settings.tenant!r}"] if insecure_local else []
-        )
-        lines += [_WITHOUT_KEYS.format(url=url) if insecure_local else _WITH_KEYS]
-        show(lines)
+        show(f"serving at {url} (API reference: {url}/docs)")
+        if has_console(settings):
+            show(f"in a browser: {url}/console")
+        if insecure_local:
+            show(f"from {server_place(settings)}; collections of the tenant {settings.tenant!r}")
+            show(f"try, in another terminal: curl {url}/v1/collections")
+        else:
+            show("callers need a key; create one with: retrieval keys create NAME")
 
     async def work() -> None:
         await run_service(settings, host, port, stop_signal(), announce, insecure_local=insecure_local)
@@ -87,35 +72,32 @@ def _run(settings: Settings, host: str, port: int, *, insecure_local: bool, as_j
         runner.run(work())
 
 
-MCP_EXAMPLES = (
-    "retrieval mcp",
-    "retrieval mcp --tools collections,memories",
-    "retrieval mcp --transport http --port 8765 --keys",
+@app.command(
+    epilog=examples(
+        "retrieval mcp",
+        "retrieval mcp --tools collections,memories",
+        "retrieval mcp --transport http --port 8765 --keys",
+    )
 )
-
-
 def mcp(
-    context: typer.Context,
     *,
     transport: Annotated[
         Literal["stdio", "http"],
         typer.Option(help="stdio: for the one client that starts it; http: for many, at /mcp."),
     ] = "stdio",
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Where to listen over http; 0.0.0.0 needs a token or --keys.")
+        str, option("ADDRESS", "Where to listen over http; 0.0.0.0 needs a token or --keys.")
     ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, metavar="N", help="The port over http; 0 takes a free one.")
-    ] = 8765,
+    port: Annotated[int, option("N", "The port over http; 0 takes a free one.", min=0, max=65535)] = 8765,
     names: Annotated[
         list[str] | None,
-        typer.Option("--name", metavar="NAME", help="Another name of this machine that clients use. Repeatable."),
+        option("NAME", "Another name of this machine that clients use. Repeatable.", "--name"),
     ] = None,
     tools: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="GROUPS",
-            help="principles, collections, memories; with :read, such as collections:read, only for reading. "
+        option(
+            "GROUPS",
+            "principles, collections, memories; with :read, such as collections:read, only for reading. "
             "By commas, or repeatable. Without it principles,collections:read,memories:read; with --keys all three.",
         ),
     ] = None,
@@ -150,34 +132,14 @@ def mcp(
         check_collection_name(name)
     if keys and transport == "stdio":
         raise InvalidRequestError("--keys goes with --transport http; over stdio use --read-only or --tools")
-    settings = state_of(context).settings()
+    settings = program_settings()
+    from retrieval.surfaces.mcp.running import ServerPlace, run_http, run_stdio
     from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, groups_named
 
     offer = Offer(principles=collection, memories=memories)
     if tools or keys:
         offer = replace(offer, groups=groups_named(tools) if tools else EVERY_TOOL)
     offer = offer.read_only() if read_only else offer
-    if transport == "http":
-        from retrieval.surfaces.mcp.running import ServerPlace
-
-        _serve_http(settings, offer, ServerPlace(host, port, names or [], asks_keys=keys), as_json=as_json)
-    else:
-        _serve_stdio(settings, offer)
-
-
-def _serve_stdio(settings: Settings, offer: Offer) -> None:
-    from retrieval.surfaces.mcp.running import run_stdio
-
-    async def serve() -> None:
-        if not await run_stdio(settings, offer, stop_signal()):
-            # A thread may be waiting for standard input, and nothing could end it.
-            os._exit(0)
-
-    asyncio.run(serve())
-
-
-def _serve_http(settings: Settings, offer: Offer, place: ServerPlace, *, as_json: bool) -> None:
-    from retrieval.surfaces.mcp.running import run_http
 
     def announce(url: str) -> None:
         if as_json:
@@ -185,7 +147,12 @@ def _serve_http(settings: Settings, offer: Offer, place: ServerPlace, *, as_json
         else:
             show(f"serving {', '.join(offer.groups)} at {url}")
 
-    async def serve() -> None:
-        await run_http(settings, offer, place, stop_signal(), announce)
+    async def serve_clients() -> None:
+        if transport == "http":
+            place = ServerPlace(host, port, names or [], asks_keys=keys)
+            await run_http(settings, offer, place, stop_signal(), announce)
+        elif not await run_stdio(settings, offer, stop_signal()):
+            # A thread may be waiting for standard input, and nothing could end it.
+            os._exit(0)
 
-    asyncio.run(serve())
+    asyncio.run(serve_clients())

@@ -25,7 +25,7 @@ from retrieval.apps.principles.startup.surroundings import HookInput, look_aroun
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.errors import hint
-from retrieval.surfaces.cli.options import Json, collection_option, state_of
+from retrieval.surfaces.cli.options import Json, by_commas, collection_option, examples, option, program_settings
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.startup.start import SessionStart
@@ -33,32 +33,29 @@ if TYPE_CHECKING:
     from retrieval.settings import Settings
 
 
-START_EXAMPLES = (
-    "retrieval session-start",
-    "retrieval session-start --cwd ~/shop --session s-1 --format json --limit 5 --explore 1",
-)
-END_EXAMPLES = ("retrieval session-end --session s-1 --outcome success --tags testing,sql",)
+app = typer.Typer()
 
-Folder = Annotated[
-    Path | None, typer.Option("--cwd", metavar="DIR", help="The session's folder; else the hook's, else the current.")
-]
-SessionId = Annotated[str | None, typer.Option("--session", metavar="ID", help="The session; else the hook's.")]
+Folder = Annotated[Path | None, option("DIR", "The session's folder; else the hook's, else the current.", "--cwd")]
+SessionId = Annotated[str | None, option("ID", "The session; else the hook's.", "--session")]
 MOST = 100
 """The most principles, and the most places for explored ones."""
 Principles = Annotated[str, collection_option("The collection of the principles.", "--collection")]
 
 
+@app.command(
+    epilog=examples(
+        "retrieval session-start",
+        "retrieval session-start --cwd ~/shop --session s-1 --format json --limit 5 --explore 1",
+    )
+)
 def session_start(
-    context: typer.Context,
     *,
     cwd: Folder = None,
     shape: Annotated[Literal["text", "json"], typer.Option("--format", help="How the principles are shown.")] = "text",
     session: SessionId = None,
     collection: Principles = COLLECTION,
-    limit: Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help=f"Principles at most, 1 to {MOST}.")] = 10,
-    explore: Annotated[
-        int, typer.Option(min=0, max=MOST, metavar="N", help=f"How many of them are explored, 0 to {MOST}.")
-    ] = 2,
+    limit: Annotated[int, option("N", f"Principles at most, 1 to {MOST}.", min=1, max=MOST)] = 10,
+    explore: Annotated[int, option("N", f"How many of them are explored, 0 to {MOST}.", min=0, max=MOST)] = 2,
     as_json: Json = False,
 ) -> None:
     """Give a session the principles that fit its project, and some that are new.
@@ -73,16 +70,17 @@ def session_start(
     from retrieval.apps.principles.startup.start import start_session
 
     check_collection_name(collection)
-    folder, name = _place(cwd, session)
-    settings, say = state_of(context).settings(), partial(hint, "session-start")
+    settings, say = program_settings(), partial(hint, "session-start")
 
     def show(started: SessionStart) -> None:
         if not started.principles:
             say("there are no principles to give yet; add one: see docs/how-to/principles.md")
         is_json = as_json or shape == "json"
-        _print(json.dumps(started.as_dict(), ensure_ascii=False) + "\n" if is_json else started.as_text())
+        sys.stdout.write(json.dumps(started.as_dict(), ensure_ascii=False) + "\n" if is_json else started.as_text())
+        sys.stdout.flush()
 
     with _time_limit("session-start", settings):
+        folder, name = _place(cwd, session)
         asyncio.run(
             start_session(
                 settings,
@@ -97,14 +95,14 @@ def session_start(
         )
 
 
+@app.command(epilog=examples("retrieval session-end --session s-1 --outcome success --tags testing,sql"))
 def session_end(
-    context: typer.Context,
     *,
     cwd: Folder = None,
     session: SessionId = None,
     outcome: Annotated[Literal["success", "failure"], typer.Option(help="How the session went.")] = "success",
-    tags: Annotated[str, typer.Option(metavar="A,B", help="Its subjects, besides those of its project.")] = "",
-    title: Annotated[str, typer.Option(metavar="TEXT", help="A sentence; else the folder and the latest commit.")] = "",
+    tags: Annotated[str, option("A,B", "Its subjects, besides those of its project.")] = "",
+    title: Annotated[str, option("TEXT", "A sentence; else the folder and the latest commit.")] = "",
     collection: Principles = COLLECTION,
     as_json: Json = False,
 ) -> None:
@@ -119,10 +117,9 @@ def session_end(
     from retrieval.apps.principles.startup.start import end_session
     from retrieval.platform import connect
 
-    folder, name = _place(cwd, session)
-    given = [tag for tag in map(str.strip, tags.split(",")) if tag]
-    settings = state_of(context).settings()
+    given, settings = by_commas(tags), program_settings()
     with _time_limit("session-end", settings) as deadline:
+        folder, name = _place(cwd, session)
         if settings.database_url is None:
             check_is_made(settings.home or default_home())
         if not folder.is_dir() and not given:
@@ -178,10 +175,3 @@ def _time_limit(hook: str, settings: Settings) -> Iterator[float]:
         yield time.monotonic() + seconds
     finally:
         timer.cancel()
-
-
-def _print(text: str) -> None:
-    if sys.stdout is None:
-        raise BrokenPipeError("nobody reads standard output")
-    sys.stdout.write(text)
-    sys.stdout.flush()

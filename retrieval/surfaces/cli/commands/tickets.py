@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -10,24 +11,24 @@ import typer
 from retrieval.domain.checks import refusal_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.errors import FAILED, typed_name
-from retrieval.surfaces.cli.options import Json, collection_option, examples
-from retrieval.surfaces.cli.output import cell_text, plain_name
-from retrieval.surfaces.cli.run import answer
-from retrieval.surfaces.cli.search_options import moment_of, vector_of
+from retrieval.surfaces.cli.errors import FAILED
+from retrieval.surfaces.cli.options import Json, collection_option, examples, group, json_file, option
+from retrieval.surfaces.cli.output import cell_text, plain_name, print_answer
+from retrieval.surfaces.cli.run import Wait, opened
+from retrieval.surfaces.since import moment_of
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    from retrieval.apps.tickets import RetrievalResponse, RetrievalService, SearchPreview, SimilarTicket
-    from retrieval.platform import Platform
+    from retrieval.apps.tickets import RetrievalResponse, RetrievalService, SearchPreview
 
 
 def response_lines(response: RetrievalResponse) -> Iterator[str]:
     """Two lines for each ticket, and one on the search."""
     for rank, ticket in enumerate(response.similar_tickets, 1):
         yield f"{rank:>2}. {ticket.similarity_score:.4f}  {ticket.ticket_id}  {ticket.title}"
-        yield f"    {_parts(ticket)}"
+        hours = f"{ticket.resolution_time_hours:g} h" if ticket.resolution_time_known else ""
+        known = ", ".join(part for part in (ticket.priority, hours, ticket.domain) if part)
+        scores = f"similarity {ticket.vector_similarity:.3f}, metadata {ticket.metadata_score:.3f}"
+        yield f"    {scores} ({known})" if known else f"    {scores}"
     used = response.config_used
     weights = f"similarity {used['vector_weight']:g}, metadata {used['metadata_weight']:g}"
     totals = response.search_metadata
@@ -54,93 +55,71 @@ def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
             yield f"{plain_name(name)}: {cell_text(value)}"
 
 
-def _parts(ticket: SimilarTicket) -> str:
-    """``similarity 0.920, metadata 0.760 (High, 4.5 h, MM)``."""
-    hours = f"{ticket.resolution_time_hours:g} h" if ticket.resolution_time_known else ""
-    known = ", ".join(part for part in (ticket.priority, hours, ticket.domain) if part)
-    scores = f"similarity {ticket.vector_similarity:.3f}, metadata {ticket.metadata_score:.3f}"
-    return f"{scores} ({known})" if known else scores
-
-
 T = TypeVar("T")
 
-SEARCH = (
-    "retrieval tickets search 'Connection timeout' --description 'At peak hours' --domain MM --top-k 5",
-    "retrieval tickets search 'Connection timeout' --preset semantic_match --exclude-self MM-9",
-)
-PREVIEW = (
-    "retrieval tickets preview 'Connection timeout' --domain MM",
-    "retrieval tickets preview 'Connection timeout' --vector-weight 0.6 --metadata-weight 0.4",
-)
 
 _WHERE = "Where the tickets are; else RETRIEVAL_TICKETS_COLLECTION, else 'tickets'."
 CollectionOption = Annotated[str | None, collection_option(_WHERE, "--collection")]
-Description = Annotated[
-    str | None, typer.Option("--description", "-d", metavar="TEXT", help="The ticket's text below its title.")
-]
-Domain = Annotated[str | None, typer.Option("--domain", metavar="NAME", help="Only tickets of this domain.")]
-TopK = Annotated[int | None, typer.Option("--top-k", "-n", metavar="N", help="Tickets wanted, 1 to 100; else 20.")]
+Description = Annotated[str | None, option("TEXT", "The ticket's text below its title.", "--description", "-d")]
+Domain = Annotated[str | None, option("NAME", "Only tickets of this domain.", "--domain")]
+TopK = Annotated[int | None, option("N", "Tickets wanted, 1 to 100; else 20.", "--top-k", "-n")]
 Candidates = Annotated[
     int | None,
-    typer.Option("--candidates", metavar="N", help="The nearest tickets to score, --top-k to 1000; else --top-k."),
+    option("N", "The nearest tickets to score, --top-k to 1000; else --top-k.", "--candidates"),
 ]
 VectorWeight = Annotated[
     float | None,
-    typer.Option("--vector-weight", metavar="W", help="Of similarity, 0 to 1; beside one weight the other is 1 - W."),
+    option("W", "Of similarity, 0 to 1; beside one weight the other is 1 - W.", "--vector-weight"),
 ]
 MetadataWeight = Annotated[
     float | None,
-    typer.Option("--metadata-weight", metavar="W", help="Of priority and time, 0 to 1; both hold as given."),
+    option("W", "Of priority and time, 0 to 1; both hold as given.", "--metadata-weight"),
 ]
 _PRESETS = "semantic_match, balanced, priority_focused or fast_resolution"
 PriorityWeight = Annotated[
     list[str] | None,
-    typer.Option("--priority-weight", metavar="NAME=W", help="The value of a priority: High=0.9. Repeated: several."),
+    option("NAME=W", "The value of a priority: High=0.9. Repeated: several.", "--priority-weight"),
 ]
 Hours = Annotated[
     float | None,
-    typer.Option("--time-normalization-hours", metavar="H", help="Hours from which a resolution counts nothing."),
+    option("H", "Hours from which a resolution counts nothing.", "--time-normalization-hours"),
 ]
-AsOf = Annotated[
-    str | None, typer.Option("--as-of", metavar="TIME", help="Search as one would have then: 2026-03-01T12:00:00Z.")
-]
-Exclude = Annotated[
-    list[str] | None, typer.Option("--exclude", metavar="ID", help="A ticket to leave out. Repeated: several.")
-]
+AsOf = Annotated[str | None, option("TIME", "Search as one would have then: 2026-03-01T12:00:00Z.", "--as-of")]
+Exclude = Annotated[list[str] | None, option("ID", "A ticket to leave out. Repeated: several.", "--exclude")]
 
-app = typer.Typer(rich_markup_mode="rich", no_args_is_help=True, epilog=examples(*SEARCH, *PREVIEW))
-
-
-@app.callback()
-def tickets() -> None:
-    """Find tickets like a new one, by meaning, priority and how soon they were resolved."""
+app = typer.Typer()
+tickets = group(
+    app,
+    "tickets",
+    "Find tickets like a new one, by meaning, priority and how soon they were resolved.",
+    "retrieval tickets search 'Connection timeout' --preset semantic_match --exclude-self MM-9",
+    "retrieval tickets preview 'Connection timeout' --domain MM",
+)
 
 
-@app.command(epilog=examples(*SEARCH))
+@tickets.command(
+    epilog=examples(
+        "retrieval tickets search 'Connection timeout' --description 'At peak hours' --domain MM --top-k 5",
+        "retrieval tickets search 'Connection timeout' --preset semantic_match --exclude-self MM-9",
+    )
+)
 def search(
-    context: typer.Context,
     *,
     title: Annotated[str | None, typer.Argument(metavar="TITLE", help="The new ticket's title.")] = None,
     description: Description = None,
-    query_text: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Words to search for, instead of a ticket.")
-    ] = None,
-    query_embedding: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A vector instead of the words: a JSON list.")
-    ] = None,
+    query_text: Annotated[str | None, option("TEXT", "Words to search for, instead of a ticket.")] = None,
+    query_embedding: Annotated[str | None, option("FILE", "A vector instead of the words: a JSON list.")] = None,
     domain_filter: Domain = None,
     top_k: TopK = None,
     candidates: Candidates = None,
-    preset: Annotated[str | None, typer.Option(metavar="NAME", help=f"Weights by name: {_PRESETS}.")] = None,
+    preset: Annotated[str | None, option("NAME", f"Weights by name: {_PRESETS}.")] = None,
     vector_weight: VectorWeight = None,
     metadata_weight: MetadataWeight = None,
     priority_weights: PriorityWeight = None,
     time_normalization_hours: Hours = None,
     as_of: AsOf = None,
     exclude_ids: Exclude = None,
-    exclude_self: Annotated[
-        str | None, typer.Option(metavar="ID", help="The ticket itself, where it is stored.")
-    ] = None,
+    exclude_self: Annotated[str | None, option("ID", "The ticket itself, where it is stored.")] = None,
     collection: CollectionOption = None,
     as_json: Json = False,
 ) -> None:
@@ -148,33 +127,37 @@ def search(
     from retrieval.apps.tickets import RetrievalRequest
 
     request = _validate(
-        context,
         RetrievalRequest,
         title=title,
         description=description,
         query_text=query_text,
-        query_embedding=vector_of("--query-embedding", query_embedding),
+        query_embedding=json_file("--query-embedding", query_embedding),
         domain_filter=domain_filter,
         top_k=top_k,
         candidates=candidates,
         preset=preset,
         vector_weight=vector_weight,
         metadata_weight=metadata_weight,
-        priority_weights=weights_of(priority_weights or ()),
+        priority_weights=dict(pair.partition("=")[::2] for pair in priority_weights or ()) or None,
         time_normalization_hours=time_normalization_hours,
-        as_of=moment_of(as_of),
+        as_of=moment_of("--as-of", as_of),
         exclude_ids=exclude_ids,
         exclude_self=exclude_self,
     )
     if request.query_embedding is None and not request.text:
         raise typer.BadParameter("give it, --description, --query-text or --query-embedding", param_hint="TITLE")
-    work = _with_service(collection, lambda service: service.process(request))
-    answer(context, work, response_lines, as_json=as_json, to_json=_dump)
+    with _opened_service(collection) as (service, wait):
+        response = wait(service.process(request))
+    print_answer(response.model_dump(mode="json"), response_lines(response), as_json=as_json)
 
 
-@app.command(epilog=examples(*PREVIEW))
+@tickets.command(
+    epilog=examples(
+        "retrieval tickets preview 'Connection timeout' --domain MM",
+        "retrieval tickets preview 'Connection timeout' --vector-weight 0.6 --metadata-weight 0.4",
+    )
+)
 def preview(
-    context: typer.Context,
     *,
     title: Annotated[str, typer.Argument(metavar="TITLE", help="The new ticket's title.")],
     description: Description = None,
@@ -182,7 +165,7 @@ def preview(
     top_k: TopK = None,
     candidates: Candidates = None,
     weightings: Annotated[
-        list[str] | None, typer.Option("--preset", metavar="NAME", help=f"{_PRESETS}. Repeated: several; else all.")
+        list[str] | None, option("NAME", f"{_PRESETS}. Repeated: several; else all.", "--preset")
     ] = None,
     vector_weight: VectorWeight = None,
     metadata_weight: MetadataWeight = None,
@@ -200,76 +183,57 @@ def preview(
     from retrieval.apps.tickets import PreviewConfig
 
     config = _validate(
-        context,
         PreviewConfig,
         top_k=top_k,
         candidates=candidates,
         weightings=weightings,
         vector_weight=vector_weight,
         metadata_weight=metadata_weight,
-        priority_weights=weights_of(priority_weights or ()),
+        priority_weights=dict(pair.partition("=")[::2] for pair in priority_weights or ()) or None,
         time_normalization_hours=time_normalization_hours,
-        as_of=moment_of(as_of),
+        as_of=moment_of("--as-of", as_of),
         exclude_ids=exclude_ids,
     )
-    work = _with_service(collection, lambda service: service.preview_search(title, description or "", domain, config))
-    answer(context, work, preview_lines, as_json=as_json, to_json=_dump)
+    with _opened_service(collection) as (service, wait):
+        previews = wait(service.preview_search(title, description or "", domain, config))
+    print_answer(previews.model_dump(mode="json"), preview_lines(previews), as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval tickets stats"))
-def stats(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
+@tickets.command(epilog=examples("retrieval tickets stats"))
+def stats(*, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Count the vectors, and the tickets of each domain."""
-    answer(context, _with_service(collection, lambda service: service.get_index_stats()), fact_lines, as_json=as_json)
+    with _opened_service(collection) as (service, wait):
+        facts = wait(service.get_index_stats())
+    print_answer(facts, fact_lines(facts), as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval tickets health"))
-def health(context: typer.Context, *, collection: CollectionOption = None, as_json: Json = False) -> None:
+@tickets.command(epilog=examples("retrieval tickets health"))
+def health(*, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Check whether tickets can be found; the exit code is 1 if they cannot."""
-    facts = answer(
-        context, _with_service(collection, lambda service: service.health_check()), fact_lines, as_json=as_json
-    )
+    with _opened_service(collection) as (service, wait):
+        facts = wait(service.health_check())
+    print_answer(facts, fact_lines(facts), as_json=as_json)
     if facts["status"] != "healthy":
         raise typer.Exit(FAILED)
 
 
-def weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
-    """Weights by priority, from ``High=0.9`` and the like; None without any. Raises ``InvalidRequestError``."""
-    weights: dict[str, float] = {}
-    for pair in pairs:
-        name, _, number = (part.strip() for part in pair.partition("="))
-        try:
-            weights[name] = float(number)
-        except ValueError:
-            name = ""
-        if not name:
-            raise InvalidRequestError(f"cannot read --priority-weight {pair!r}: write NAME=W, such as High=0.9")
-    return weights or None
-
-
-def _validate(context: typer.Context, model: Callable[..., T], **options: object) -> T:
-    """The pydantic model of the command's options. Raises ``InvalidRequestError``, which names the option."""
+def _validate(model: Callable[..., T], **options: object) -> T:
+    """The pydantic model of the command's options. Raises ``InvalidRequestError``, which names the field."""
     from pydantic import ValidationError
 
     try:
         return model(**{name: value for name, value in options.items() if value is not None})
     except ValidationError as error:
         first = error.errors()[0]
-        names = {param.name: typed_name(param) for param in context.command.params}
-        place = " ".join(names.get(part, part) for part in first["loc"] if isinstance(part, str))
-        reason = refusal_of(first)
-        raise InvalidRequestError(f"{place}: {reason}" if place else reason) from None
+        raise InvalidRequestError(": ".join([*map(str, first["loc"]), refusal_of(first)])) from None
 
 
-def _dump(model: BaseModel) -> dict[str, Any]:
-    return model.model_dump(mode="json")
-
-
-def _with_service(
-    collection: str | None, ask: Callable[[RetrievalService], Awaitable[T]]
-) -> Callable[[Platform], Awaitable[T]]:
-    """The work that asks the service on the platform, for the collection or the configured one."""
+@contextmanager
+def _opened_service(collection: str | None) -> Iterator[tuple[RetrievalService, Wait]]:
+    """The service on the platform, for the collection or the configured one."""
     from retrieval.apps.tickets import RetrievalConfig, RetrievalService
 
     overrides: dict[str, Any] = {} if collection is None else {"collection": collection}
     config = RetrievalConfig(**overrides)
-    return lambda platform: ask(RetrievalService(config, platform))
+    with opened() as (platform, wait):
+        yield RetrievalService(config, platform), wait

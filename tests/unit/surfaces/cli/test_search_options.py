@@ -107,8 +107,8 @@ def test_no_condition_filters_nothing() -> None:
         ('{"hours": 1, "priority": "High", "hours": 2}', "the member 'hours' occurs twice"),
         ('{"not": ' * 2000 + "{}" + "}" * 2000, "too deep"),
         ('{"\\ud800": 1}', "surrogate"),
-        ("a\x00=1", "bytes"),
-        ("a\udcff=1", "bytes"),
+        ("a\x00=1", "NUL"),
+        ("a\udcff=1", "surrogate"),
         ("occurred_at>yesterday", "ISO 8601"),
         ("tags>a", "cannot be compared"),
         ("and=x", "takes a list"),
@@ -117,7 +117,7 @@ def test_no_condition_filters_nothing() -> None:
 def test_invalid_conditions_are_refused_with_a_reason(typed: str, reason: str) -> None:
     """The message says what to write instead."""
     with pytest.raises(InvalidFilterError, match=reason):
-        where_of([typed])
+        parse_where(where_of([typed]))
 
 
 FRAGMENTS = st.sampled_from(
@@ -129,10 +129,9 @@ FRAGMENTS = st.sampled_from(
 def test_any_text_is_a_filter_or_is_refused(conditions: list[str]) -> None:
     """Nothing that is typed brings the program down."""
     try:
-        where = where_of(conditions)
+        parse_where(where_of(conditions))
     except InvalidFilterError:
         return
-    parse_where(where)
 
 
 @given(
@@ -141,7 +140,6 @@ def test_any_text_is_a_filter_or_is_refused(conditions: list[str]) -> None:
 def test_any_json_object_is_a_filter_or_is_refused(value: dict[str, Any]) -> None:
     """The same for whole mappings."""
     try:
-        where = where_of([json.dumps(value)])
+        parse_where(where_of([json.dumps(value)]))
     except InvalidFilterError:
         return
-    parse_where(where)

@@ -87,11 +87,11 @@ def test_tickets_are_printed_for_people() -> None:
 @pytest.mark.parametrize(
     ("words", "said_of_it"),
     [
-        (["--top-k", "101"], "--top-k: must be 100 or less"),
-        (["--vector-weight", "1.9"], "--vector-weight: must be 1 or less"),
-        (["--candidates", "0"], "--candidates: must be 1 or more"),
-        (["--priority-weight", "High"], "write NAME=W"),
-        (["--priority-weight", "High=2"], "--priority-weight High: must be 1 or less"),
+        (["--top-k", "101"], "top_k: must be 100 or less"),
+        (["--vector-weight", "1.9"], "vector_weight: must be 1 or less"),
+        (["--candidates", "0"], "candidates: must be 1 or more"),
+        (["--priority-weight", "High"], "priority_weights: High: must be a number"),
+        (["--priority-weight", "High=2"], "priority_weights: High: must be 1 or less"),
         (["--preset", "fast"], "here are: semantic_match"),
     ],
 )

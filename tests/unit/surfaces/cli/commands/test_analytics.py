@@ -7,8 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from retrieval.domain.records.analytics import AnalyticsColumn, AnalyticsTable, AnalyticsView
-from retrieval.surfaces.cli.commands.analytics import TABLE_ROWS, print_csv, row_limit, rows_of
+from retrieval.domain.records.analytics import AnalyticsTable
+from retrieval.surfaces.cli.commands.analytics import print_csv, rows_of
 from retrieval.surfaces.cli.output import show
 
 MARCH = datetime(2026, 3, 2, 10, 30, tzinfo=UTC)
@@ -19,12 +19,6 @@ TABLE = AnalyticsTable(
 )
 
 
-def test_only_a_table_is_cut_where_no_limit_is_given() -> None:
-    """The output for other programs and for files is complete."""
-    limits = [row_limit(limit, is_whole=is_whole) for limit in (None, 3) for is_whole in (False, True)]
-    assert limits == [TABLE_ROWS, None, 3, 3]
-
-
 def test_csv_has_a_line_of_names_and_plain_values(capsys: pytest.CaptureFixture[str]) -> None:
     """Lists and mappings are JSON, nothing is empty, a comma is quoted."""
     print_csv(TABLE)
@@ -32,13 +26,6 @@ def test_csv_has_a_line_of_names_and_plain_values(capsys: pytest.CaptureFixture[
         "query,retrieved_at,day,notes,condition,share,id",
         '"a, b",2026-03-02T10:30:00+00:00,2026-03-02,"[""x"", ""y""]","{""n"": 1}",,' + str(UUID(int=1)),
     ]
-
-
-def test_csv_of_the_list_of_views_names_each(capsys: pytest.CaptureFixture[str]) -> None:
-    """A view and its sentence a line."""
-    column = AnalyticsColumn(name="collection", type="text", about="")
-    print_csv([AnalyticsView(name="usage", about="How it fared.", columns=(column,), is_function=False)])
-    assert capsys.readouterr().out.splitlines() == ["view,about", "usage,How it fared."]
 
 
 def test_rows_that_fit_are_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,5 +45,3 @@ def test_rows_that_do_not_fit_are_lists(capsys: pytest.CaptureFixture[str], monk
     assert ["row", "1", "value"] in lines
     assert ["row", "2", "value"] in lines
     assert lines.count(["retrieved", "at", "2026-03-02", "10:30"]) == 2
-    show(rows_of(TABLE))
-    assert capsys.readouterr().out.split()[:2] == ["column", "value"]

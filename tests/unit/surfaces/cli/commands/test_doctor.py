@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from retrieval.domain.diagnosis import Finding, Severity, diagnosis_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.commands.doctor import finding_lines, repair_command, summary
+from retrieval.surfaces.cli.commands.doctor import diagnosis_lines, finding_lines, repair_command
 from retrieval.surfaces.cli.errors import INTERRUPTED
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -72,7 +72,7 @@ def test_signs_become_words_where_they_cannot_be_printed() -> None:
 def test_the_end_counts_what_was_found() -> None:
     """The worst severity comes first; severities without a finding are left out."""
     fine = Finding(check="schema", severity=Severity.OK, found="current")
-    assert summary(diagnosis_of([fine, PENDING, fine], NOW)) == "1 warning, 2 ok"
+    assert list(diagnosis_lines(diagnosis_of([fine, PENDING, fine], NOW)))[-1] == "1 warning, 2 ok"
 
 
 @pytest.mark.parametrize(
@@ -92,4 +92,4 @@ def test_one_command_that_makes_again_what_follows_from_the_data_may_be_run(
     mend: str, words: tuple[str, ...] | None
 ) -> None:
     """Commands that destroy, serve, or need a decision are not run."""
-    assert repair_command(Finding(check="any", severity=Severity.WARNING, found="something", mend=mend)) == words
+    assert repair_command(mend) == words

@@ -11,16 +11,7 @@ from typer.testing import CliRunner
 from retrieval.adapters.store.learning.models import StoredModel
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.commands.feedback import MAX_REASONS, RefusedLines, models_table
-
-
-def test_of_many_refused_lines_the_first_are_kept_and_the_others_counted() -> None:
-    """So a large file of nothing but errors takes no memory."""
-    refused = RefusedLines()
-    for begin in range(0, 3 * MAX_REASONS, 4):
-        refused.add([str(number) for number in range(begin, begin + 4)])
-    assert refused.number == 3 * MAX_REASONS + 2
-    assert refused.first == [str(number) for number in range(MAX_REASONS)]
+from retrieval.surfaces.cli.commands.feedback import models_table
 
 
 @pytest.mark.parametrize("verdict", [[], ["--helpful", "--reward", "1"]])

@@ -80,7 +80,6 @@ def test_standard_input_has_no_size_and_is_read_once() -> None:
     """Without a size, the progress has no total."""
     source = InputFiles(["-"], columns={}, file_format=None)
     assert (source.total_bytes, source.text_bytes) == (None, None)
-    assert source.reads_standard_input
     with pytest.raises(InvalidRequestError, match="twice"):
         InputFiles(["-", "-"], columns={}, file_format=None)
 

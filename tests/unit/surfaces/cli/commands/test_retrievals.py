@@ -9,7 +9,6 @@ from dataclasses import replace
 from rich.console import Console
 
 from retrieval.engine.replay import Difference, Replay
-from retrieval.surfaces.cli.commands.retrievals import differences_table
 from retrieval.surfaces.cli.commands.retrievals import replay_lines as lines
 from tests.support.recording import MOMENT
 
@@ -46,7 +45,8 @@ def test_deviations_and_changes_are_listed() -> None:
 def test_each_difference_is_a_row() -> None:
     """With both ranks and scores, and why."""
     out = Console(file=io.StringIO(), width=100)
-    out.print(differences_table(replace(SAME, differences=(GONE,))))
+    *_, differences = lines(replace(SAME, differences=(GONE,)))
+    out.print(differences)
     printed = out.file.getvalue()  # type: ignore[attr-defined]
     assert printed.splitlines()[-1].split() == ["a", "1", "–", "0.5000", "–", "the", "item", "was", "removed"]
 
