@@ -155,14 +155,14 @@ def _filling(space: EmbeddingSpace, chosen: ChosenService, settings: Settings) -
 
 def _chosen(service: EmbeddingService, settings: Settings, model: str, dimensions: int | None) -> ChosenService:
     """The service by the settings. Raises ``ConfigurationError`` for anything but an HTTP address."""
-    from retrieval.adapters.endpoints.caller import check_address
+    from retrieval.adapters.endpoints.retries import check_address
 
     is_configured = _is_configured(service.name, settings)
     base_url = (settings.embedder_name.url or settings.embedding_base_url) if is_configured else None
     if not base_url and service.name == "openai":
         base_url = settings.openai_base_url
     if url := service.address(base_url):
-        check_address(url, what="embedding", settings="RETRIEVAL_EMBEDDING")
+        check_address(url, EMBEDDER.name, "RETRIEVAL_EMBEDDING")
     options = {
         "api_key": _key(service.name, settings),
         "dimensions": dimensions,

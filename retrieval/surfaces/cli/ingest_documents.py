@@ -230,7 +230,7 @@ async def _space_of(platform: Platform, collection: str) -> tuple[EmbeddingSpace
 
 def _service_text(chosen: ChosenService) -> str:
     """The address, without a password in it, and the model."""
-    from retrieval.adapters.endpoints.caller import shown_address
+    from retrieval.adapters.endpoints.retries import shown_address
 
     return f"{shown_address(chosen.url)}, to be embedded by {chosen.model or 'the model that it serves'}"
 
