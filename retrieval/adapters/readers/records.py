@@ -140,13 +140,15 @@ def mapped_columns(pairs: Iterable[str]) -> dict[str, str]:
     return columns
 
 
-def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any]:
-    """The record with the mapped entries renamed to their fields and attributes.
+def mapped_record(record: Any, columns: Mapping[str, str]) -> Any:
+    """The record with the mapped entries renamed to their fields and attributes; another value, unchanged.
 
     ``columns`` maps a field or an attribute (see ``target_of``) to an entry, at the top or in the metadata. If a field
     is mapped to another entry, the entry with the field's name becomes an attribute. Raises ``InvalidItemError`` if the
     id's entry is missing.
     """
+    if not columns or not isinstance(record, Mapping):
+        return record
     top = dict(record)
     inner = next((name for name in _METADATA_NAMES if isinstance(top.get(name), Mapping)), _METADATA_NAMES[0])
     within = dict(top.get(inner) or {}) if isinstance(top.get(inner), Mapping | None) else {}

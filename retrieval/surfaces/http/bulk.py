@@ -165,9 +165,7 @@ def _text_of(line: StreamLine) -> str:
 
 def _json_item(columns: Mapping[str, str], id_from: str | None, text: str) -> Item:
     def item_of(record: Mapping[str, Any]) -> Item:
-        if columns and isinstance(record, Mapping):
-            record = mapped_record(record, columns)
-        return sent_item(with_id(record, id_from))
+        return sent_item(with_id(mapped_record(record, columns), id_from))
 
     return item_from_line(text, item_of)
 
