@@ -7,25 +7,18 @@ queries, results or error messages, which quote queries and results.
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from types import TracebackType
-from typing import Final, Protocol
+from typing import Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.environment_variables import OTEL_PYTHON_TRACER_PROVIDER
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
 
-
-class SpanContext(Protocol):
-    """A span as a context manager; entering it returns None if it is not recorded."""
-
-    def __enter__(self) -> Span | None: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
+SpanContext = AbstractContextManager["Span | None"]
+"""A span as a context manager; entering it gives None if it is not recorded."""
 
 _NAMES_PROVIDER = OTEL_PYTHON_TRACER_PROVIDER in os.environ
 """Whether the environment names the provider of spans."""
@@ -57,20 +50,10 @@ def _tracer_of(provider: TracerProvider) -> Tracer:
     return provider.get_tracer("retrieval")
 
 
-class _Nothing:
-    __slots__ = ()
-
-    def __enter__(self) -> Span | None:
-        return None
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""
+_NOTHING: Final = nullcontext()
 
 
-_NOTHING: Final = _Nothing()
-
-
-class Current:
+class Current(AbstractContextManager["Span | None"]):
     """Makes a started span the current one, until the end of the ``with`` block ends it."""
 
     __slots__ = ("_manager", "_span")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 
 import numpy as np
 
 from retrieval.domain.items.embedding import Embedder, TextRole, Vectors
-from retrieval.testing.suite import Suite, require, run_closing
+from retrieval.testing.suite import BrokenError, Suite, require_free_loop, run_closing
 
 _EMBEDDER: Suite[Embedder] = Suite("embedder")
 
@@ -36,8 +35,6 @@ _ODD_TEXTS = (
 _TOLERANCE = 1e-4
 """The greatest difference in one number between two vectors of the same text: a batch adds in another order."""
 
-_LONG_SECONDS = 0.5
-
 
 async def check_embedder(make: Callable[[], Embedder | Awaitable[Embedder]]) -> None:
     """Check everything that ``retrieval.domain.items.embedding.Embedder`` promises.
@@ -50,40 +47,29 @@ async def check_embedder(make: Callable[[], Embedder | Awaitable[Embedder]]) -> 
 
 @_EMBEDDER.add
 async def _space_is_stable(embedder: Embedder) -> None:
-    require(
-        that=embedder.space == embedder.space,
-        otherwise="two readings of its space differ; return the same value",
-    )
-    require(
-        that=bool(embedder.space.provider and embedder.space.model),
-        otherwise="its space lacks a provider or a model; vectors of different models would be compared",
-    )
+    first, second = embedder.space, embedder.space
+    if first != second:
+        raise BrokenError("two readings of its space differ; return the same value")
+    if not embedder.space.provider or not embedder.space.model:
+        raise BrokenError("its space lacks a provider or a model; vectors of different models would be compared")
 
 
 @_EMBEDDER.add
-async def _shape(embedder: Embedder) -> None:
+async def _shape_type_and_length(embedder: Embedder) -> None:
     vectors = await _documents(embedder, *_TEXTS)
     expected = (len(_TEXTS), embedder.space.dimensions)
-    require(that=vectors.shape == expected, otherwise=f"expected shape {expected}, got {vectors.shape}")
-
-
-@_EMBEDDER.add
-async def _dtype(embedder: Embedder) -> None:
-    vectors = await _documents(embedder, *_TEXTS)
-    require(that=vectors.dtype == np.float32, otherwise=f"expected float32, got {vectors.dtype}")
-
-
-@_EMBEDDER.add
-async def _unit_length(embedder: Embedder) -> None:
-    lengths = np.linalg.norm(await _documents(embedder, *_TEXTS), axis=1)
-    require(that=_close(lengths, np.ones_like(lengths)), otherwise=f"vectors have the lengths {lengths.tolist()}")
+    if vectors.shape != expected or vectors.dtype != np.float32:
+        raise BrokenError(f"expected float32 of shape {expected}, got {vectors.dtype} of {vectors.shape}")
+    if not _usable(vectors):
+        raise BrokenError(f"vectors have the lengths {np.linalg.norm(vectors, axis=1).tolist()}")
 
 
 @_EMBEDDER.add
 async def _deterministic(embedder: Embedder) -> None:
     first = await _documents(embedder, *_TEXTS)
     second = await _documents(embedder, *_TEXTS)
-    require(that=_close(first, second), otherwise="the same texts have other vectors the second time")
+    if not _close(first, second):
+        raise BrokenError("the same texts have other vectors the second time")
 
 
 @_EMBEDDER.add
@@ -91,31 +77,32 @@ async def _empty_input(embedder: Embedder) -> None:
     for role in TextRole:
         vectors = await embedder.embed([], role)
         expected = (0, embedder.space.dimensions)
-        require(
-            that=vectors.shape == expected and vectors.dtype == np.float32,
-            otherwise=f"no texts gave {vectors.dtype} of shape {vectors.shape}, not float32 of {expected}",
-        )
+        if vectors.shape != expected or vectors.dtype != np.float32:
+            raise BrokenError(f"no texts gave {vectors.dtype} of shape {vectors.shape}, not float32 of {expected}")
 
 
 @_EMBEDDER.add
 async def _any_sequence(embedder: Embedder) -> None:
     as_list = await embedder.embed(list(_TEXTS), TextRole.DOCUMENT)
     as_tuple = await embedder.embed(tuple(_TEXTS), TextRole.DOCUMENT)
-    require(that=_close(as_list, as_tuple), otherwise="a tuple of texts gives other vectors than a list")
+    if not _close(as_list, as_tuple):
+        raise BrokenError("a tuple of texts gives other vectors than a list")
 
 
 @_EMBEDDER.add
 async def _different_texts_differ(embedder: Embedder) -> None:
     vectors = await _documents(embedder, *_TEXTS)
     similar = vectors @ vectors.T - np.eye(len(_TEXTS), dtype=np.float32)
-    require(that=bool(similar.max() < 1 - _TOLERANCE), otherwise="two different texts have the same vector")
+    if similar.max() >= 1 - _TOLERANCE:
+        raise BrokenError("two different texts have the same vector")
 
 
 @_EMBEDDER.add
 async def _order_kept(embedder: Embedder) -> None:
     forward = await _documents(embedder, *_TEXTS)
     backward = await _documents(embedder, *reversed(_TEXTS))
-    require(that=_close(forward, backward[::-1]), otherwise="vectors are not in the order of the texts")
+    if not _close(forward, backward[::-1]):
+        raise BrokenError("vectors are not in the order of the texts")
 
 
 @_EMBEDDER.add
@@ -123,17 +110,17 @@ async def _batch_independent(embedder: Embedder) -> None:
     together = await _documents(embedder, *_TEXTS)
     for place, text in enumerate(_TEXTS):
         alone = await _documents(embedder, text)
-        require(
-            that=_close(alone[0], together[place]),
-            otherwise=f"{text[:30]!r} has another vector alone than beside other texts",
-        )
+        if not _close(alone[0], together[place]):
+            raise BrokenError(f"{text[:30]!r} has another vector alone than beside other texts")
 
 
 @_EMBEDDER.add
 async def _duplicates_are_equal(embedder: Embedder) -> None:
     vectors = await _documents(embedder, _TEXTS[0], _TEXTS[1], _TEXTS[0])
-    require(that=len(vectors) == 3, otherwise=f"three texts, two of them equal, gave {len(vectors)} vectors")
-    require(that=_close(vectors[0], vectors[2]), otherwise="the same text twice in a call has two vectors")
+    if len(vectors) != 3:
+        raise BrokenError(f"three texts, two of them equal, gave {len(vectors)} vectors")
+    if not _close(vectors[0], vectors[2]):
+        raise BrokenError("the same text twice in a call has two vectors")
 
 
 @_EMBEDDER.add
@@ -144,29 +131,31 @@ async def _prefixes_applied(embedder: Embedder) -> None:
     text = _TEXTS[0]
     as_document = await _documents(embedder, text)
     as_query = await embedder.embed([text], TextRole.QUERY)
-    require(
-        that=not _close(as_document, as_query),
-        otherwise="a query has the vector of a document despite prefixes",
-    )
+    if _close(as_document, as_query):
+        raise BrokenError("a query has the vector of a document despite prefixes")
     # Where one prefix begins with the other, the longer one can be written out in the text itself.
     if query.startswith(document):
         written = await _documents(embedder, query.removeprefix(document) + text)
-        require(that=_close(written, as_query), otherwise="the query prefix is not what is put before a query")
+        if not _close(written, as_query):
+            raise BrokenError("the query prefix is not what is put before a query")
     if document.startswith(query):
         written = await embedder.embed([document.removeprefix(query) + text], TextRole.QUERY)
-        require(that=_close(written, as_document), otherwise="the document prefix is not put before a document")
+        if not _close(written, as_document):
+            raise BrokenError("the document prefix is not put before a document")
 
 
 @_EMBEDDER.add
 async def _long_text(embedder: Embedder) -> None:
     vectors = await _documents(embedder, "a long text about databases and indexes " * 2000)
-    require(that=_usable(vectors), otherwise="a text of 80,000 characters has no usable vector")
+    if not _usable(vectors):
+        raise BrokenError("a text of 80,000 characters has no usable vector")
 
 
 @_EMBEDDER.add
 async def _odd_texts(embedder: Embedder) -> None:
     for text, vector in zip(_ODD_TEXTS, await _documents(embedder, *_ODD_TEXTS), strict=True):
-        require(that=_usable(vector[None, :]), otherwise=f"the text {text!r} has no usable vector")
+        if not _usable(vector[None, :]):
+            raise BrokenError(f"the text {text!r} has no usable vector")
 
 
 @_EMBEDDER.add
@@ -174,34 +163,13 @@ async def _concurrent_calls(embedder: Embedder) -> None:
     expected = await _documents(embedder, *_TEXTS)
     calls = [_documents(embedder, *_TEXTS[place % len(_TEXTS) :]) for place in range(10)]
     for place, vectors in enumerate(await asyncio.gather(*calls)):
-        require(
-            that=_close(vectors, expected[place % len(_TEXTS) :]),
-            otherwise="calls at the same time mix up vectors",
-        )
+        if not _close(vectors, expected[place % len(_TEXTS) :]):
+            raise BrokenError("calls at the same time mix up vectors")
 
 
 @_EMBEDDER.add
 async def _event_loop_stays_free(embedder: Embedder) -> None:
-    texts = [f"{number} {_TEXTS[3]}" for number in range(48)]
-    began = time.monotonic()
-    beats = [began]
-    heart = asyncio.create_task(_beat(beats))
-    try:
-        await _documents(embedder, *texts)
-    finally:
-        heart.cancel()
-    seconds = time.monotonic() - began
-    beats.append(time.monotonic())
-    require(
-        that=len(beats) > 2,
-        otherwise="no other task ran during embed; compute in a thread",
-    )
-    longest = float(max(np.diff(beats)))
-    # Relative to the call, so that a slow or busy machine changes nothing.
-    require(
-        that=seconds < _LONG_SECONDS or longest < seconds / 2,
-        otherwise=f"embed kept other tasks from running for {longest:.1f} of its {seconds:.1f} seconds",
-    )
+    await require_free_loop(_documents(embedder, *(f"{number} {_TEXTS[3]}" for number in range(48))))
 
 
 @_EMBEDDER.add
@@ -212,12 +180,6 @@ async def _closes_twice(embedder: Embedder) -> None:
 
 async def _documents(embedder: Embedder, *texts: str) -> Vectors:
     return await embedder.embed(texts, TextRole.DOCUMENT)
-
-
-async def _beat(beats: list[float]) -> None:
-    while True:
-        beats.append(time.monotonic())
-        await asyncio.sleep(0.001)
 
 
 def _close(some: Vectors, others: Vectors) -> bool:

@@ -16,9 +16,9 @@ from retrieval.domain.checks import is_unicode
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.domain.llm import LLM
 from retrieval.testing.suite import (
+    BrokenError,
     Suite,
     cancel_soon,
-    require,
     require_closing,
     require_free_loop,
     require_rejection,
@@ -48,25 +48,12 @@ _NESTED = {
             "type": "object",
             "properties": {
                 "title": {"type": "string"},
-                "steps": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "what": {"type": "string"},
-                            "minutes": {"type": "integer", "minimum": 1, "maximum": 60},
-                            "kind": {"enum": ["cook", "wait"]},
-                            "is_optional": {"type": "boolean"},
-                            "note": {"type": ["string", "null"]},
-                        },
-                        "required": ["what", "minutes", "kind", "is_optional", "note"],
-                        "additionalProperties": False,
-                    },
-                    "minItems": 1,
-                    "maxItems": 5,
-                },
+                "minutes": {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": 60}, "minItems": 1},
+                "kind": {"enum": ["cook", "wait"]},
+                "is_optional": {"type": "boolean"},
+                "note": {"type": ["string", "null"]},
             },
-            "required": ["title", "steps"],
+            "required": ["title", "minutes", "kind", "is_optional", "note"],
             "additionalProperties": False,
         },
         "confidence": {"type": "number", "minimum": 0, "maximum": 1},
@@ -112,15 +99,11 @@ def _prompts_with_schemas() -> list[tuple[str, Mapping[str, Any]]]:
 
 @_DETERMINISTIC.add
 async def _same_answers_again(llm: LLM) -> None:
-    require(
-        that=await llm.complete(_PROMPT) == await llm.complete(_PROMPT),
-        otherwise="the same prompt has another answer the second time",
-    )
+    if await llm.complete(_PROMPT) != await llm.complete(_PROMPT):
+        raise BrokenError("the same prompt has another answer the second time")
     for prompt, schema in _prompts_with_schemas():
-        require(
-            that=await llm.complete_json(prompt, schema) == await llm.complete_json(prompt, schema),
-            otherwise=f"the same prompt has another JSON answer the second time: {prompt!r}",
-        )
+        if await llm.complete_json(prompt, schema) != await llm.complete_json(prompt, schema):
+            raise BrokenError(f"the same prompt has another JSON answer the second time: {prompt!r}")
 
 
 @_LLM.add
@@ -132,10 +115,8 @@ async def _name_is_stable(llm: LLM) -> None:
 async def _answers_in_words(llm: LLM) -> None:
     for system in ("", "You answer in one word."):
         answer = await llm.complete(_PROMPT, system=system)
-        require(
-            that=isinstance(answer, str) and bool(answer.strip()),
-            otherwise=f"the answer is {answer!r}; without one, raise LLMRejectedError",
-        )
+        if not isinstance(answer, str) or not answer.strip():
+            raise BrokenError(f"the answer is {answer!r}; without one, raise LLMRejectedError")
 
 
 @_LLM.add
@@ -149,7 +130,8 @@ async def _json_fits_the_schema(llm: LLM) -> None:
 async def _schema_is_left_alone(llm: LLM) -> None:
     schema = deepcopy(_NESTED)
     await llm.complete_json("Plan a lunch, as JSON.", schema)
-    require(that=schema == _NESTED, otherwise="the call changed the schema that it was given")
+    if schema != _NESTED:
+        raise BrokenError("the call changed the schema that it was given")
 
 
 @_LLM.add
@@ -176,21 +158,24 @@ async def _broken_schema_is_refused(llm: LLM) -> None:
 async def _odd_prompts(llm: LLM) -> None:
     for prompt in _ODD_PROMPTS:
         answer = await llm.complete(f"Say in one word what this is: {prompt}")
-        require(that=is_unicode(answer), otherwise=f"the answer about {prompt!r} cannot be encoded as UTF-8")
+        if not is_unicode(answer):
+            raise BrokenError(f"the answer about {prompt!r} cannot be encoded as UTF-8")
 
 
 @_LLM.add
 async def _huge_prompt(llm: LLM) -> None:
     # A model may be too small for the prompt, and then refuses it.
     with contextlib.suppress(LLMRejectedError):
-        require(that=bool(await llm.complete(_HUGE)), otherwise="a prompt of a million characters has an empty answer")
+        if not await llm.complete(_HUGE):
+            raise BrokenError("a prompt of a million characters has an empty answer")
 
 
 @_LLM.add
 async def _concurrent_calls(llm: LLM) -> None:
     words = asyncio.gather(*(llm.complete(f"{_PROMPT} ({number})") for number in range(6)))
     values = asyncio.gather(*(llm.complete_json(prompt, schema) for prompt, schema in _prompts_with_schemas() * 2))
-    require(that=all(await words), otherwise="of calls at the same time, one has an empty answer")
+    if not all(await words):
+        raise BrokenError("of calls at the same time, one has an empty answer")
     for value, (_, schema) in zip(await values, _prompts_with_schemas() * 2, strict=True):
         _require_fit(value, schema)
 
@@ -199,7 +184,8 @@ async def _concurrent_calls(llm: LLM) -> None:
 async def _cancelled_call_leaves_it_usable(llm: LLM) -> None:
     for call in _calls(llm):
         await cancel_soon(call())
-    require(that=bool(await llm.complete(_PROMPT)), otherwise="after a cancelled call it has an empty answer")
+    if not await llm.complete(_PROMPT):
+        raise BrokenError("after a cancelled call it has an empty answer")
 
 
 @_LLM.add
@@ -232,7 +218,8 @@ def _calls(llm: LLM) -> tuple[Callable[[], Awaitable[Any]], ...]:
 
 def _require_fit(value: Any, schema: Mapping[str, Any]) -> None:
     wrong = next(iter(Draft202012Validator(dict(schema)).iter_errors(value)), None)
-    require(that=wrong is None, otherwise=f"the answer {value!r} does not fit its schema: {wrong and wrong.message}")
+    if wrong is not None:
+        raise BrokenError(f"the answer {value!r} does not fit its schema: {wrong.message}")
 
 
 async def _require_rejection(call: Awaitable[Any], what: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from retrieval.domain.learning.arm import Arm
 from retrieval.learning.slate import Policy, Ranked
-from retrieval.testing.suite import Suite, make_subject, require
+from retrieval.testing.suite import BrokenError, Suite, make_subject
 
 _POLICY: Suite[Policy] = Suite("policy")
 
@@ -30,8 +30,10 @@ async def check_policy(make: Callable[[], Policy | Awaitable[Policy]]) -> None:
 @_POLICY.add
 async def _says_what_it_is(policy: Policy) -> None:
     name, _, version = policy.recorded_as.partition("+")[0].rpartition("/")
-    require(that=name == policy.name != "", otherwise=f"it is recorded as {policy.recorded_as!r}, not by its name")
-    require(that=version.isdigit() and int(version) >= 1, otherwise=f"its version is {version!r}, not 1 or more")
+    if not name == policy.name != "":
+        raise BrokenError(f"it is recorded as {policy.recorded_as!r}, not by its name")
+    if not version.isdigit() or int(version) < 1:
+        raise BrokenError(f"its version is {version!r}, not 1 or more")
 
 
 @_POLICY.add
@@ -39,10 +41,8 @@ async def _every_place_is_taken_once(policy: Policy) -> None:
     for candidates, limit in _SHAPES:
         picked, slots = policy.pull(_candidates(candidates), limit, np.random.default_rng(1)).drawn
         places = min(candidates, limit)
-        require(
-            that=len(picked) == len(slots) == places == len(set(picked)) and set(picked) <= set(range(candidates)),
-            otherwise=f"for {places} places of {candidates} candidates it picked {picked}",
-        )
+        if not len(picked) == len(slots) == places == len(set(picked)) or not set(picked) <= set(range(candidates)):
+            raise BrokenError(f"for {places} places of {candidates} candidates it picked {picked}")
 
 
 @_POLICY.add
@@ -50,18 +50,16 @@ async def _probabilities_add_up(policy: Policy) -> None:
     for candidates, limit in _SHAPES:
         plan = policy.planned(_candidates(candidates), limit, np.random.default_rng(2))
         propensities, chances, places = plan.propensities, plan.chances, min(candidates, limit)
-        require(
-            that=propensities.shape == (candidates,) and chances.shape == (candidates, places),
-            otherwise=f"{candidates} candidates, {places} places: shapes {propensities.shape} and {chances.shape}",
-        )
-        require(
-            that=bool(((chances >= 0) & (chances <= 1)).all() and (propensities <= 1).all()),
-            otherwise="a probability lies outside 0 to 1",
-        )
-        require(
-            that=np.allclose(chances.sum(axis=0), 1, atol=1e-9) and np.allclose(chances.sum(axis=1), propensities),
-            otherwise="the chances of a place do not add up to 1, or those of a candidate not to its propensity",
-        )
+        if propensities.shape != (candidates,) or chances.shape != (candidates, places):
+            raise BrokenError(
+                f"{candidates} candidates, {places} places: shapes {propensities.shape} and {chances.shape}"
+            )
+        if not ((chances >= 0) & (chances <= 1)).all() or not (propensities <= 1).all():
+            raise BrokenError("a probability lies outside 0 to 1")
+        if not np.allclose(chances.sum(axis=0), 1, atol=1e-9) or not np.allclose(chances.sum(axis=1), propensities):
+            raise BrokenError(
+                "the chances of a place do not add up to 1, or those of a candidate not to its propensity"
+            )
 
 
 @_POLICY.add
@@ -69,10 +67,8 @@ async def _what_is_shown_was_possible(policy: Policy) -> None:
     for seed, (candidates, limit) in enumerate(_SHAPES * 10):
         pull = policy.pull(_candidates(candidates), limit, np.random.default_rng(seed))
         shown = pull.propensities[list(pull.drawn.picked)]
-        require(
-            that=bool(((pull.rank_propensities > 0) & (pull.rank_propensities <= shown)).all()),
-            otherwise=f"it showed with {shown} at places with {pull.rank_propensities}",
-        )
+        if not ((pull.rank_propensities > 0) & (pull.rank_propensities <= shown)).all():
+            raise BrokenError(f"it showed with {shown} at places with {pull.rank_propensities}")
 
 
 @_POLICY.add
@@ -81,11 +77,10 @@ async def _probabilities_are_known_before(policy: Policy) -> None:
         plan = policy.planned(_candidates(candidates), limit, np.random.default_rng(3))
         pull = policy.pull(_candidates(candidates), limit, np.random.default_rng(3))
         again = policy.pull(_candidates(candidates), limit, np.random.default_rng(3))
-        require(that=pull.drawn == again.drawn, otherwise="the same seed gives another slate the second time")
-        require(
-            that=np.array_equal(plan.propensities, pull.propensities),
-            otherwise="planned with the same seed, a slate has other propensities than drawn",
-        )
+        if pull.drawn != again.drawn:
+            raise BrokenError("the same seed gives another slate the second time")
+        if not np.array_equal(plan.propensities, pull.propensities):
+            raise BrokenError("planned with the same seed, a slate has other propensities than drawn")
 
 
 @_POLICY.add
@@ -99,11 +94,11 @@ async def _draws_as_often_as_it_says(policy: Policy) -> None:
     allowed = 5 * np.sqrt(_DRAWINGS * plan.chances * (1 - plan.chances)) + 1e-6 * _DRAWINGS
     off = np.abs(counts - _DRAWINGS * plan.chances) - allowed
     candidate, place = np.unravel_index(off.argmax(), off.shape)
-    require(
-        that=bool((off <= 0).all()),
-        otherwise=f"candidate {candidate} stood at place {place} in {counts[candidate, place]:.0f} of {_DRAWINGS} "
-        f"slates; its chance is {plan.chances[candidate, place]:.4f}",
-    )
+    if not (off <= 0).all():
+        raise BrokenError(
+            f"candidate {candidate} stood at place {place} in {counts[candidate, place]:.0f} of {_DRAWINGS} "
+            f"slates; its chance is {plan.chances[candidate, place]:.4f}"
+        )
 
 
 def _candidates(count: int) -> list[Ranked]:

@@ -12,7 +12,6 @@ from retrieval.testing.suite import (
     BrokenError,
     Suite,
     cancel_soon,
-    require,
     require_closing,
     require_free_loop,
     require_rejection,
@@ -76,19 +75,15 @@ async def _scores(reranker: Reranker, texts: Sequence[str], query: str = _QUERY)
 @_DETERMINISTIC.add
 async def _same_scores_again(reranker: Reranker) -> None:
     first, second = await _scores(reranker, _TEXTS), await _scores(reranker, _TEXTS)
-    require(
-        that=all(abs(score - other) <= 1e-3 for score, other in zip(first, second, strict=True)),
-        otherwise=f"the same texts have the scores {first}, and the second time {second}",
-    )
+    if not all(abs(score - other) <= 1e-3 for score, other in zip(first, second, strict=True)):
+        raise BrokenError(f"the same texts have the scores {first}, and the second time {second}")
 
 
 @_DETERMINISTIC.add
 async def _scores_follow_the_texts(reranker: Reranker) -> None:
     first, second = await _scores(reranker, _TEXTS), await _scores(reranker, _TEXTS[::-1])
-    require(
-        that=all(abs(score - other) <= 0.1 for score, other in zip(first, second[::-1], strict=True)),
-        otherwise=f"in the other order the scores {first} are {second}: they are not in the order of the texts",
-    )
+    if not all(abs(score - other) <= 0.1 for score, other in zip(first, second[::-1], strict=True)):
+        raise BrokenError(f"in the other order the scores {first} are {second}: they are not in the order of the texts")
 
 
 @_RERANKER.add
@@ -111,7 +106,8 @@ async def _repeated_texts(reranker: Reranker) -> None:
 async def _texts_are_left_alone(reranker: Reranker) -> None:
     texts = list(_TEXTS)
     await _scores(reranker, texts)
-    require(that=texts == list(_TEXTS), otherwise="the call changed the list of texts that it was given")
+    if texts != list(_TEXTS):
+        raise BrokenError("the call changed the list of texts that it was given")
 
 
 @_RERANKER.add

@@ -186,9 +186,9 @@ class Once(HashingEmbedder):
 @pytest.mark.parametrize(
     ("make", "check"),
     [
-        (Doubled, "unit length"),
-        (Wide, "shape"),
-        (Precise, "dtype"),
+        (Doubled, "shape type and length"),
+        (Wide, "shape type and length"),
+        (Precise, "shape type and length"),
         (Flat, "empty input"),
         (Same, "different texts differ"),
         (Sorted, "order kept"),

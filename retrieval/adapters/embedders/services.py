@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.adapters.endpoints import OPENAI_URL
+from retrieval.domain.errors import ConfigurationError
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
 
 DESTINATIONS = "retrieval.destinations"
@@ -197,6 +198,15 @@ class KnownModel:
     """The most dimensions that can be requested; 0: the model's own."""
     dollars: float | None = None
     """The list price of a million tokens at its own service, as of 2025."""
+
+    def check_dimensions(self, model: str, dimensions: int) -> None:
+        """Raise ``ConfigurationError`` for dimensions that the model of that name cannot have."""
+        most = max(self.most_dimensions, self.dimensions)
+        if dimensions > most or not (self.is_shortened or dimensions == self.dimensions):
+            raise ConfigurationError(
+                f"model {model!r} has {self.dimensions} dimensions and cannot have {dimensions}; "
+                f"set RETRIEVAL_EMBEDDING_DIMENSIONS to {self.dimensions}{' or fewer' if self.is_shortened else ''}"
+            )
 
 
 def _voyage(dollars: float) -> KnownModel:

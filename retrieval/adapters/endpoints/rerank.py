@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Unpack
 
 from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.endpoints.breaker import RERANKER
-from retrieval.adapters.endpoints.caller import (
-    EndpointCaller,
-    EndpointUsage,
-    check_address,
-    check_key,
-    host_of,
-)
-from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
+from retrieval.adapters.endpoints.caller import CallLimits, EndpointCaller, EndpointUsage
+from retrieval.adapters.endpoints.retries import Endpoint
 from retrieval.domain.checks import choices_hint, clean_text, is_number, is_whole
 from retrieval.domain.errors import ConfigurationError, RerankerRejectedError
 
 _SETTINGS = "RETRIEVAL_RERANKER"
-_WHAT = "reranker's"
 
-RERANKING = EndpointService(
+RERANKING = Endpoint(
+    role=RERANKER,
     serves="reranking",
     operation="rerank",
-    key=f"{_SETTINGS}_API_KEY",
+    settings=_SETTINGS,
     where=f"{_SETTINGS}_MODEL and {_SETTINGS}_BASE_URL",
     refused_advice="RETRIEVAL_RERANKER_MODEL, and the number and length of the texts",
-    role=RERANKER,
     too_long=RerankerRejectedError,
     refused=RerankerRejectedError,
 )
@@ -76,53 +66,30 @@ SHAPES: Mapping[str, RerankShape] = MappingProxyType(
 """The request format of each provider. The answers differ only in names, so one function reads them all."""
 
 
-@dataclass(frozen=True, slots=True)
-class RerankAnswer:
-    """One answered request."""
+def read_rerank(answer: Any, texts: int, endpoint: Endpoint) -> list[float]:
+    """The scores in an answer, 0 to 1, in the texts' order.
 
-    scores: list[float]
-    """A score for each text, in the texts' order, 0 to 1."""
-    tokens: int
-    """The server's count; 0 where it gives none."""
-
-
-def read_rerank(body: bytes, texts: int, endpoint: Endpoint) -> RerankAnswer:
-    """The scores of an answer: a list of indexes with scores, or an object with such a list in ``results`` or ``data``.
-
-    Some models answer with a cosine: a score from -1 to 0 counts as 0. Raises ``TryAgainError`` for a body that ends
-    early, and ``RerankerRejectedError`` unless each text has one score, up to 1.
+    The answer is a list of indexes with scores, or an object with such a list in ``results`` or ``data``. Some models
+    answer with a cosine: a score from -1 to 0 counts as 0. Raises ``RerankerRejectedError`` unless each text has one
+    score, up to 1.
     """
-    answer = parsed_answer(body, whose=f"the answer of {endpoint.host}", rejected=RerankerRejectedError)
-    if answer is None:
-        raise RerankerRejectedError(
-            f"the answer of {endpoint.host} is not a JSON object; check RETRIEVAL_RERANKER_BASE_URL"
-        )
     rows = answer if isinstance(answer, list) else answer.get("results", answer.get("data"))
     if not isinstance(rows, list):
         raise RerankerRejectedError(f"{endpoint.host} gave no results; check RETRIEVAL_RERANKER and its BASE_URL")
-    scores: dict[int, float] = {}
-    for row in rows:
-        place, score = _scored(row, endpoint)
-        if not 0 <= place < texts:
-            raise _lied(endpoint, f"a score for the index {place}; {texts} texts have 0 to {texts - 1}")
-        if place in scores:
-            raise _lied(endpoint, f"two scores for the index {place}; it has to give one")
-        scores[place] = max(score, 0.0)
-    if len(scores) < texts:
-        raise _lied(endpoint, f"{len(scores)} scores for {texts} texts; it has to give one for each")
-    return RerankAnswer([scores[place] for place in range(texts)], total_tokens(answer))
+    scores = dict(_scored(row, texts, endpoint) for row in rows)
+    if len(rows) != texts or len(scores) != texts:
+        raise _lied(endpoint, f"{len(rows)} scores for {texts} texts; it has to give one for each")
+    return [scores[place] for place in range(texts)]
 
 
-def _scored(row: object, endpoint: Endpoint) -> tuple[int, float]:
+def _scored(row: object, texts: int, endpoint: Endpoint) -> tuple[int, float]:
     found = row if isinstance(row, dict) else {}
     place, score = found.get("index"), found.get("relevance_score", found.get("score"))
-    if not is_whole(place):
-        raise _lied(endpoint, f"{row!r:.80}; its index has to be a whole number")
-    if not is_number(score):
-        raise _lied(endpoint, f"{row!r:.80}; its score has to be a number")
-    if not -1 <= score <= 1:
-        raise _lied(endpoint, f"the score {score:g}; scores are probabilities, from 0 to 1")
-    return place, float(score)
+    if not is_whole(place, 0, texts - 1):
+        raise _lied(endpoint, f"{row!r:.80}; its index has to be a whole number from 0 to {texts - 1}")
+    if not is_number(score, -1, 1):
+        raise _lied(endpoint, f"{row!r:.80}; its score has to be a probability, from 0 to 1")
+    return place, max(float(score), 0.0)
 
 
 def _lied(endpoint: Endpoint, what: str) -> RerankerRejectedError:
@@ -143,20 +110,14 @@ class EndpointReranker:
         model: str = "",
         api_key: str = "",
         base_url: str = "",
-        timeout_seconds: float = 30.0,
-        max_attempts: int = 2,
-        max_concurrency: int = 8,
-        sleep: Sleep = asyncio.sleep,
-        rng: random.Random | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        **limits: Unpack[CallLimits],
     ) -> None:
         """Check the options, without connecting. Raises ``ConfigurationError``, naming the setting.
 
         - ``provider``: ``cohere``, ``jina``, ``voyage`` or ``tei``.
         - ``model``: required, except for ``tei``, whose server has one model; there it only names the reranker.
         - ``base_url``: without ``/rerank``; empty: the provider's own.
-        - ``timeout_seconds``, ``max_attempts``: for one attempt, and for one request, the first one included.
-        - ``max_concurrency``: requests under way at once.
+        - ``limits``: at most 2 attempts and 8 requests at once by default.
         """
         if provider not in SHAPES:
             raise ConfigurationError(f"there is no reranker {provider!r:.40}; {choices_hint(provider, SHAPES)}")
@@ -164,23 +125,13 @@ class EndpointReranker:
         if shape.has_model and not model:
             raise ConfigurationError(f"the {provider} reranker needs a model; set {_SETTINGS}_MODEL")
         url = base_url or shape.url
-        check_address(url, what=_WHAT, settings=_SETTINGS)
-        check_key(api_key, url, what=_WHAT, settings=_SETTINGS)
-        if not api_key and url == shape.url:
+        if shape.url and not api_key and url == shape.url:
             raise ConfigurationError(f"the {provider} reranker needs a key; set {_SETTINGS}_API_KEY")
-        self._model = model or host_of(url)
+        endpoint = replace(RERANKING, url=url, api_key=api_key)
+        self._model = model or endpoint.host
         self._name = f"{provider}/{self._model}"
-        self._endpoint = Endpoint(RERANKING, host_of(url), self._model, api_key)
-        self._caller = EndpointCaller(
-            self._endpoint,
-            url,
-            timeout_seconds=timeout_seconds,
-            max_concurrency=max_concurrency,
-            max_attempts=max_attempts,
-            sleep=sleep,
-            rng=rng,
-            now=now,
-        )
+        self._endpoint = replace(endpoint, model=self._model)
+        self._caller = EndpointCaller(self._endpoint, **CallLimits(max_attempts=2, max_concurrency=8) | limits)
 
     @property
     def name(self) -> str:
@@ -213,9 +164,7 @@ class EndpointReranker:
         body = {"query": query, self._shape.texts: texts, **self._shape.constants}
         if self._shape.has_model:
             body["model"] = self._model
-        answer = read_rerank(await self._caller.post("/rerank", body), len(texts), self._endpoint)
-        self._caller.count_tokens(answer.tokens)
-        return answer.scores
+        return read_rerank(await self._caller.post("/rerank", body), len(texts), self._endpoint)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
-from httpx2 import Response
+from httpx2 import URL, InvalidURL, Response
 
+from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.breaker import Role
 from retrieval.domain.checks import JSONSyntaxError, JSONTextError, clean_text, is_finite, json_of
-from retrieval.domain.errors import RetrievalError
+from retrieval.domain.errors import ConfigurationError, RetrievalError
 
 logger = logging.getLogger(__name__)
 
@@ -37,32 +39,27 @@ class TryAgainError(Exception):
         self.retry_after_seconds = retry_after_seconds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Backoff:
-    """The number of attempts and the waits between them."""
+_FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 20.0
+"""The first wait, and the longest between two attempts, unless the server asks for one."""
 
-    max_attempts: int = 6
-    """The number of attempts, at least 1; the first one counts."""
-    first_seconds: float = 0.5
-    longest_seconds: float = 20.0
-    """The longest wait between two attempts, unless the server asks for one."""
-    longest_retry_after_seconds: float = 60.0
-    """The longest wait that a server may ask for; on a longer one there is no further attempt."""
+_LONGEST_RETRY_AFTER_SECONDS = 60.0
+"""The longest wait that a server may ask for; on a longer one there is no further attempt."""
 
-    def delay(self, failures: int, jitter: float) -> float:
-        """Seconds to wait after the given number of failures (from 1), doubling each time; ``jitter`` is in [0, 1).
 
-        The wait is between half and all of the doubled time ("equal jitter", M. Brooker, AWS Architecture Blog, 2015),
-        so that clients which failed at the same time do not retry at the same time.
-        """
-        ceiling = min(self.longest_seconds, self.first_seconds * 2.0 ** min(failures - 1, 30))
-        return ceiling * (1 + jitter) / 2
+def delay(failures: int, jitter: float) -> float:
+    """Seconds to wait after the given number of failures (from 1), doubling each time; ``jitter`` is in [0, 1).
+
+    The wait is between half and all of the doubled time ("equal jitter", M. Brooker, AWS Architecture Blog, 2015), so
+    that clients which failed at the same time do not retry at the same time.
+    """
+    ceiling = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(failures - 1, 30))
+    return ceiling * (1 + jitter) / 2
 
 
 async def with_retries(
     attempt: Callable[[], Awaitable[T]],
     *,
-    backoff: Backoff,
+    max_attempts: int,
     sleep: Sleep,
     rng: random.Random,
     unavailable: type[RetrievalError],
@@ -79,30 +76,38 @@ async def with_retries(
             return await attempt()
         except TryAgainError as failure:
             failures += 1
-            seconds = _wait(failure, failures, backoff, rng.random(), unavailable)
-            if seconds >= seconds_left():
-                raise _final_error(failure, failures, unavailable) from failure
-            reason = str(failure)
-        logger.info("%s; attempt %d in %.1f s", reason, failures + 1, seconds)
+            jitter, requested = rng.random(), failure.retry_after_seconds
+            seconds = delay(failures, jitter) if requested is None else requested + _FIRST_SECONDS * jitter
+            if requested is not None and requested > _LONGEST_RETRY_AFTER_SECONDS:
+                raise unavailable(
+                    f"{failure}, and asks to wait {requested:.0f} seconds; try again after that"
+                ) from failure
+            if failures >= max_attempts or seconds >= seconds_left():
+                attempts = "once" if failures == 1 else f"{failures} times"
+                raise unavailable(f"{failure} (tried {attempts}); try again later") from failure
+            logger.info("%s; attempt %d in %.1f s", failure, failures + 1, seconds)
         await sleep(seconds)
 
 
-def _wait(
-    failure: TryAgainError, failures: int, backoff: Backoff, jitter: float, unavailable: type[RetrievalError]
-) -> float:
-    """Seconds until the next attempt. Raises ``unavailable`` if there is none."""
-    requested = failure.retry_after_seconds
-    if requested is not None and requested > backoff.longest_retry_after_seconds:
-        raise unavailable(f"{failure}, and asks to wait {requested:.0f} seconds; try again after that") from failure
-    if failures >= backoff.max_attempts:
-        raise _final_error(failure, failures, unavailable) from failure
-    delay = backoff.delay(failures, jitter)
-    return delay if requested is None else requested + backoff.first_seconds * jitter
+def host_of(url: str) -> str:
+    """Host and port, for messages: without the credentials that a URL can hold."""
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
-def _final_error(failure: TryAgainError, failures: int, unavailable: type[RetrievalError]) -> RetrievalError:
-    attempts = "once" if failures == 1 else f"{failures} times"
-    return unavailable(f"{failure} (tried {attempts}); try again later")
+def shown_address(url: str) -> str:
+    """The address without the credentials that it can hold."""
+    return urlsplit(url)._replace(netloc=host_of(url)).geturl()
+
+
+def check_address(url: str, role: str, settings: str) -> None:
+    """Raise ``ConfigurationError`` for anything but an HTTP address; ``settings`` begins its settings' names."""
+    try:
+        parts = URL(url)
+        is_usable = parts.scheme in {"http", "https"} and parts.host and (parts.port or 0) < 2**16
+    except (InvalidURL, TypeError):
+        is_usable = False
+    if not is_usable:
+        raise ConfigurationError(f"the {role}'s server needs an address like https://host/v1; set {settings}_BASE_URL")
 
 
 def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -140,42 +145,55 @@ _TOO_LONG = re.compile(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EndpointService:
-    """A kind of service, with the texts of its messages and the classes of its errors."""
+class Endpoint:
+    """A service and the model that it is asked for, with the texts of messages and the classes of errors."""
 
+    role: Role
+    """Who asks it, and the errors if trying again later may help, and if only a person can mend the cause."""
     serves: str
     """The plural name of its results: ``embeddings``."""
     operation: str
     """The operation's name in traces, by OpenTelemetry: ``embeddings``, ``chat``."""
-    key: str
-    """The setting of its key."""
+    settings: str
+    """The beginning of the names of its settings."""
     where: str
     """The settings of its model and its address, for advice."""
     refused_advice: str
     """The advice for a request that it refuses."""
-    role: Role
-    """Who asks it, and the errors if trying again later may help, and if only a person can mend the cause."""
     too_long: type[RetrievalError]
     """The error if the request has too many tokens."""
     refused: type[RetrievalError]
     """The error if the service refuses something about the request itself."""
     title: str = ""
     """The name of the service, for people; empty: its host is enough."""
+    key_variable: str = ""
+    """The variable of its key; empty: the one among its settings."""
     start: str = ""
     """The command that starts a server on this machine."""
     pull: str = ""
     """The command that downloads a model, with ``{model}`` in it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Endpoint:
-    """The destination of a request, as messages name it."""
-
-    service: EndpointService
-    host: str
-    model: str
-    api_key: str = field(repr=False)
+    url: str = ""
+    """The address, without the paths of requests."""
+    model: str = ""
+    api_key: str = field(default="", repr=False)
     """Never shown: it is removed from the server's answers."""
+
+    @property
+    def host(self) -> str:
+        """Host and port, for messages: without the credentials that a URL can hold."""
+        return host_of(self.url)
+
+    def check(self) -> None:
+        """Raise ``ConfigurationError``, without the key, for an unusable address or key, or a missing key of OpenAI."""
+        check_address(self.url, self.role.name, self.settings)
+        if not self.api_key and self.url.rstrip("/") == OPENAI_URL:
+            raise ConfigurationError(f"OpenAI needs a key; set {self.settings}_API_KEY")
+        # An HTTP library's error quotes a header that cannot be sent, and so the key.
+        if not all("!" <= character <= "~" for character in self.api_key):
+            raise ConfigurationError(
+                f"the {self.role.name}'s key holds a space, a line break or a character outside ASCII; "
+                f"set {self.settings}_API_KEY to the key alone"
+            )
 
     def refusal(self, answer: Response, body: bytes, now: datetime) -> Exception:
         """The error to raise for an answer with such a status and body; ``now`` is time zone aware.
@@ -183,7 +201,7 @@ class Endpoint:
         ``TryAgainError`` for a transient status, else one of the service's errors.
         """
         said = _said(body)
-        status, detail, rejected = answer.status_code, self._detail(said), self.service.role.rejected
+        status, detail, rejected = answer.status_code, self._detail(said), self.role.rejected
         if status == 429 and isinstance(said, dict) and said.get("code") == "insufficient_quota":
             return rejected(f"{self.host}: the key's quota is used up (429); see the account's billing")
         if status in _PASSING or status >= 500:
@@ -192,29 +210,24 @@ class Endpoint:
         if 300 <= status < 400:
             # Texts and key go only to the configured host.
             return rejected(
-                f"{self.host} answered with a redirect ({status}), which is not followed; check {self.service.where}"
+                f"{self.host} answered with a redirect ({status}), which is not followed; check {self.where}"
             )
         if status == 413 or (status in {400, 422} and _TOO_LONG.search(detail)):
-            return self.service.too_long(f"{self.host}: too many tokens for {self.model!r}{detail}")
+            return self.too_long(f"{self.host}: too many tokens for {self.model!r}{detail}")
         if status in {401, 403, 404}:
             return rejected(self._advice(status, detail))
-        return self.service.refused(
-            f"{self.host} refused the request ({status}){detail}; check {self.service.refused_advice}"
-        )
+        return self.refused(f"{self.host} refused the request ({status}){detail}; check {self.refused_advice}")
 
     def _advice(self, status: int, detail: str) -> str:
         if status == 401:
             # The server's own words often quote a part of the key.
-            return f"{self.host} refused the key (401); check {self.service.key}"
+            return f"{self.host} refused the key (401); check {self.key_variable or f'{self.settings}_API_KEY'}"
         if status == 403:
             return f"{self.host}: the key may not use {self.model!r} (403){detail}; allow it or choose another"
-        if self.service.pull:
-            pull = self.service.pull.format(model=self.model)
-            return f"{self.service.title} at {self.host} has no model {self.model!r} (404){detail}; get it with: {pull}"
-        return (
-            f"{self.host} has no model {self.model!r} or no {self.service.serves} (404){detail}; check "
-            f"{self.service.where}"
-        )
+        if self.pull:
+            pull = self.pull.format(model=self.model)
+            return f"{self.title} at {self.host} has no model {self.model!r} (404){detail}; get it with: {pull}"
+        return f"{self.host} has no model {self.model!r} or no {self.serves} (404){detail}; check {self.where}"
 
     def _detail(self, said: object) -> str:
         """The server's own words, on one line and without the key, after a colon; empty when it has none."""
@@ -222,6 +235,29 @@ class Endpoint:
             said = next((said[name] for name in _SAID if isinstance(said.get(name), str)), None)
         words = self.quoted(said) if isinstance(said, str) else ""
         return f": {words}" if words else ""
+
+    def parsed(self, body: bytes) -> Any:
+        """The JSON object or list in an answer's body.
+
+        Raises ``TryAgainError`` for a body that ends too soon, and the role's error for any other body.
+        """
+        whose = f"the answer of {self.host}"
+        try:
+            answer = json_of(body)
+        except JSONTextError as error:
+            # A text that begins as JSON and ends too soon was cut; any other text is not an answer.
+            text = body.strip()
+            begins, ends = text[:1] in (b"{", b"["), text[-1:] in (b"}", b"]")
+            if not text or (begins and (not ends or isinstance(error, JSONSyntaxError))):
+                raise TryAgainError(f"{whose} was cut short") from None
+            if begins:
+                # The advice behind the reason is for the person who writes JSON.
+                why = str(error).partition(";")[0]
+                raise self.role.rejected(f"{whose} cannot be used: {why}; use another endpoint") from None
+            answer = None
+        if not isinstance(answer, dict | list):
+            raise self.role.rejected(f"{whose} is not a JSON object, as one of {self.serves} is; check {self.where}")
+        return answer
 
     def quoted(self, words: str) -> str:
         """The beginning of the server's words, on one line, without control characters and without the key."""
@@ -237,28 +273,6 @@ def _said(body: bytes) -> object:
     except JSONTextError:
         return body.decode(errors="replace")
     return said.get("error", said) if isinstance(said, dict) else said
-
-
-def parsed_answer(body: bytes, *, whose: str, rejected: type[RetrievalError]) -> Any:
-    """The JSON object or list in an answer's body; None for any other body.
-
-    ``whose`` names the answer in messages. Raises ``TryAgainError`` for a body that ends too soon, and ``rejected`` for
-    JSON that is not accepted.
-    """
-    try:
-        answer = json_of(body)
-    except JSONTextError as error:
-        # A text that begins as JSON and ends too soon was cut; any other text is not an answer.
-        text = body.strip()
-        begins, ends = text[:1] in (b"{", b"["), text[-1:] in (b"}", b"]")
-        if not text or (begins and (not ends or isinstance(error, JSONSyntaxError))):
-            raise TryAgainError(f"{whose} was cut short") from None
-        if begins:
-            # The advice behind the reason is for the person who writes JSON.
-            why = str(error).partition(";")[0]
-            raise rejected(f"{whose} cannot be used: {why}; use another endpoint") from None
-        return None
-    return answer if isinstance(answer, dict | list) else None
 
 
 _TOKENS = (("usage", "total_tokens"), ("prompt_eval_count",), ("meta", "billed_units", "input_tokens"))

@@ -62,10 +62,8 @@ def _openai(settings: Settings) -> LLM:
     from retrieval.adapters.endpoints import OPENAI_URL
     from retrieval.adapters.llms.openai import OpenAILLM
 
-    if not settings.llm_model:
-        raise ConfigurationError("the openai language model needs a name; set RETRIEVAL_LLM_MODEL")
     return OpenAILLM(
-        model=settings.llm_model,
+        model=settings.llm_model or "",
         api_key=_key(settings),
         base_url=settings.llm_base_url or OPENAI_URL,
         timeout_seconds=settings.llm_timeout_seconds,

@@ -56,11 +56,6 @@ class JSONShape:
             raise LLMRejectedError(f"the schema is not a JSON schema: {_line(reason)}; correct it") from None
 
     @property
-    def key(self) -> str:
-        """The same for equal schemas."""
-        return json.dumps(self.schema, sort_keys=True)
-
-    @property
     def instructions(self) -> str:
         """The instructions to the model, for servers that cannot enforce a schema."""
         return f"Answer with JSON alone, which fits this JSON schema: {json.dumps(self.schema)}"

@@ -2,67 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-import random
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, Unpack
 
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL
-from retrieval.adapters.endpoints.caller import (
-    EndpointCaller,
-    EndpointUsage,
-    check_address,
-    check_key,
-    check_positive,
-    host_of,
-)
-from retrieval.adapters.endpoints.retries import Endpoint, EndpointService, Sleep, parsed_answer, total_tokens
+from retrieval.adapters.endpoints.caller import CallLimits, EndpointCaller, EndpointUsage
+from retrieval.adapters.endpoints.retries import Endpoint
 from retrieval.adapters.llms.json_shape import JSONShape, messages_of
-from retrieval.domain.checks import encodable, is_number
+from retrieval.domain.checks import encodable
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError
 
-_SETTINGS = "RETRIEVAL_LLM"
-_LONGEST_MODEL = 200
-
-
-def _check_options(model: object, temperature: float | None) -> None:
-    """Raise ``ConfigurationError`` for values that cannot work."""
-    if not model or not isinstance(model, str):
-        raise ConfigurationError("no language model is named; set RETRIEVAL_LLM_MODEL")
-    if len(model) > _LONGEST_MODEL or not model.isprintable():
-        raise ConfigurationError(
-            f"a model's name has at most {_LONGEST_MODEL} characters on one line; set RETRIEVAL_LLM_MODEL"
-        )
-    if temperature is not None and not is_number(temperature, 0, 2):
-        raise ConfigurationError(f"temperature is {temperature!r:.80}; it is 0 to 2, or None")
-
+_MOST_ANSWER_BYTES = 2**20
 
 # Some models put their reasoning before the answer.
 _THOUGHTS = re.compile(r"\A\s*<think>.*?</think>", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
-class ChatAnswer:
-    """One answered request."""
+def read_chat(answer: Any, endpoint: Endpoint) -> str:
+    """The text of the first choice of an answer: not empty, without space around it.
 
-    text: str
-    """Not empty, without space around it."""
-    tokens: int
-    """The server's count, the prompt's tokens included; 0 where it gives none."""
-
-
-def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
-    """The first choice of an answer.
-
-    Raises ``TryAgainError`` for a body that ends early, and ``LLMRejectedError`` for any other body without a complete
-    answer: the model's refusal, or an answer that is empty, filtered or cut at its length.
+    Raises ``LLMRejectedError`` for anything but a complete answer: the model's refusal, or an answer that is empty,
+    filtered or cut at its length.
     """
-    fields = _fields(body, endpoint)
+    fields = answer if isinstance(answer, dict) else {}
     choices = fields.get("choices")
     first = choices[0] if isinstance(choices, list) and choices else None
     message = first.get("message") if isinstance(first, dict) else None
@@ -75,17 +41,7 @@ def read_chat(body: bytes, endpoint: Endpoint) -> ChatAnswer:
     text = _THOUGHTS.sub("", _text(message.get("content"))).strip()
     if not text:
         raise LLMRejectedError(f"{endpoint.model!r} gave an empty answer; ask again, or use another model")
-    return ChatAnswer(encodable(text), total_tokens(fields))
-
-
-def _fields(body: bytes, endpoint: Endpoint) -> dict[str, Any]:
-    fields = parsed_answer(body, whose=f"the answer of {endpoint.host}", rejected=LLMRejectedError)
-    if not isinstance(fields, dict):
-        raise LLMRejectedError(
-            "the address is not a chat completions endpoint: its answer is not a JSON object; "
-            "check RETRIEVAL_LLM_BASE_URL (it often ends in /v1)"
-        )
-    return fields
+    return encodable(text)
 
 
 def _check_whole(choice: dict[str, Any], message: dict[str, Any], endpoint: Endpoint) -> None:
@@ -125,34 +81,25 @@ class Form(StrEnum):
     """No parameter: only the instructions name the form."""
 
 
-def forms_of(shape: JSONShape) -> list[Form]:
-    """The forms in which an answer of that shape can be requested, the strictest first."""
-    return list(Form) if shape.is_object else [Form.WORDS]
-
-
 def response_format(form: Form, shape: JSONShape) -> dict[str, Any] | None:
     """The parameter of the request; None for an answer in words."""
     if form is Form.WORDS:
         return None
-    if form is Form.OBJECT:
-        return {"type": form.value}
-    return {
-        "type": form.value,
-        "json_schema": {"name": "answer", "schema": shape.schema, "strict": shape.is_strict},
-    }
+    schema = {"name": "answer", "schema": shape.schema, "strict": shape.is_strict}
+    return {"type": form.value, **({"json_schema": schema} if form is Form.SCHEMA else {})}
 
 
 class RefusedRequestError(LLMRejectedError):
     """The endpoint refuses something about the request, perhaps the form of the answer."""
 
 
-CHAT = EndpointService(
+CHAT = Endpoint(
+    role=LANGUAGE_MODEL,
     serves="chat completions",
     operation="chat",
-    key="RETRIEVAL_LLM_API_KEY",
+    settings="RETRIEVAL_LLM",
     where="RETRIEVAL_LLM_MODEL and RETRIEVAL_LLM_BASE_URL (it often ends in /v1)",
     refused_advice="RETRIEVAL_LLM_MODEL",
-    role=LANGUAGE_MODEL,
     too_long=LLMRejectedError,
     refused=RefusedRequestError,
 )
@@ -161,8 +108,6 @@ CHAT = EndpointService(
 
 _UNTIL_FORGOTTEN = 100
 """Answers after which the strictest form is tried again."""
-
-_KNOWN_FORMS = 256
 
 
 class OpenAILLM:
@@ -177,47 +122,20 @@ class OpenAILLM:
     """
 
     def __init__(
-        self,
-        *,
-        model: str,
-        api_key: str = "",
-        base_url: str = OPENAI_URL,
-        timeout_seconds: float = 30.0,
-        max_attempts: int = 3,
-        max_concurrency: int = 8,
-        max_answer_bytes: int = 2**20,
-        temperature: float | None = None,
-        sleep: Sleep = asyncio.sleep,
-        rng: random.Random | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        self, *, model: str, api_key: str = "", base_url: str = OPENAI_URL, **limits: Unpack[CallLimits]
     ) -> None:
         """Check the options, without connecting. Raises ``ConfigurationError``, naming the setting.
 
         - ``api_key``: may be empty for an endpoint other than OpenAI's own.
-        - ``timeout_seconds``: for one attempt, from connecting to the last byte of the answer.
-        - ``max_attempts``: for one request, the first one included.
-        - ``max_concurrency``: requests under way at once, over all calls.
-        - ``max_answer_bytes``: a longer answer is rejected while it arrives.
-        - ``temperature``: 0 to 2; None: the model's own, because some models accept no other.
-        - ``sleep``, ``rng``, ``now``: for waiting, for jitter, and (time zone aware) for a ``Retry-After`` date.
+        - ``limits``: at most 3 attempts and 8 requests at once by default.
         """
-        _check_options(model, temperature)
-        check_positive(max_answer_bytes=max_answer_bytes)
-        check_address(base_url, what="language model's", settings=_SETTINGS)
-        check_key(api_key, base_url, what="language model's", settings=_SETTINGS)
-        self._model, self._temperature, self._longest = model, temperature, max_answer_bytes
-        self._endpoint = Endpoint(CHAT, host_of(base_url), model, api_key)
-        self._caller = EndpointCaller(
-            self._endpoint,
-            base_url,
-            timeout_seconds=timeout_seconds,
-            max_concurrency=max_concurrency,
-            max_attempts=max_attempts,
-            sleep=sleep,
-            rng=rng,
-            now=now,
-        )
-        self._forms: dict[str, Form] = {}
+        if not isinstance(model, str) or not model or not model.isprintable():
+            raise ConfigurationError("no language model is named; set RETRIEVAL_LLM_MODEL")
+        self._model = model
+        self._endpoint = replace(CHAT, url=base_url, model=model, api_key=api_key)
+        self._caller = EndpointCaller(self._endpoint, **CallLimits(max_attempts=3, max_concurrency=8) | limits)
+        self._forms = list(Form)
+        """The forms that the endpoint has not refused, the strictest first."""
         self._answers = 0
 
     @property
@@ -250,36 +168,32 @@ class OpenAILLM:
         After ``_UNTIL_FORGOTTEN`` answers they begin with the strictest form again, because a refusal may have had
         another reason.
         """
-        forms = forms_of(shape)
-        for form in forms[forms.index(self._forms.get(shape.key, forms[0])) :]:
+        forms = self._forms if shape.is_object else [Form.WORDS]
+        for form in list(forms):
             try:
                 text = await self._ask(messages, response_format(form, shape))
             except RefusedRequestError:
-                if form is forms[-1]:
+                if form is Form.WORDS:
                     raise
                 continue
             self._answers += 1
             if self._answers % _UNTIL_FORGOTTEN == 0:
-                self._forms.clear()
-            elif len(self._forms) < _KNOWN_FORMS:
-                self._forms[shape.key] = form
+                self._forms = list(Form)
+            elif shape.is_object:
+                self._forms = forms[forms.index(form) :]
             return text
-        raise LLMRejectedError(f"{self._endpoint.host} accepts no form of JSON answer; use another endpoint")
+        raise AssertionError("an answer in words is the last form")
 
     async def _ask(self, messages: list[dict[str, str]], form: Mapping[str, Any] | None = None) -> str:
         request: dict[str, Any] = {"model": self._model, "messages": messages}
-        if self._temperature is not None:
-            request["temperature"] = self._temperature
         if form is not None:
             request["response_format"] = form
         return await self._caller.call(lambda: self._post(request))
 
     async def _post(self, request: dict[str, Any]) -> str:
         """One request. Raises the client's errors, ``TryAgainError`` or ``LLMRejectedError``."""
-        body = await self._caller.post("/chat/completions", request, most_bytes=self._longest)
-        answer = read_chat(body, self._endpoint)
-        self._caller.count_tokens(answer.tokens)
-        return answer.text
+        answer = await self._caller.post("/chat/completions", request, most_bytes=_MOST_ANSWER_BYTES)
+        return read_chat(answer, self._endpoint)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -11,10 +11,9 @@ import random
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from retrieval.adapters.endpoints.retries import Sleep
 from retrieval.adapters.llms.json_shape import JSONShape, checked_prompt
 from retrieval.domain.checks import is_number
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
@@ -132,17 +131,6 @@ def _decode(text: str) -> str:
     return value if isinstance(value, str) else text
 
 
-_DEEPEST = 8
-_FORMATS = {
-    "date-time": "2024-05-17T09:30:00+00:00",
-    "date": "2024-05-17",
-    "time": "09:30:00+00:00",
-    "email": "someone@example.com",
-    "uri": "https://example.com/",
-    "uuid": "00000000-0000-4000-8000-000000000000",
-}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
     """The input that values are made from."""
@@ -152,157 +140,60 @@ class Filling:
     """The words of texts; if empty, texts are ``something``."""
     lists: Sequence[str] = ()
     """The elements of lists of texts; if empty, the elements are made of ``words``."""
-    least: bool = False
-    """Whether every value is the smallest that fits."""
-    root: Any = None
-    depth: int = 0
 
 
-def value_for(schema: Any, filling: Filling) -> Any:
-    """A value for the schema. Keywords without a simple rule (``pattern``, ``not`` and the like) are ignored."""
-    if not isinstance(schema, dict):
-        return None
-    if filling.root is None:
-        filling = replace(filling, root=schema)
-    filling = replace(filling, depth=filling.depth + 1)
-    schema = _resolve(schema, filling)
+def value_for(schema: Mapping[str, Any], filling: Filling) -> Any:
+    """A value for the schema, by its types, bounds, lengths and choices; other keywords are ignored."""
     if "const" in schema:
         return schema["const"]
     if "enum" in schema:
         return filling.rng.choice(schema["enum"])
-    return _MAKERS.get(_type(schema), _null)(schema, filling)
+    if choices := schema.get("anyOf"):
+        return value_for(choices[0], filling)
+    kind = _type(schema)
+    if kind == "object":
+        return {name: value_for(part, filling) for name, part in schema.get("properties", {}).items()}
+    if kind == "array":
+        return _array(schema, filling)
+    if kind == "string":
+        return _string(schema, filling)
+    if kind == "boolean":
+        return filling.rng.random() < 0.5
+    return None if kind == "null" else _number(kind, schema, filling)
 
 
-def _resolve(schema: dict[str, Any], filling: Filling) -> dict[str, Any]:
-    """The schema with references and alternatives resolved: the first alternative, or the last in a deep schema."""
-    for _ in range(_DEEPEST):
-        if "$ref" in schema:
-            schema = {**_lookup(schema["$ref"], filling.root), **_without(schema, "$ref")}
-        elif choices := schema.get("anyOf") or schema.get("oneOf"):
-            choice = choices[-1 if filling.depth > _DEEPEST else 0]
-            schema = {**_without(schema, "anyOf", "oneOf"), **(choice if isinstance(choice, dict) else {})}
-        elif parts := schema.get("allOf"):
-            schema = _together([_without(schema, "allOf"), *(part for part in parts if isinstance(part, dict))])
-        else:
-            break
-    return schema
+def _type(schema: Mapping[str, Any]) -> str:
+    kind = schema.get("type", "string")
+    return next((name for name in kind if name != "null"), "null") if isinstance(kind, list) else str(kind)
 
 
-def _lookup(reference: str, root: Any) -> dict[str, Any]:
-    target = root
-    for name in reference.removeprefix("#").strip("/").split("/"):
-        if name:
-            target = target.get(name.replace("~1", "/").replace("~0", "~"), {}) if isinstance(target, dict) else {}
-    return target if isinstance(target, dict) else {}
-
-
-def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """One schema for schemas that must all hold, with the properties of all of them."""
-    merged: dict[str, Any] = {}
-    for part in parts:
-        properties = {**merged.get("properties", {}), **part.get("properties", {})}
-        required = [*merged.get("required", []), *part.get("required", [])]
-        merged |= part
-        if properties:
-            merged |= {"properties": properties, "required": required}
-    return merged
-
-
-def _without(schema: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: value for name, value in schema.items() if name not in names}
-
-
-def _type(schema: dict[str, Any]) -> str:
-    kind = schema.get("type")
-    if isinstance(kind, list):
-        kind = next((name for name in kind if name != "null"), "null")
-    if kind is not None:
-        return str(kind)
-    if "properties" in schema:
-        return "object"
-    return "array" if "items" in schema or "prefixItems" in schema else "string"
-
-
-def _object(schema: dict[str, Any], filling: Filling) -> dict[str, Any]:
-    properties, required = schema.get("properties", {}), schema.get("required", [])
-    names = [*properties, *(name for name in required if name not in properties)]
-    if filling.least or filling.depth > _DEEPEST:
-        names = [name for name in names if name in required]
-    return {name: value_for(properties.get(name, {"type": "string"}), filling) for name in names}
-
-
-def _array(schema: dict[str, Any], filling: Filling) -> list[Any]:
-    first, items = schema.get("prefixItems", []), schema.get("items", {"type": "string"})
-    least = max(schema.get("minItems", 0), len(first))
-    if items is False:
-        return [value_for(part, filling) for part in first]
-    texts = _texts_for(items, filling)
-    number = least if filling.least or filling.depth > _DEEPEST else max(least, len(texts) or 2)
+def _array(schema: Mapping[str, Any], filling: Filling) -> list[Any]:
+    items, least = schema.get("items", {}), schema.get("minItems", 0)
+    takes_texts = _type(items) == "string" and not {"enum", "const", "anyOf"} & set(items)
+    longest = items.get("maxLength", math.inf) if takes_texts else 0
+    texts = [text for text in filling.lists if len(text) <= longest]
+    number = max(least, len(texts) or 2)
     number = min(number, schema.get("maxItems", number))
-    head = [value_for(part, filling) for part in first[:number]]
-    tail = [texts.pop(0) if texts else value_for(items, filling) for _ in range(number - len(head))]
-    return [*head, *tail]
+    return [texts[place] if place < len(texts) else value_for(items, filling) for place in range(number)]
 
 
-def _texts_for(items: Any, filling: Filling) -> list[str]:
-    """The texts of ``lists`` that fit, if the items are texts."""
-    is_text = isinstance(items, dict) and _type(items) == "string" and not {"enum", "const", "format"} & set(items)
-    longest = items.get("maxLength", math.inf) if is_text else 0
-    return [text for text in filling.lists if len(text) <= longest] if is_text else []
-
-
-def _string(schema: dict[str, Any], filling: Filling) -> str:
-    if "format" in schema and schema["format"] in _FORMATS:
-        return _FORMATS[schema["format"]]
-    least = schema.get("minLength", 0)
-    words = list(filling.words) or ["something"]
-    text = "" if filling.least else " ".join(filling.rng.sample(words, min(3, len(words))))
+def _string(schema: Mapping[str, Any], filling: Filling) -> str:
+    words, least = list(filling.words) or ["something"], schema.get("minLength", 0)
+    text = " ".join(filling.rng.sample(words, min(3, len(words))))
     return text.ljust(least, "x")[: schema.get("maxLength", max(len(text), least))]
 
 
-def _number(schema: dict[str, Any], filling: Filling) -> float:
-    low, high = _bounds(schema)
-    return low if filling.least else round(low + filling.rng.random() * (high - low) * 0.99, 6)
-
-
-def _integer(schema: dict[str, Any], filling: Filling) -> int:
-    step = schema.get("multipleOf", 1)
-    low, high = _bounds(schema)
-    first = math.ceil(low / step) + (schema.get("exclusiveMinimum") == math.ceil(low / step) * step)
-    last = math.floor(high / step) - (schema.get("exclusiveMaximum") == math.floor(high / step) * step)
-    return int(step * (first if filling.least or last <= first else filling.rng.randint(first, last)))
-
-
-def _bounds(schema: dict[str, Any]) -> tuple[float, float]:
-    """The lowest and the highest number; a missing bound is chosen near the other."""
-    low = schema.get("minimum", schema.get("exclusiveMinimum"))
-    high = schema.get("maximum", schema.get("exclusiveMaximum"))
-    if low is None:
-        low = min(0, high - 1) if high is not None else 0
+def _number(kind: str, schema: Mapping[str, Any], filling: Filling) -> float:
+    """A number within the bounds; a missing bound is chosen near the other."""
+    is_whole = kind == "integer"
+    high = schema.get("maximum")
+    low = schema.get("minimum", 0 if high is None else min(0, high - 1))
     if high is None:
-        high = max(low + 1, 10 if schema.get("type") == "integer" else 1)
-    if "exclusiveMinimum" in schema:
-        low += (high - low) * 0.01 if schema.get("type") == "number" else 0
-    return low, high
-
-
-def _boolean(_: dict[str, Any], filling: Filling) -> bool:
-    return not filling.least and filling.rng.random() < 0.5
-
-
-def _null(_: dict[str, Any], __: Filling) -> None:
-    return None
-
-
-_MAKERS = {
-    "object": _object,
-    "array": _array,
-    "string": _string,
-    "number": _number,
-    "integer": _integer,
-    "boolean": _boolean,
-    "null": _null,
-}
+        high = max(low + 1, 10 if is_whole else 1)
+    if is_whole:
+        least = math.ceil(low)
+        return filling.rng.randint(least, max(least, math.floor(high)))
+    return float(round(low + filling.rng.random() * (high - low) * 0.99, 6))
 
 
 _SENTENCE = re.compile(r"(?<=[.!?…。！？])\s+|\n+")
@@ -313,12 +204,11 @@ _FACT_WORDS = 3
 def _lines_in(prompt: str, tag: str) -> list[dict[str, Any]]:
     """The JSON objects, one a line, between a prompt's opening and closing tag."""
     _, _, after = prompt.partition(f"<{tag}>\n")
-    lines = after.partition(f"\n</{tag}>")[0].splitlines()
     try:
-        values = [json.loads(line) for line in lines]
+        values = [json.loads(line) for line in after.partition(f"\n</{tag}>")[0].splitlines()]
     except ValueError:
         return []
-    return [value for value in values if isinstance(value, dict)]
+    return values if all(isinstance(value, dict) for value in values) else []
 
 
 def sim_facts(prompt: str) -> dict[str, Any] | None:
@@ -381,30 +271,16 @@ class SimFaults:
     """Calls that raise ``LLMUnavailableError``."""
     malformed_rate: float = 0.0
     """Answers that are cut off: invalid JSON if JSON was requested."""
-    empty_rate: float = 0.0
-    """Answers that are empty, or the smallest value that fits the schema."""
     delay_seconds: float = 0.0
     """The duration of every answer, failures included."""
 
     def __post_init__(self) -> None:
-        rates = (self.fail_rate, self.malformed_rate, self.empty_rate)
-        if not all(is_number(number) for number in (*rates, self.delay_seconds)):
-            raise ConfigurationError("the rates of faults and delay_seconds are numbers")
-        if not all(0 <= rate <= 1 for rate in rates) or sum(rates) > 1 + 1e-9:
-            raise ConfigurationError("the rates of faults are shares from 0 to 1, together at most 1")
-        if not 0 <= self.delay_seconds < float("inf"):
-            raise ConfigurationError(f"delay_seconds is {self.delay_seconds}; it is 0 or more")
-
-    def fault_at(self, chance: float) -> str:
-        """``fail``, ``malformed``, ``empty`` or an empty text, for a random number in [0, 1)."""
-        for fault, rate in (("fail", self.fail_rate), ("malformed", self.malformed_rate), ("empty", self.empty_rate)):
-            if chance < rate:
-                return fault
-            chance -= rate
-        return ""
-
-
-NO_FAULTS = SimFaults()
+        rates = self.fail_rate, self.malformed_rate
+        are_shares = all(is_number(rate, 0, 1) for rate in rates) and sum(rates) <= 1
+        if not are_shares or not is_number(self.delay_seconds, 0):
+            raise ConfigurationError(
+                "the rates of faults are shares from 0 to 1, together at most 1, and delay_seconds is 0 or more"
+            )
 
 
 class SimLLM:
@@ -420,13 +296,10 @@ class SimLLM:
     ``calls`` counts the calls since it was made or reset.
     """
 
-    def __init__(self, seed: int = 0, *, faults: SimFaults = NO_FAULTS, sleep: Sleep = asyncio.sleep) -> None:
-        """The seed, the prompt and the number of its calls decide the faults; ``sleep`` waits for a delay."""
-        if not isinstance(faults, SimFaults):
-            raise ConfigurationError(f"faults is {faults!r:.80}; give SimFaults(...), or leave it out")
+    def __init__(self, seed: int = 0, *, faults: SimFaults = SimFaults()) -> None:
+        """The seed, the prompt and the number of its calls decide the faults."""
         self._seed = seed
         self._faults = faults
-        self._sleep = sleep
         self._closed = False
         self.reset()
 
@@ -443,13 +316,11 @@ class SimLLM:
     async def complete(self, prompt: str, *, system: str = "") -> str:
         """Rewrites as a JSON list, or a sentence; a malformed answer is half of that.
 
-        Raises ``LLMRejectedError`` for an empty prompt and an empty answer, ``LLMUnavailableError`` for a failed call.
+        Raises ``LLMRejectedError`` for an empty prompt, ``LLMUnavailableError`` for a failed call.
         """
-        fault = await self._fault(prompt, system)
-        if fault == "empty":
-            raise LLMRejectedError("the simulated language model gave an empty answer; ask again")
+        is_malformed = await self._is_malformed(prompt, system)
         answer = self._answer(prompt, system)
-        return answer[: len(answer) // 2] if fault == "malformed" else answer
+        return answer[: len(answer) // 2] if is_malformed else answer
 
     async def complete_json(self, prompt: str, schema: Mapping[str, Any], *, system: str = "") -> Any:
         """A value that fits the schema; its lists of texts hold the rewrites that fit.
@@ -457,19 +328,17 @@ class SimLLM:
         Raises ``LLMRejectedError`` for an empty prompt, a schema that no simple rule can fill and a malformed answer;
         ``LLMUnavailableError`` for a failed call.
         """
-        fault = await self._fault(prompt, system)
+        is_malformed = await self._is_malformed(prompt, system)
         shape = JSONShape(schema)
-        if fault == "malformed":
+        if is_malformed:
             shape.read('{"simulated": [')
-        if not fault and (answer := sim_facts(prompt) or sim_decisions(prompt)) is not None:
+        if answer := sim_facts(prompt) or sim_decisions(prompt):
             with contextlib.suppress(LLMRejectedError):  # another schema is filled like any other
                 return shape.checked(answer)
-        rewrites = self._rewrites(prompt, system)
         filling = Filling(
             rng=self._rng(prompt),
             words=content_words(prompt[:_PROMPT_CHARACTERS])[:_WORDS],
-            lists=rewrites,
-            least=fault == "empty",
+            lists=self._rewrites(prompt, system),
         )
         return shape.checked(value_for(shape.schema, filling))
 
@@ -477,20 +346,20 @@ class SimLLM:
         """Refuse further calls."""
         self._closed = True
 
-    async def _fault(self, prompt: str, system: str) -> str:
-        """The fault of this call, if any. Raises the error of a failed call."""
+    async def _is_malformed(self, prompt: str, system: str) -> bool:
+        """Whether this call's answer is cut off. Raises the error of a failed call."""
         if self._closed:
             raise LLMRejectedError("the language model is closed; make a new one")
         checked_prompt(prompt)
         self.calls += 1
         digest = hashlib.sha256(f"{system}\n{prompt}".encode(errors="replace")).hexdigest()
         self._calls_by_prompt[digest] += 1
-        fault = self._faults.fault_at(self._rng(f"faults {digest} {self._calls_by_prompt[digest]}").random())
+        chance = self._rng(f"faults {digest} {self._calls_by_prompt[digest]}").random()
         if self._faults.delay_seconds:
-            await self._sleep(self._faults.delay_seconds)
-        if fault == "fail":
+            await asyncio.sleep(self._faults.delay_seconds)
+        if chance < self._faults.fail_rate:
             raise LLMUnavailableError("the simulated language model is down; try again later")
-        return fault
+        return chance < self._faults.fail_rate + self._faults.malformed_rate
 
     def _answer(self, prompt: str, system: str) -> str:
         rewrites = self._rewrites(prompt, system)

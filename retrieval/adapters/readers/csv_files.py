@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import csv
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from retrieval.adapters.readers.lines import (
     MAX_LINE_BYTES,
@@ -26,6 +24,8 @@ from retrieval.domain.checks import choices_hint, parse_value
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
 from retrieval.domain.wording import several
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,28 +153,13 @@ def _nonblank(row: Sequence[str], positions: tuple[int, ...]) -> list[str]:
 
 
 def parse_tags(value: str) -> list[Any]:
-    """The tags of a JSON or Python list, or of a text separated by semicolons or, without a semicolon, by commas."""
+    """The tags of a JSON list, or of a text separated by semicolons or, without a semicolon, by commas."""
     text = value.strip()
     if text.startswith("["):
-        try:
+        with suppress(ValueError, RecursionError):
             return list(json.loads(text))
-        except (ValueError, RecursionError):
-            if (values := _python_list(text)) is not None:
-                return values
     separator = ";" if ";" in text else ","
     return [tag.strip() for tag in text.split(separator) if tag.strip()]
-
-
-def _python_list(text: str) -> list[Any] | None:
-    """Parse a list as pandas writes it, such as ``['a', 'b']``; None for other text, or a text with a backslash."""
-    try:
-        value = ast.literal_eval(text) if "\\" not in text else None
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return value if isinstance(value, list) else None
-
-
-_HEADER_AGAIN = "the header is repeated here, as in concatenated files; remove the line"
 
 
 def read_csv_rows(
@@ -193,27 +178,27 @@ def read_csv_rows(
     line end, before the first record. ``clean``: see ``read_items``. Raises ``ConfigurationError`` if the header does
     not fit ``columns`` (see ``plan_columns``), and the errors of ``read_lines``.
     """
-    records = _records(file, max_line_bytes)
-    first = _header(file, records)
-    plan = plan_columns(file, first.values, columns, texts)
+    records = CsvRecords(file, columns, texts)
+    rows = _rows(file, records, max_line_bytes)
+    first = _header(file, rows)
+    _in_header(file, lambda: records.begin(first))
     if header is not None:
-        header(first.raw.rstrip("\r\n"))
-    for record in records:
-        if _names(record) == _names(first):
-            record.fault = record.fault or _HEADER_AGAIN
-        make = partial(plan.item, record.values)
-        yield line_read(file, record.start, record.raw, record.fault, make, clean=clean)
+        header(first.rstrip("\r\n"))
+    for row in rows:
+        yield line_read(file, row.line, row.text, row.fault, partial(records.read, row.text), clean=clean)
 
 
 class CsvRecords:
-    """Makes items from records that arrive one by one, the header first; ``columns``: see ``plan_columns``."""
+    """Makes items from records that arrive one by one, the header first; see ``plan_columns``."""
 
-    def __init__(self, name: str, columns: Mapping[str, str] | None = None) -> None:
-        self._name = name
-        self._columns = columns
+    def __init__(self, name: str, columns: Mapping[str, str] | None = None, texts: Collection[str] = ()) -> None:
+        self._name, self._columns, self._texts = name, columns, texts
         self._delimiter = ""
         self._is_open = False
+        self._header: list[str] = []
         self._plan: ColumnPlan | None = None
+        # The parser's own limit, initially 128 KiB, is one for the whole process; it is never lowered.
+        csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
 
     def goes_on(self, line: bytes) -> bool:
         """Whether the record continues after this line, because a quote is open; called with each line in order."""
@@ -226,39 +211,61 @@ class CsvRecords:
                 self._is_open = self._values(before + line.decode(errors="replace")) is None
         return self._is_open
 
-    def begin(self, header: str) -> None:
-        """Read the header. Raises ``InvalidItemError`` if it is not CSV, and the errors of ``plan_columns``."""
-        self._delimiter = self._delimiter or _delimiter(header.encode())
-        self._plan = plan_columns(self._name, self._complete_values(header), self._columns)
+    def end_record(self) -> None:
+        """Let the next line begin a record, although a quote is open."""
+        self._is_open = False
 
-    def read(self, text: str) -> Item:
-        """The item of a record after the header. Raises ``InvalidItemError`` for a record without a valid item."""
-        assert self._plan is not None  # noqa: S101 - the header came first
-        return self._plan.item(self._complete_values(text))
+    def is_blank(self, text: str) -> bool:
+        """Whether a record has no value."""
+        return not text.strip(f'{self._delimiter}" \t\r\n')
 
-    def _complete_values(self, text: str) -> list[str]:
+    def values(self, text: str) -> list[str]:
+        """The fields of a complete record. Raises ``InvalidItemError`` if the text is not CSV."""
+        self._delimiter = self._delimiter or _delimiter(text.encode())
         values = self._values(text)
         if values is None:
-            raise InvalidItemError(_open_quote_reason(_Record(texts=text.splitlines())))
+            raise InvalidItemError(_open_quote(text))
         return values
+
+    def begin(self, header: str) -> None:
+        """Read the header. Raises ``InvalidItemError`` if it is not CSV, and the errors of ``plan_columns``."""
+        self._header = _names(self.values(header))
+        self._plan = plan_columns(self._name, self._header, self._columns, self._texts)
+
+    def read(self, text: str, *, clean: bool = False) -> Item:
+        """The item of a record after the header. Raises ``InvalidItemError`` for a record without a valid item."""
+        assert self._plan is not None  # noqa: S101 - the header came first
+        values = self.values(text)
+        if _names(values) == self._header:
+            raise InvalidItemError("the header is repeated here, as in concatenated files; remove the line")
+        return self._plan.item(values, clean=clean)
 
     def _values(self, text: str) -> list[str] | None:
         """The fields; None: a quote is open at the end. Raises ``InvalidItemError`` if the text is not CSV."""
-        csv.field_size_limit(max(csv.field_size_limit(), len(text)))
         try:
             return next(csv.reader([text.rstrip("\r")], strict=True, delimiter=self._delimiter))
         except csv.Error as error:
-            if _ENDS_OPEN in str(error):
+            if "unexpected end of data" in str(error):
                 return None
-            raise InvalidItemError(_reason(error, _Record(texts=[text]))) from None
+            if "new-line character" in str(error):
+                raise InvalidItemError(
+                    "a carriage return outside quotes; end lines with a newline, or put quotes around the text"
+                ) from None
+            raise InvalidItemError(f"not CSV: {error}") from None
 
 
-_ENDS_OPEN = "unexpected end of data"
-
-
-def _names(record: _Record) -> list[str]:
+def _names(values: Sequence[str]) -> list[str]:
     """The values as column names, without the byte order mark with which a concatenated file may begin."""
-    return [value.removeprefix("\ufeff").strip() for value in record.values]
+    return [value.removeprefix("\ufeff").strip() for value in values]
+
+
+def _delimiter(header: bytes) -> str:
+    """The separator of the header: a comma if there is one, else the first that occurs."""
+    return next((delimiter for delimiter in ",;\t|" if delimiter.encode() in header), ",")
+
+
+def _open_quote(text: str) -> str:
+    return f"a quote that opens here is still open after {several(len(text.splitlines()), 'line')}"
 
 
 def check_header(file: str, columns: Mapping[str, str] | None = None) -> None:
@@ -268,120 +275,60 @@ def check_header(file: str, columns: Mapping[str, str] | None = None) -> None:
 
 def read_header(file: str) -> list[str]:
     """The names of the columns. Raises ``ConfigurationError`` if there are none, and the errors of ``read_lines``."""
-    return _header(file, _records(file, MAX_LINE_BYTES)).values
+    records = CsvRecords(file)
+    header = _header(file, _rows(file, records, MAX_LINE_BYTES))
+    return _in_header(file, lambda: records.values(header))
 
 
-def _header(file: str, records: Iterator[_Record]) -> _Record:
-    header = next(records, None)
+class _Row(NamedTuple):
+    """The text of one record."""
+
+    line: Line
+    """Its first line, with the offset at which its last line ends."""
+    text: str
+    fault: str | None
+
+
+def _header(file: str, rows: Iterator[_Row]) -> str:
+    header = next(rows, None)
     if header is None:
         raise ConfigurationError(f"{file}: is empty; a CSV file starts with a line of column names")
     if header.fault:
         raise ConfigurationError(f"{file}: the header cannot be read: {header.fault}")
-    return header
+    return header.text
 
 
-_DELIMITERS = (",", ";", "\t", "|")
-
-_NOWHERE = Line(0, b"", too_long=False, offset=0)
-
-
-@dataclass(slots=True)
-class _Record:
-    """The lines of one record and their values."""
-
-    start: Line = _NOWHERE
-    """Its first line, with the offset at which its last line ends."""
-    texts: list[str] = field(default_factory=list)
-    size: int = 0
-    values: list[str] = field(default_factory=list)
-    fault: str | None = None
-
-    @property
-    def raw(self) -> str:
-        return "".join(self.texts)
-
-    @property
-    def blank(self) -> bool:
-        return not self.fault and not any(value.strip() for value in self.values)
-
-    def add(self, line: Line) -> str:
-        text, fault = decoded(line.data)
-        self.start = (line if self.start is _NOWHERE else self.start)._replace(data=b"", offset=line.offset)
-        self.texts.append(text)
-        self.size += len(line.data)
-        self.fault = self.fault or fault
-        return text
-
-
-class _TooLongError(Exception):
-    """The record in progress has reached the limit."""
-
-
-class _Feed:
-    """Gives the lines to the CSV parser and keeps those of the record in progress."""
-
-    def __init__(self, lines: Iterator[Line], max_bytes: int) -> None:
-        self._lines = lines
-        self._max_bytes = max_bytes
-        self.record = _Record()
-
-    def __iter__(self) -> _Feed:
-        return self
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        text = self.record.add(line)
-        if line.too_long or self.record.size > self._max_bytes:
-            raise _TooLongError
-        return text
-
-
-def _records(file: str, max_bytes: int) -> Iterator[_Record]:
-    # The parser's own limit, initially 128 KiB, is one for the whole process; it is never lowered.
-    csv.field_size_limit(max(csv.field_size_limit(), max_bytes))
-    lines = read_lines(file, max_line_bytes=max_bytes)
-    first = next(lines, None)
-    feed = _Feed(chain([] if first is None else [first], lines), max_bytes)
-    rows = csv.reader(feed, strict=True, delimiter=_delimiter(b"" if first is None else first.data))
-    while True:
-        record = feed.record = _Record()
-        more = _fill(record, rows, max_bytes)
-        if not record.blank:
-            yield record
-        if not more:
-            return
-
-
-def _delimiter(header: bytes) -> str:
-    """The separator of the header: a comma if there is one, else the first that occurs."""
-    return next((delimiter for delimiter in _DELIMITERS if delimiter.encode() in header), ",")
-
-
-def _fill(record: _Record, rows: Any, max_bytes: int) -> bool:
-    """Parse the next row into the record; False at the end of the file."""
+def _in_header(file: str, read: Callable[[], T]) -> T:
     try:
-        record.values = next(rows)
-    except StopIteration:
-        return False
-    except _TooLongError:
-        record.fault = _too_long(record, max_bytes)
-    except csv.Error as error:
-        record.fault = record.fault or _reason(error, record)
-    return True
+        return read()
+    except InvalidItemError as error:
+        raise ConfigurationError(f"{file}: the header cannot be read: {error}") from None
 
 
-def _too_long(record: _Record, max_bytes: int) -> str:
-    several = len(record.texts) > 1
-    return f"{_open_quote_reason(record)} and {max_bytes:,} bytes" if several else too_long_reason(max_bytes)
+def _rows(file: str, records: CsvRecords, max_bytes: int) -> Iterator[_Row]:
+    """The records that are not blank."""
+    parts: list[str] = []
+    row: _Row | None = None
+    size = 0
+    for line in read_lines(file, max_line_bytes=max_bytes):
+        text, fault = decoded(line.data)
+        first = line if row is None else row.line
+        row = _Row(first._replace(data=b"", offset=line.offset), "", (row and row.fault) or fault)
+        parts.append(text)
+        size += len(line.data)
+        if line.too_long or size > max_bytes:
+            fault = f"{_open_quote(''.join(parts))} and {max_bytes:,} bytes" if len(parts) > 1 else None
+            row = row._replace(fault=fault or too_long_reason(max_bytes))
+            records.end_record()
+        elif records.goes_on(line.data):
+            continue
+        yield from _complete(row, parts, records)
+        parts, row, size = [], None, 0
+    if row is not None:
+        yield from _complete(row, parts, records)
 
 
-def _reason(error: csv.Error, record: _Record) -> str:
-    if _ENDS_OPEN in str(error):
-        return _open_quote_reason(record)
-    if "new-line character" in str(error):
-        return "a carriage return outside quotes; end lines with a newline, or put quotes around the text"
-    return f"not CSV: {error}"
-
-
-def _open_quote_reason(record: _Record) -> str:
-    return f"a quote that opens here is still open after {several(len(record.texts), 'line')}"
+def _complete(row: _Row, parts: Sequence[str], records: CsvRecords) -> Iterator[_Row]:
+    text = "".join(parts)
+    if row.fault or not records.is_blank(text):
+        yield row._replace(text=text)

@@ -37,7 +37,6 @@ from retrieval.domain.checks import (
     checked_texts,
     checked_whole,
     checks_argument_names,
-    choices_hint,
     json_of,
 )
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
@@ -45,9 +44,6 @@ from retrieval.domain.items.item import Item
 
 _LEAST_PACKED = 18
 """The bytes of the header and the trailer of gzip."""
-
-_NAMES_SHOWN = 20
-"""The most names of entries that a message lists."""
 
 _ARRAY = (
     'each line must be an object, such as {"id": "1", "text": "Words"}, not a list; '
@@ -65,12 +61,11 @@ def read_json_lines(
 ) -> Iterator[InputLine]:
     """Every line that is not blank, as an item (``columns``, ``id_from``, ``clean``: see ``read_items``) or an error.
 
-    Raises the errors of ``read_lines``, and at the end ``ConfigurationError`` for a mapped entry that no line has.
+    Raises the errors of ``read_lines``.
     """
-    mapping = _Mapping(columns or {})
 
     def item_of(raw: str, *, clean: bool = False) -> Item:
-        return item_from_record(with_id(mapping.map(_parse(raw)), id_from), clean=clean)
+        return item_from_record(with_id(mapped_record(_parse(raw), columns or {}), id_from), clean=clean)
 
     for line in read_lines(file, max_line_bytes=max_line_bytes):
         raw, fault = decoded(line.data)
@@ -79,7 +74,6 @@ def read_json_lines(
         elif not raw.strip():
             continue
         yield line_read(file, line, raw, fault, partial(item_of, raw), clean=clean)
-    mapping.check_seen(file)
 
 
 def with_id(record: Any, id_from: str | None) -> Any:
@@ -88,35 +82,6 @@ def with_id(record: Any, id_from: str | None) -> Any:
         return with_hashed_id(record, id_from)
     check_id(record)
     return record
-
-
-class _Mapping:
-    """Maps entries to fields, and notes which mapped entries have not appeared in any line."""
-
-    def __init__(self, columns: Mapping[str, str]) -> None:
-        self._columns = columns
-        self._missing = {entry: target for target, entry in columns.items()}
-        self._seen: dict[str, None] = {}
-
-    def map(self, value: Any) -> Any:
-        """The record with its entries under the names of their fields; a value that is not a record, unchanged."""
-        if not self._columns or not isinstance(value, Mapping):
-            return value
-        if self._missing:
-            names = [*value, *(name for inner in value.values() if isinstance(inner, Mapping) for name in inner)]
-            self._seen.update(dict.fromkeys(names[:_NAMES_SHOWN]))
-            for name in names:
-                self._missing.pop(name, None)
-        return mapped_record(value, self._columns)
-
-    def check_seen(self, file: str) -> None:
-        """Raise ``ConfigurationError`` for a mapped entry that no line had; a file without lines is accepted."""
-        for entry, target in self._missing.items():
-            if self._seen:
-                raise ConfigurationError(
-                    f"{file}: no line has an entry {entry!r:.80} (for {target!r:.80}); "
-                    f"{choices_hint(entry, self._seen, are_quoted=True)}"
-                )
 
 
 def item_from_line(line: str, read: Callable[[Mapping[str, Any]], Item]) -> Item:

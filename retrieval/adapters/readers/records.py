@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, date, datetime, time
 from numbers import Real
 from typing import Any
@@ -32,9 +31,6 @@ ATTRIBUTE_PREFIX = "attributes."
 
 _ONLY_AS_TEXTS = ("content", "page_content", "document")
 """Names of the body if the value is a text; any other value is an attribute."""
-
-MAX_DEPTH = 64
-"""The most levels of lists and objects inside one attribute."""
 
 _VECTOR_NAMES = ("embedding", "embeddings", "vector", "vectors")
 """Names under which other systems keep an item's vector beside its text."""
@@ -121,11 +117,9 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
     name = target.removeprefix(ATTRIBUTE_PREFIX)
     if name and name != target:
         return None, name
-    fields = list(json_names(Item).values())
-    near = difflib.get_close_matches(target, [name for names in FIELD_NAMES.values() for name in names], n=1)
     raise ConfigurationError(
-        f"an item has no field {target!r:.80}{f'; did you mean {near[0]!r}? The' if near else '; the'} fields are "
-        f"{', '.join(fields)}; for an attribute write {ATTRIBUTE_PREFIX}{target:.80}={entry:.80}"
+        f"an item has no field {target!r:.80}; {choices_hint(target, json_names(Item).values(), are_quoted=True)}; for "
+        f"an attribute write {ATTRIBUTE_PREFIX}{target:.80}={entry:.80}"
     )
 
 
@@ -146,13 +140,15 @@ def mapped_columns(pairs: Iterable[str]) -> dict[str, str]:
     return columns
 
 
-def mapped_record(record: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any]:
-    """The record with the mapped entries renamed to their fields and attributes.
+def mapped_record(record: Any, columns: Mapping[str, str]) -> Any:
+    """The record with the mapped entries renamed to their fields and attributes; another value, unchanged.
 
     ``columns`` maps a field or an attribute (see ``target_of``) to an entry, at the top or in the metadata. If a field
     is mapped to another entry, the entry with the field's name becomes an attribute. Raises ``InvalidItemError`` if the
     id's entry is missing.
     """
+    if not columns or not isinstance(record, Mapping):
+        return record
     top = dict(record)
     inner = next((name for name in _METADATA_NAMES if isinstance(top.get(name), Mapping)), _METADATA_NAMES[0])
     within = dict(top.get(inner) or {}) if isinstance(top.get(inner), Mapping | None) else {}
@@ -217,10 +213,13 @@ def item_cleaned_if_needed(make: Callable[..., Item], *, clean: bool) -> tuple[I
     """
     try:
         return make(), False
-    except InvalidItemError:
+    except InvalidItemError as refusal:
         if not clean:
             raise
-        return make(clean=True), True
+        try:
+            return make(clean=True), True
+        except RecursionError:  # attributes that are nested too deeply, for which the item was refused
+            raise refusal from None
 
 
 def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any], *, clean: bool = False) -> Item:
@@ -234,8 +233,6 @@ def item_from_fields(fields: Mapping[str, Any], attributes: Mapping[str, Any], *
         del present["status"]
     if "occurred_at" in present:
         present["occurred_at"] = _time(present["occurred_at"], key)
-    for value in attributes.values():
-        _check_attribute(value, MAX_DEPTH, key)
     if clean:
         present = {name: _clean(name, value) for name, value in present.items()}
         attributes = {clean_text(str(name), is_line=True): clean_value(value) for name, value in attributes.items()}
@@ -303,25 +300,6 @@ def _moment(value: object) -> datetime:
     if isinstance(value, str):
         return datetime.fromisoformat(value.strip())
     raise TypeError
-
-
-def _check_attribute(value: object, depth: int, key: str) -> None:
-    """Refuse numbers beyond double precision, and values that nest too deeply to be traversed safely."""
-    if value is None or isinstance(value, str | bytes | float):
-        return
-    if isinstance(value, int):
-        if abs(value) > sys.float_info.max:
-            raise InvalidItemError(
-                f"item {key!r}: an attribute is a number beyond ±1.8e308; write it as text", item_id=key
-            )
-    elif isinstance(value, Mapping | Sequence):
-        if depth == 0:
-            raise InvalidItemError(
-                f"item {key!r}: an attribute is nested more than {MAX_DEPTH} levels deep; flatten it",
-                item_id=key,
-            )
-        for inner in value.values() if isinstance(value, Mapping) else value:
-            _check_attribute(inner, depth - 1, key)
 
 
 EXPLANATION_KEY = "_retrieval"

@@ -156,9 +156,7 @@ class LineReader:
             return error
 
     def _sent(self, record: Mapping[str, Any]) -> Item:
-        if self._columns and isinstance(record, Mapping):
-            record = mapped_record(record, self._columns)
-        return sent_item(with_id(record, self._id_from))
+        return sent_item(with_id(mapped_record(record, self._columns), self._id_from))
 
 
 def _text_of(line: StreamLine) -> str:

@@ -129,16 +129,11 @@ def _part(state: Any, name: str) -> Any:
 
 
 def _options(config: Any) -> dict[str, Any]:
-    """The options in a mapping or in the attributes of an object, without those that are None."""
+    """The options in a mapping or a model, without those that are None."""
     if config is None:
         return {}
-    if isinstance(config, BaseModel):
-        options: Mapping[str, Any] = config.model_dump(exclude_unset=True)
-    elif isinstance(config, Mapping):
-        options = config
-    elif hasattr(config, "__dict__"):
-        options = vars(config)
-    else:
+    options = config.model_dump(exclude_unset=True) if isinstance(config, BaseModel) else config
+    if not isinstance(options, Mapping):
         raise ProcessingError(f'the configuration is {config!r:.80}; give a mapping such as {{"top_k": 20}}')
     return {name: value for name, value in options.items() if value is not None}
 
@@ -153,8 +148,7 @@ def _success(response: RetrievalResponse) -> Update:
         "similarity_scores": [ticket.similarity_score for ticket in tickets],
         "search_metadata": response.search_metadata.model_dump(mode="json"),
         "status": "success",
-        "current_agent": AGENT,
-        "messages": [_message(f"found {len(tickets)} similar tickets{where}{top}")],
+        **_said(f"found {len(tickets)} similar tickets{where}{top}"),
     }
 
 
@@ -165,11 +159,10 @@ def _failure(error: RetrievalError | ValidationError) -> Update:
         "similarity_scores": [],
         "search_metadata": {},
         "status": "error",
-        "current_agent": AGENT,
-        "messages": [_message(f"no similar tickets: {why}")],
+        **_said(f"no similar tickets: {why}"),
     }
 
 
-def _message(text: str) -> dict[str, str]:
-    """A message as plain JSON, which LangGraph's ``add_messages`` turns into an ``AIMessage``."""
-    return {"role": "assistant", "content": text}
+def _said(text: str) -> Update:
+    """The node's name, and a message as plain JSON, which LangGraph's ``add_messages`` turns into an ``AIMessage``."""
+    return {"current_agent": AGENT, "messages": [{"role": "assistant", "content": text}]}

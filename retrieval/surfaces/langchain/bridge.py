@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
@@ -19,73 +19,12 @@ from retrieval.platform import Platform, loop_of
 from retrieval.sync import SyncCollection, SyncPlatform
 from retrieval.sync.mirror import Door
 
+A = TypeVar("A")
+P = ParamSpec("P")
 T = TypeVar("T")
 
 BEGIN_SECONDS = 10.0
 """The time limit for a loop to begin a call; a loop that waits for the caller never begins it."""
-
-
-class RemoteCall(Generic[T]):
-    """A call on another loop; it is cancelled when its caller stops waiting."""
-
-    def __init__(self, call: Callable[[], Awaitable[T]], loop: asyncio.AbstractEventLoop) -> None:
-        self._call = call
-        # Set by the loop when it begins, or cancelled by the caller when it gives up, whichever comes first.
-        self._begun: Future[None] = Future()
-        self._future: Future[T] = asyncio.run_coroutine_threadsafe(self._make(), loop)
-
-    async def _make(self) -> T:
-        if not self._begun.set_running_or_notify_cancel():
-            raise asyncio.CancelledError
-        self._begun.set_result(None)
-        return await self._call()
-
-    def result(self) -> T:
-        """The result of the call. Raises the call's errors; ``RunningLoopError`` if it did not begin in time."""
-        try:
-            try:
-                self._begun.result(BEGIN_SECONDS)
-            except TimeoutError:
-                if self._begun.cancel():
-                    raise _blocked() from None
-            return self._future.result()
-        except BaseException:
-            self._give_up()
-            raise
-
-    async def awaited(self) -> T:
-        """The same as ``result``, for a caller in another loop."""
-        timer = asyncio.get_running_loop().call_later(BEGIN_SECONDS, self._give_up_waiting)
-        try:
-            return await asyncio.wrap_future(self._future)
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self._begun.cancelled() and not (task and task.cancelling()):
-                raise _blocked() from None
-            self._give_up()
-            raise
-        finally:
-            timer.cancel()
-
-    def _give_up_waiting(self) -> None:
-        if self._begun.cancel():
-            self._future.cancel()
-
-    def _give_up(self) -> None:
-        self._begun.cancel()
-        self._future.cancel()
-
-
-def _blocked() -> RunningLoopError:
-    return RunningLoopError(
-        f"the event loop that the collection belongs to has been blocked for {BEGIN_SECONDS:g} seconds, most likely "
-        "by a sync call that waits for this one; await the async call there (ainvoke), "
-        "or give a collection of retrieval.sync.connect()"
-    )
-
-
-A = TypeVar("A")
-P = ParamSpec("P")
 
 _LOOP_UNKNOWN = (
     "the event loop of the collection is unknown: use it within the loop that opened the platform, or give a "
@@ -135,10 +74,15 @@ class Bridge(Generic[A]):
                 "a sync method cannot be used inside a running event loop, which it would freeze; "
                 "await the async one there, whose name begins with 'a'"
             )
-        call = partial(function, *args, **kwargs)
-        if self._door is not None:
-            return _result_of(self._door.open_portal.start_task_soon(call))
-        return RemoteCall(call, self._running_home()).result()
+        begun, future = self._started(partial(function, *args, **kwargs))
+        try:
+            wait([begun], BEGIN_SECONDS)
+            if not begun.cancel():
+                return future.result()
+        finally:
+            begun.cancel()
+            future.cancel()
+        raise _blocked()
 
     async def arun(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the async function for a caller in any loop, and return its result; it is cancelled with its caller."""
@@ -147,10 +91,31 @@ class Bridge(Generic[A]):
             self._seen = running
         if self._home is running:
             return await function(*args, **kwargs)
-        call = partial(function, *args, **kwargs)
+        begun, future = self._started(partial(function, *args, **kwargs))
+        waiting = asyncio.wrap_future(future)
+        try:
+            await asyncio.wait([waiting], timeout=BEGIN_SECONDS)
+            if not begun.cancel():
+                return await waiting
+        finally:
+            begun.cancel()
+            waiting.cancel()
+        raise _blocked()
+
+    def _started(self, call: Callable[[], Awaitable[T]]) -> tuple[Future[None], Future[T]]:
+        """The call on the other loop: its beginning, which can be cancelled until then, and its outcome."""
+        begun: Future[None] = Future()
+
+        async def begin() -> T:
+            if not begun.set_running_or_notify_cancel():
+                raise asyncio.CancelledError
+            begun.set_result(None)
+            return await call()
+
         if self._door is not None:
-            return await asyncio.wrap_future(self._door.open_portal.start_task_soon(call))
-        return await RemoteCall(call, self._running_home()).awaited()
+            return begun, self._door.open_portal.start_task_soon(begin)
+        home = self._running_home()
+        return begun, asyncio.run_coroutine_threadsafe(begin(), home)
 
     @property
     def _home(self) -> asyncio.AbstractEventLoop | None:
@@ -166,12 +131,12 @@ class Bridge(Generic[A]):
         return home
 
 
-def _result_of(future: Future[T]) -> T:
-    try:
-        return future.result()
-    except BaseException:
-        future.cancel()
-        raise
+def _blocked() -> RunningLoopError:
+    return RunningLoopError(
+        f"the event loop that the collection belongs to has been blocked for {BEGIN_SECONDS:g} seconds, most likely "
+        "by a sync call that waits for this one; await the async call there (ainvoke), "
+        "or give a collection of retrieval.sync.connect()"
+    )
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

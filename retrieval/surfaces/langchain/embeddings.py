@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,6 @@ from retrieval.adapters.embedders.batching import all_of, prepared
 from retrieval.collection import Collection
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import (
-    ConfigurationError,
     EmbedderError,
     EmbedderRejectedError,
     EmbedderUnavailableError,
@@ -55,10 +55,6 @@ class RetrievalEmbeddings(Embeddings):
         """The collection's embedding space."""
         return self._bridge.run(self._space)
 
-    async def aspace(self) -> EmbeddingSpace:
-        """The async form of ``space``."""
-        return await self._bridge.arun(self._space)
-
     async def _space(self) -> EmbeddingSpace:
         space = await self._bridge.twin.space()
         if space is None:
@@ -84,8 +80,8 @@ class LangChainEmbedder:
     """Embeds with ``Embeddings`` of LangChain: ``connect(embedder=LangChainEmbedder(embeddings, dimensions=1536))``.
 
     ``space`` is the space of the vectors, for a model that also fills a collection in another way; otherwise the space
-    is named after the class and its model, and has ``dimensions`` dimensions. ``of`` and ``aof`` determine the number
-    of dimensions by a call of the model, or take the space of ``RetrievalEmbeddings``. Raises ``InvalidRequestError``
+    is named after the class and its model, and has ``dimensions`` dimensions. ``of`` determines the number
+    of dimensions by a call of the model, or takes the space of ``RetrievalEmbeddings``. Raises ``InvalidRequestError``
     without either, and for embeddings whose model is unknown.
     """
 
@@ -109,14 +105,6 @@ class LangChainEmbedder:
             return cls(embeddings, space=embeddings.space())
         length = _number(getattr(embeddings, "dimensions", None))
         return cls(embeddings, dimensions=length or len(embeddings.embed_query("length")))
-
-    @classmethod
-    async def aof(cls, embeddings: Embeddings) -> LangChainEmbedder:
-        """The async form of ``of``."""
-        if isinstance(embeddings, RetrievalEmbeddings):
-            return cls(embeddings, space=await embeddings.aspace())
-        length = _number(getattr(embeddings, "dimensions", None))
-        return cls(embeddings, dimensions=length or len(await embeddings.aembed_query("length")))
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -147,11 +135,8 @@ class LangChainEmbedder:
         found: list[list[float]] = []
         for start in range(0, len(texts), _QUERIES_AT_ONCE):
             part = texts[start : start + _QUERIES_AT_ONCE]
-            found += await all_of(self._query(text) for text in part)
+            found += await all_of(self.embeddings.aembed_query(text) for text in part)
         return found
-
-    async def _query(self, text: str) -> list[float]:
-        return await self.embeddings.aembed_query(text)
 
     async def aclose(self) -> None:
         """Does nothing: the embeddings belong to the caller."""
@@ -206,40 +191,14 @@ class Opened:
 
     def __init__(self, url: str | None = None, *, embedder: Embedder | None = None) -> None:
         self.platform: SyncPlatform = connect(url, embedder=embedder)
-        self._closing = threading.Lock()
         self.platform.__enter__()
         _open.add(self)
 
     def close(self) -> None:
         """Close the platform; a second call does nothing."""
-        with self._closing:
-            if self in _open:
-                _open.discard(self)
-                self.platform.__exit__(None, None, None)
-
-
-def opened_collection(name: str, url: str | None, embeddings: Embeddings | None) -> tuple[Opened, SyncCollection]:
-    """A platform with these embeddings, and its collection of that name; created if missing."""
-    embedder = None if embeddings is None else LangChainEmbedder.of(embeddings)
-    opened = Opened(url, embedder=embedder)
-    try:
-        return opened, opened.platform.collection(name)
-    except BaseException:
-        opened.close()
-        raise
-
-
-async def matching(collection: Collection, embeddings: Embeddings | None) -> None:
-    """Raise ``ConfigurationError`` unless the collection's vectors are those of the embeddings."""
-    if embeddings is None:
-        return
-    stored_space, space = await collection.space(), (await LangChainEmbedder.aof(embeddings)).space
-    if stored_space != space:
-        has = "no vectors" if stored_space is None else f"the vectors of {stored_space.name}"
-        raise ConfigurationError(
-            f"collection {collection.name!r} has {has} and not those of {space.name}; leave the embedding out, or use "
-            "another collection"
-        )
+        with suppress(KeyError):
+            _open.remove(self)
+            self.platform.__exit__(None, None, None)
 
 
 def _close_all() -> None:

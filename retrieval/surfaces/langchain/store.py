@@ -6,7 +6,6 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TypeVar
 
@@ -17,7 +16,6 @@ from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import (
     ConfigurationError,
     ConflictError,
-    DatabaseError,
     InvalidLimitError,
     InvalidRequestError,
     UnknownFieldError,
@@ -51,67 +49,6 @@ from retrieval.surfaces.langchain.store_items import (
 )
 from retrieval.sync import SyncCollection
 
-Changes = Mapping[str, Item | None]
-"""The new state of items, by item id; None: the item is removed."""
-
-
-@dataclass(slots=True, eq=False)
-class _Write:
-    changes: Changes
-    is_done: bool = False
-    error: Exception | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Writes:
-    """The writes of one store."""
-
-    store: Callable[[Changes], Awaitable[None]]
-    """Makes changes, all or none."""
-    _waiting: list[_Write] = field(default_factory=list)
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    async def write(self, changes: Changes) -> None:
-        """Make these changes, all or none; of two changes of the same item the later one counts."""
-        mine = _Write(changes)
-        self._waiting.append(mine)
-        try:
-            async with self._turn:
-                if not mine.is_done:
-                    await self._write_waiting(mine)
-        finally:
-            if mine in self._waiting:
-                self._waiting.remove(mine)
-        if mine.error is not None:
-            raise mine.error
-
-    async def _write_waiting(self, mine: _Write) -> None:
-        together, self._waiting = self._waiting, []
-        try:
-            await self._write_together(together)
-        except BaseException:
-            # The task that writes for all may be cancelled; the writes of the others are not.
-            self._waiting[:0] = [write for write in together if not (write.is_done or write is mine)]
-            raise
-
-    async def _write_together(self, together: list[_Write]) -> None:
-        changes: dict[str, Item | None] = {}
-        for write in together:
-            changes |= write.changes
-        try:
-            await self.store(changes)
-        except Exception as error:  # noqa: BLE001 - it is raised by those whose write it is
-            if len(together) > 1 and not isinstance(error, DatabaseError):
-                # If one of the writes is refused, the others are still stored.
-                for write in together:
-                    await self._write_together([write])
-                return
-            for write in together:
-                write.error = error
-        for write in together:
-            write.is_done = True
-
-
 T = TypeVar("T")
 
 FIRST_HITS = 100
@@ -130,31 +67,70 @@ Hit = tuple[StoredItem, float | None]
 """An item and its score; None for an item that the words do not find."""
 
 
-@dataclass(slots=True, eq=False)
-class StoreOperations:
-    """The operations of a store, with ``await``."""
+WHOLE = ("$",)
+"""The path of the whole value."""
 
-    collection: Collection
-    fields: Sequence[str]
-    """The paths of the texts that words find, for puts that do not name any."""
-    wall_clock: Clock
-    """Seconds since 1970."""
-    sweep_minutes: float | None = None
-    """Time between two removals of expired items by writes; None: writes remove none."""
-    _writes: Writes = field(init=False)
-    _swept_at: float = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._writes = Writes(self._store)
-        self._swept_at = self.wall_clock()
+class RetrievalStore(BaseStore):
+    """A ``BaseStore`` on the items of a collection, for ``store=`` of a compiled graph.
 
-    async def run(self, ops: Iterable[Op]) -> list[Result]:
+    ``collection``: of ``retrieval.connect()`` or of ``retrieval.sync.connect()``; the methods with ``await`` and those
+    without work on both, see ``Bridge``. The collection embeds, ranks and records, by its own profile.
+
+    ``index``: ``{"fields": [...]}`` names the paths of the texts that searches by words see, as LangGraph writes
+    them; without it that is the whole value. ``ttl``: ``default_ttl`` in minutes, ``refresh_on_read``, and
+    ``sweep_interval_minutes``, after which a write also removes what has expired. What has expired is never given,
+    swept or not. ``wall_clock`` tells the seconds since 1970 that times to live go by.
+
+    Raises ``ConfigurationError`` for an ``index`` that it cannot keep to.
+    """
+
+    supports_ttl = True
+
+    def __init__(
+        self,
+        collection: Collection | SyncCollection,
+        *,
+        index: IndexConfig | None = None,
+        ttl: TTLConfig | None = None,
+        wall_clock: Clock = time.time,
+    ) -> None:
+        self._bridge = Bridge(collection)
+        self.ttl_config = ttl
+        self._collection = self._bridge.twin
+        self._fields = _fields(index)
+        self._wall_clock = wall_clock
+        self._sweep_minutes = (ttl or {}).get("sweep_interval_minutes")
+        self._swept_at = wall_clock()
+        self._writing = asyncio.Lock()
+
+    def batch(self, ops: Iterable[Op]) -> list[Result]:
+        """The result of each operation, in order: reads see the state before the batch, then all puts are done.
+
+        Either all puts are made or none; of several puts of one key the last counts. Raises ``InvalidRequestError`` (a
+        ``ValueError``) for an operation that cannot be understood, and the platform's other errors.
+        """
+        return self._bridge.run(self._run, list(ops))
+
+    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
+        """The async form of ``batch``."""
+        return await self._bridge.arun(self._run, list(ops))
+
+    def sweep_ttl(self) -> int:
+        """Remove the expired items; returns their number."""
+        return self._bridge.run(self._sweep)
+
+    async def asweep_ttl(self) -> int:
+        """The async form of ``sweep_ttl``."""
+        return await self._bridge.arun(self._sweep)
+
+    async def _run(self, ops: Iterable[Op]) -> list[Result]:
         """The result of each operation. Reads see the state before the batch; of puts with one key the last counts.
 
         Raises ``InvalidRequestError`` before anything is read or written, if an operation cannot be understood.
         """
-        each, now = list(map(checked_operation, ops)), self.wall_clock()
-        changes = _changes(each, self.fields, now)
+        each, now = list(map(checked_operation, ops)), self._wall_clock()
+        changes = _changes(each, self._fields, now)
         got = await self._got([op for op in each if isinstance(op, GetOp)], now)
         results: list[Result] = []
         used: list[StoredItem] = []
@@ -172,16 +148,16 @@ class StoreOperations:
             results.append(result)
         await self._refresh(used, now)
         if changes:
-            await self._writes.write(changes)
+            await self._store(changes)
             await self._sweep_in_time(now)
         return results
 
-    async def sweep(self) -> int:
+    async def _sweep(self) -> int:
         """Remove expired items; return their number."""
-        self._swept_at = now = self.wall_clock()
+        self._swept_at = now = self._wall_clock()
         removed = 0
         while ids := await self._expired(now):
-            report = await self.collection.change(
+            report = await self._collection.change(
                 ids, lambda _, item: None if item is None or (is_put(item) and is_expired(item, now)) else item
             )
             removed += report.removed
@@ -191,16 +167,16 @@ class StoreOperations:
 
     async def _expired(self, now: float) -> list[str]:
         try:
-            page = await latest(handle_of(self.collection), And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
+            page = await latest(handle_of(self._collection), And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
         except UnknownFieldError:
             return []
         return [stored_item.item.item_id for stored_item in page]
 
     async def _sweep_in_time(self, now: float) -> None:
-        if self.sweep_minutes is not None and now - self._swept_at >= 60.0 * self.sweep_minutes:
-            await self.sweep()
+        if self._sweep_minutes is not None and now - self._swept_at >= 60.0 * self._sweep_minutes:
+            await self._sweep()
 
-    async def _store(self, changes: Changes) -> None:
+    async def _store(self, changes: Mapping[str, Item | None]) -> None:
         def decided(item_id: str, before: Item | None) -> Item | None:
             if before is not None and not is_put(before):
                 raise ConflictError(
@@ -209,18 +185,19 @@ class StoreOperations:
                 )
             return changes[item_id]
 
-        await self.collection.change(list(changes), decided)
+        async with self._writing:  # in their order; the puts of hundreds of tasks leave connections for others
+            await self._collection.change(list(changes), decided)
 
     async def _refresh(self, used: Iterable[StoredItem], now: float) -> None:
         ids = list(dict.fromkeys(stored_item.item.item_id for stored_item in used if can_expire(stored_item.item)))
         if ids:
-            await self.collection.change(
+            await self._collection.change(
                 ids, lambda _, item: None if item is None else refreshed(item, now), keeps_time=True
             )
 
     async def _got(self, ops: Sequence[GetOp], now: float) -> dict[str, StoredItem]:
         ids = list(dict.fromkeys(item_id_of(op.namespace, op.key) for op in ops))
-        stored = await self.collection.stored(ids) if ids else {}
+        stored = await self._collection.stored(ids) if ids else {}
         return {item_id: stored_item for item_id, stored_item in stored.items() if _is_there(stored_item, now)}
 
     async def _searched(self, op: SearchOp, now: float) -> list[Hit]:
@@ -228,7 +205,7 @@ class StoreOperations:
             hits = await self._page(op, now)
             if any(is_put(stored_item.item) and is_expired(stored_item.item, now) for stored_item, _ in hits):
                 # Another process put the first expiring item a moment ago.
-                await self.collection.refresh()
+                await self._collection.refresh()
                 hits = await self._page(op, now)
         except UnknownFieldError:  # nothing was ever put
             return []
@@ -241,7 +218,7 @@ class StoreOperations:
         query = (op.query or "").strip()
         ranked = await self._ranked(query, where, end) if query and op.limit else {}
         page = list(ranked)[op.offset : end]
-        stored = await self.collection.stored(page) if page else {}
+        stored = await self._collection.stored(page) if page else {}
         hits: list[Hit] = [(stored[item_id], ranked[item_id]) for item_id in page if item_id in stored]
         if len(ranked) < end:
             rest = And((where, _none_of(ranked)))
@@ -251,7 +228,7 @@ class StoreOperations:
 
     async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
         """The scores of the best ``wanted`` items by item id, the best first; fewer if the legs find fewer."""
-        collection, ranked, step = self.collection, dict[str, float](), FIRST_HITS
+        collection, ranked, step = self._collection, dict[str, float](), FIRST_HITS
         indexed = And((where, await self._if_known(UNINDEXED, is_indexed())))
         while len(ranked) < wanted:
             limit = wanted if wanted < step <= collection.profile.depth else step
@@ -260,24 +237,24 @@ class StoreOperations:
             ranked |= {hit.item_id: min(hit.score, lowest) for hit in hits}
             if len(hits) < limit:
                 break
-            collection, step = self.collection.unrecorded(), MAX_LIMIT
+            collection, step = self._collection.unrecorded(), MAX_LIMIT
         return ranked
 
     async def _latest(self, where: Filter, limit: int, offset: int) -> list[StoredItem]:
         async def page(size: int, start: int) -> list[StoredItem]:
-            return await latest(handle_of(self.collection), where, limit=size, offset=start)
+            return await latest(handle_of(self._collection), where, limit=size, offset=start)
 
         return await _paged(page, limit, offset)
 
     async def _namespaces(self, op: ListNamespacesOp, now: float) -> list[tuple[str, ...]]:
-        await self.collection.refresh()
+        await self._collection.refresh()
         conditions = [matching(condition.match_type, condition.path) for condition in op.match_conditions or ()]
         alive = await self._if_known(EXPIRES_AT, is_alive(now))
         where = And((within(_literal_prefix(op)), alive, *conditions))
 
         async def page(size: int, start: int) -> list[tuple[str, ...]]:
             return await paths(
-                handle_of(self.collection), NAMESPACE, where=where, depth=op.max_depth, limit=size, offset=start
+                handle_of(self._collection), NAMESPACE, where=where, depth=op.max_depth, limit=size, offset=start
             )
 
         try:
@@ -287,7 +264,7 @@ class StoreOperations:
 
     async def _if_known(self, attribute: str, wanted: Filter) -> Filter:
         """The filter, if any item has its attribute; otherwise a filter that matches everything."""
-        known = await self.collection.refresh(older_than_seconds=FRESH_SECONDS)
+        known = await self._collection.refresh(older_than_seconds=FRESH_SECONDS)
         return wanted if attribute in known.attributes else And(())
 
 
@@ -352,64 +329,6 @@ async def _paged(page: Callable[[int, int], Awaitable[list[T]]], limit: int, off
         if len(more) < size:
             break
     return found
-
-
-WHOLE = ("$",)
-"""The path of the whole value."""
-
-
-class RetrievalStore(BaseStore):
-    """A ``BaseStore`` on the items of a collection, for ``store=`` of a compiled graph.
-
-    ``collection``: of ``retrieval.connect()`` or of ``retrieval.sync.connect()``; the methods with ``await`` and those
-    without work on both, see ``Bridge``. The collection embeds, ranks and records, by its own profile.
-
-    ``index``: ``{"fields": [...]}`` names the paths of the texts that searches by words see, as LangGraph writes
-    them; without it that is the whole value. ``ttl``: ``default_ttl`` in minutes, ``refresh_on_read``, and
-    ``sweep_interval_minutes``, after which a write also removes what has expired. What has expired is never given,
-    swept or not. ``wall_clock`` tells the seconds since 1970 that times to live go by.
-
-    Raises ``ConfigurationError`` for an ``index`` that it cannot keep to.
-    """
-
-    supports_ttl = True
-
-    def __init__(
-        self,
-        collection: Collection | SyncCollection,
-        *,
-        index: IndexConfig | None = None,
-        ttl: TTLConfig | None = None,
-        wall_clock: Clock = time.time,
-    ) -> None:
-        self._bridge = Bridge(collection)
-        self.ttl_config = ttl
-        self._operations = StoreOperations(
-            collection=self._bridge.twin,
-            fields=_fields(index),
-            wall_clock=wall_clock,
-            sweep_minutes=(ttl or {}).get("sweep_interval_minutes"),
-        )
-
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation, in order: reads see the state before the batch, then all puts are done.
-
-        Either all puts are made or none; of several puts of one key the last counts. Raises ``InvalidRequestError`` (a
-        ``ValueError``) for an operation that cannot be understood, and the platform's other errors.
-        """
-        return self._bridge.run(self._operations.run, list(ops))
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The async form of ``batch``; the puts of tasks that come together are stored together."""
-        return await self._bridge.arun(self._operations.run, list(ops))
-
-    def sweep_ttl(self) -> int:
-        """Remove the expired items; returns their number."""
-        return self._bridge.run(self._operations.sweep)
-
-    async def asweep_ttl(self) -> int:
-        """The async form of ``sweep_ttl``."""
-        return await self._bridge.arun(self._operations.sweep)
 
 
 def _fields(index: IndexConfig | None) -> Sequence[str]:

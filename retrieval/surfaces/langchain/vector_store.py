@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any, Protocol, Self
@@ -19,7 +19,8 @@ from pydantic import ConfigDict, Field
 from retrieval.adapters.readers.records import EXPLANATION_KEY, document_item
 from retrieval.collection import Collection
 from retrieval.domain.checks import checked_list, checked_whole, clean_text, clean_value, kind_of
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.errors import ConfigurationError, InvalidLimitError, InvalidRequestError
+from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
 from retrieval.domain.search.filters import And, Filter, Where, parse_where
@@ -28,7 +29,7 @@ from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegNa
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import VectorSimilarity
 from retrieval.surfaces.langchain.bridge import Bridge
-from retrieval.surfaces.langchain.embeddings import Opened, RetrievalEmbeddings, matching, opened_collection
+from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, Opened, RetrievalEmbeddings
 from retrieval.sync import SyncCollection
 
 Condition = Where | Filter | None
@@ -98,10 +99,9 @@ async def by_difference(
     fetch_k, share = options.pop("fetch_k", 20), options.pop("lambda_mult", 0.5)
     base: Profile = options.pop("profile", None) or collection.profile
     diversity = replace(base.diversity, relevance_share=share)
-    most = max(
-        checked_whole(name, number, 0, error=InvalidLimitError) for name, number in (("k", k), ("fetch_k", fetch_k))
-    )
-    profile = replace(base, depth=min(MAX_DEPTH, max(most, 1)), diversity=diversity)
+    checked_whole("fetch_k", fetch_k, 0, error=InvalidLimitError)
+    checked_whole("k", k, 0, error=InvalidLimitError)
+    profile = replace(base, depth=min(MAX_DEPTH, max(k, fetch_k, 1)), diversity=diversity)
     return await by_profile(collection, question, k, condition, **options | {"profile": profile})
 
 
@@ -235,12 +235,6 @@ class RetrievalVectorStore(VectorStore):
         """The best documents for a vector of shape (dimensions,)."""
         return self._bridge.run(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
 
-    async def asimilarity_search_by_vector(
-        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
-    ) -> list[Document]:  # fmt: skip
-        """The async form of ``similarity_search_by_vector``."""
-        return await self._bridge.arun(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
-
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
@@ -264,13 +258,6 @@ class RetrievalVectorStore(VectorStore):
         """The same as ``max_marginal_relevance_search``, for a vector of shape (dimensions,)."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return self._bridge.run(self._found, by_difference, _numbers(embedding), k, **options)
-
-    async def amax_marginal_relevance_search_by_vector(
-        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """The async form of ``max_marginal_relevance_search_by_vector``."""
-        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return await self._bridge.arun(self._found, by_difference, _numbers(embedding), k, **options)
 
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **kwargs: Any
@@ -301,44 +288,32 @@ class RetrievalVectorStore(VectorStore):
         store opens a platform of its own, by ``retrieval.connect(url)``, which ``close`` or a ``with`` block closes,
         at the latest the end of the program. Raises ``ConfigurationError`` where the collection's vectors are others.
         """
+        embedder = None if embedding is None else LangChainEmbedder.of(embedding)
         opened: Opened | None = None
-        if collection is None:
-            opened, collection = opened_collection(collection_name, url, embedding)
-        store = cls(collection, opened=opened, **kwargs)
         try:
-            store._bridge.run(matching, store._bridge.twin, embedding)
+            if collection is None:
+                opened = Opened(url, embedder=embedder)
+                collection = opened.platform.collection(collection_name)
+            store = cls(collection, opened=opened, **kwargs)
+            if embedder is not None:
+                store._check_space(embedder.space)
             store.add_texts(texts, metadatas, ids=ids)
         except BaseException:
-            store.close()
+            if opened is not None:
+                opened.close()
             raise
         return store
 
-    @classmethod
-    async def afrom_texts(
-        cls,
-        texts: list[str],
-        embedding: Embeddings | None = None,
-        metadatas: list[dict[str, Any]] | None = None,
-        *,
-        ids: list[str] | None = None,
-        collection: Collection | SyncCollection | None = None,
-        collection_name: str = "langchain",
-        url: str | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """The async form of ``from_texts``."""
-        opened: Opened | None = None
-        if collection is None:
-            own = await asyncio.to_thread(opened_collection, collection_name, url, embedding)
-            opened, collection = own
-        store = cls(collection, opened=opened, **kwargs)
-        try:
-            await store._bridge.arun(matching, store._bridge.twin, embedding)
-            await store.aadd_texts(texts, metadatas, ids=ids)
-        except BaseException:
-            await store.aclose()
-            raise
-        return store
+    def _check_space(self, wanted: EmbeddingSpace) -> None:
+        """Raise ``ConfigurationError`` unless the collection's vectors are of that space."""
+        collection = self._bridge.twin
+        space = self._bridge.run(collection.space)
+        if space != wanted:
+            has = "no vectors" if space is None else f"the vectors of {space.name}"
+            raise ConfigurationError(
+                f"collection {collection.name!r} has {has} and not those of {wanted.name}; leave the embedding out, "
+                "or use another collection"
+            )
 
     def close(self) -> None:
         """Close the platform that ``from_texts`` opened; a platform that was given is its opener's to close."""
@@ -426,22 +401,13 @@ def _documents(texts: Iterable[str], metadatas: Sequence[Mapping[str, Any]] | No
 
 _IDS = "['a', 'b']"
 
-NewId = Callable[[], str]
 
-
-def new_id() -> str:
-    """An id for a document that has none."""
-    return str(uuid4())
-
-
-def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None, new: NewId = new_id) -> list[Item]:
+def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None) -> list[Item]:
     """The items of documents, in order; the id is that of ``ids``, or else the document's own, or else a new one.
 
     Raises ``InvalidRequestError`` when one of them is not a list, when their numbers differ, and for a document of
     another type; and ``InvalidItemError``.
     """
-    if isinstance(documents, Document):  # which is an iterable of its fields
-        raise InvalidRequestError("documents come in a list such as [Document(page_content='...')], not a single one")
     every = checked_list("documents", documents, "[Document(page_content='...')]")
     given = [None] * len(every) if ids is None else checked_list("ids", ids, _IDS)
     if len(given) != len(every):
@@ -452,7 +418,7 @@ def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None, ne
                 f"a document is {kind_of(document)}; it must be a Document; add_texts takes texts"
             )
     return [
-        document_item(str(item_id or document.id or new()), document.page_content, document.metadata)
+        document_item(str(item_id or document.id or uuid4()), document.page_content, document.metadata)
         for document, item_id in zip(every, given, strict=True)
     ]
 

@@ -10,14 +10,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mcp.server.lowlevel.helper_types import ReadResourceContents
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError, UnexpectedResourceError, UnexpectedToolError
-from mcp.server.stdio import stdio_server
-from mcp.shared._context_streams import ContextReceiveStream
-from mcp.shared.message import SessionMessage
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 from mcp_types import Resource as ResourceListed
 from mcp_types import Tool as ToolListed
@@ -33,7 +30,7 @@ from retrieval.surfaces.listening import installed_version
 from retrieval.surfaces.mcp.failures import UNEXPECTED, failure_line, is_the_callers, unknown_arguments
 from retrieval.surfaces.mcp.items import ItemTools
 from retrieval.surfaces.mcp.memories import MemoryTools
-from retrieval.surfaces.mcp.principles import PrincipleResources, PrincipleTools
+from retrieval.surfaces.mcp.principles import PrincipleTools
 from retrieval.surfaces.mcp.values import ScopedTool, ToolGroup, as_declared
 from retrieval.surfaces.tenants import Holder, PlatformOpening, ServedPlatforms, give_back
 
@@ -62,23 +59,6 @@ async def answered_within(seconds: float, call: Coroutine[Any, Any, T]) -> T:
 
 
 _log = logging.getLogger(__name__)
-
-
-class ReadableMessages(ContextReceiveStream[SessionMessage | Exception]):
-    """The messages of another stream; lines that are not messages are logged."""
-
-    __slots__ = ()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def receive(self) -> SessionMessage | Exception:
-        """The next message, or the error of the next line."""
-        item = await super().receive()
-        if isinstance(item, Exception):
-            reason = " ".join(str(item).split())
-            _log.warning("a line on standard input is not a message of the protocol, and is ignored: %.300s", reason)
-        return item
 
 
 READ_ONLY = frozenset({Scope.READ})
@@ -257,8 +237,9 @@ class RetrievalServer(MCPServer[Any]):
     """The time limit of a call."""
 
     def __init__(self, served: Served) -> None:
+        principles = PrincipleTools(served)
         offered: dict[ToolGroup, list[ScopedTool]] = {
-            ToolGroup.PRINCIPLES: PrincipleTools(served).as_tools(),
+            ToolGroup.PRINCIPLES: principles.as_tools(),
             ToolGroup.COLLECTIONS: ItemTools(served).as_tools(),
             ToolGroup.MEMORIES: MemoryTools(served).as_tools(),
         }
@@ -272,7 +253,7 @@ class RetrievalServer(MCPServer[Any]):
             instructions="\n".join([DATA_NOTE, *(INSTRUCTIONS[group] for group in groups)]),
             version=installed_version() or "0",
             tools=[offer.tool for group in groups for offer in offered[group]],
-            resources=PrincipleResources(served).as_resources() if ToolGroup.PRINCIPLES in groups else [],
+            resources=principles.as_resources() if ToolGroup.PRINCIPLES in groups else [],
             # The program configures logging itself.
             log_level="WARNING",
         )
@@ -311,12 +292,6 @@ class RetrievalServer(MCPServer[Any]):
             reported = error if isinstance(error, UnexpectedToolError) and isinstance(cause, ValidationError) else cause
             _report(name, reported)
             return _error_result(f"{name}: {failure_line(reported)}")
-
-    async def run_stdio_async(self) -> None:
-        """Serve the client at standard input and output until it closes either."""
-        async with stdio_server() as (messages, answers):
-            options = self._lowlevel_server.create_initialization_options()
-            await self._lowlevel_server.run(ReadableMessages(messages._inner), answers, options)  # noqa: SLF001
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[Any, Any] | None = None

@@ -338,13 +338,13 @@ def _set(value: object) -> Callable[[list[dict[str, Any]]], object]:
         (raw(b'{"data": "\xff"}'), "is not UTF-8"),
         (
             raw('{"data": []}'.encode("utf-16")),
-            "check RETRIEVAL_EMBEDDER=SERVICE:MODEL@ADDRESS (an address often ends in /v1)",
+            "check RETRIEVAL_EMBEDDER=openai:MODEL@ADDRESS (an address often ends in /v1)",
         ),
         (
             raw(b"<html>Welcome</html>", "text/html"),
-            "check RETRIEVAL_EMBEDDER=SERVICE:MODEL@ADDRESS (an address often ends in /v1)",
+            "check RETRIEVAL_EMBEDDER=openai:MODEL@ADDRESS (an address often ends in /v1)",
         ),
-        (raw(b"[]"), "check RETRIEVAL_EMBEDDER=SERVICE:MODEL@ADDRESS (an address often ends in /v1)"),
+        (raw(b"[]"), "'data'"),
         (raw(b'{"error": "no"}'), "'data'"),
     ],
     ids=[

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.endpoints.caller import EndpointUsage
+from retrieval.adapters.llms import openai as module
 from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.testing import check_llm, check_unreachable_llm
@@ -86,13 +87,11 @@ async def test_a_request_has_model_key_and_prompts(make: Callable[..., OpenAILLM
     llm = make()
     await llm.complete(PROMPT)
     await llm.complete(PROMPT, system="be brief")
-    await make(temperature=0.5).complete(PROMPT)
-    plain, with_system, with_temperature = (request.body for request in server.received)
+    plain, with_system = (request.body for request in server.received)
     assert llm.name == "openai/small"
     assert server.received[0].headers["authorization"] == f"Bearer {KEY}"
     assert plain == {"model": "small", "messages": [{"role": "user", "content": PROMPT}]}
     assert with_system["messages"][0] == {"role": "system", "content": "be brief"}
-    assert with_temperature["temperature"] == 0.5
 
 
 async def test_json_is_requested_by_its_schema(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
@@ -195,9 +194,12 @@ UNUSABLE: list[tuple[Fault, str]] = [
 """Unusable answers, each with a part of its error message."""
 
 
-async def test_unusable_answers_are_rejected(make: Callable[..., OpenAILLM], server: OpenAIServer) -> None:
+async def test_unusable_answers_are_rejected(
+    make: Callable[..., OpenAILLM], server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each is refused with its reason, and not asked for again."""
-    llm = make(max_answer_bytes=2**16)
+    monkeypatch.setattr(module, "_MOST_ANSWER_BYTES", 2**16)
+    llm = make()
     for calls, (fault, reason) in enumerate(UNUSABLE, start=1):
         server.faults.append(fault)
         error = await failure(llm)

@@ -330,7 +330,6 @@ class Nameless(ScriptedLLM):
     [
         (SimLLM(faults=SimFaults(fail_rate=1)), "the simulated language model is down"),
         (SimLLM(faults=SimFaults(malformed_rate=1)), "not JSON"),
-        (SimLLM(faults=SimFaults(empty_rate=1)), "holds no metaphor"),
         (SimLLM(faults=SimFaults(delay_seconds=30)), "did not answer within 0.05 s"),
         (ScriptedLLM([]), "holds no metaphor"),
         (ScriptedLLM(HOSTILE), "nothing that can be used"),
@@ -346,7 +345,6 @@ class Nameless(ScriptedLLM):
     ids=[
         "down",
         "malformed",
-        "empty",
         "slow",
         "no suggestions",
         "hostile",

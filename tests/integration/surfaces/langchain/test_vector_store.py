@@ -212,7 +212,6 @@ def test_one_invalid_document_refuses_the_call(store: RetrievalVectorStore) -> N
         (lambda store: store.add_texts("abc"), "texts come in a list"),
         (lambda store: store.add_texts(["a", "b"], ids="ab"), "ids come in a list"),
         (lambda store: store.add_texts(["a"], {"page": 1}), "metadatas come in a list"),
-        (lambda store: store.add_documents(Document(page_content="a")), "documents come in a list"),
         (lambda store: store.add_documents("abc"), "documents come in a list"),
         (
             lambda store: store.add_documents(["abc"]),
@@ -261,7 +260,6 @@ async def test_a_collections_embeddings_embed_for_its_own_space(sync_collection:
     """They are the same model, though they are another class."""
     embeddings = RetrievalVectorStore(sync_collection).embeddings
 
-    assert (await LangChainEmbedder.aof(embeddings)).space == await sync_collection.twin.space()
     assert (await asyncio.to_thread(LangChainEmbedder.of, embeddings)).space == await sync_collection.twin.space()
 
 

@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from retrieval.adapters.embedders.openai import OpenAIOptions
-from retrieval.adapters.endpoints import OPENAI_URL
+from retrieval.adapters.embedders.openai import OpenAIEmbedder
+from retrieval.adapters.endpoints.retries import shown_address
+from retrieval.adapters.llms.openai import CHAT
 from retrieval.domain.errors import ConfigurationError
 
 
-def options(**changes: Any) -> OpenAIOptions:
-    """Options that work, but for the changes."""
-    usual: dict[str, Any] = {
-        "api_key": "sk-1",
-        "base_url": OPENAI_URL,
-        "model": "text-embedding-3-large",
-        "dimensions": None,
-        "document_prefix": "",
-        "query_prefix": "",
-        "send_dimensions": None,
-        "max_texts": 2048,
-        "max_input_tokens": 8191,
-    }
-    return OpenAIOptions(**{**usual, **changes})
+def embedder(**changes: Any) -> OpenAIEmbedder:
+    """An embedder with options that work, but for the changes."""
+    return OpenAIEmbedder(**{"api_key": "sk-1", "model": "text-embedding-3-large", **changes})
 
 
 @pytest.mark.parametrize(
@@ -33,14 +24,14 @@ def options(**changes: Any) -> OpenAIOptions:
 )
 def test_the_dimensions_of_known_models_are_known(model: str, dimensions: int) -> None:
     """OpenAI's own models need no dimensions."""
-    assert options(model=model).space.dimensions == dimensions
+    assert embedder(model=model).space.dimensions == dimensions
 
 
 def test_an_unknown_model_needs_its_dimensions() -> None:
     """Without them the message names the setting; with them it works."""
     with pytest.raises(ConfigurationError, match="RETRIEVAL_EMBEDDING_DIMENSIONS"):
-        options(model="nomic")
-    assert options(model="nomic", dimensions=768).space.dimensions == 768
+        embedder(model="nomic")
+    assert embedder(model="nomic", dimensions=768).space.dimensions == 768
 
 
 @pytest.mark.parametrize(
@@ -56,7 +47,7 @@ def test_an_unknown_model_needs_its_dimensions() -> None:
 )
 def test_dimensions_are_named_to_models_that_take_them(changes: dict[str, Any], *, is_sent: bool) -> None:
     """Models of fixed size refuse the parameter; a person can decide otherwise."""
-    assert options(**changes).names_dimensions is is_sent
+    assert embedder(**changes)._sends_dimensions is is_sent  # noqa: SLF001
 
 
 @pytest.mark.parametrize(
@@ -72,27 +63,28 @@ def test_dimensions_are_named_to_models_that_take_them(changes: dict[str, Any], 
         ({"dimensions": 0}, "0 dimensions"),
         ({"model": "text-embedding-ada-002", "dimensions": 512}, "1536"),
         ({"max_texts": 0}, "max_texts"),
-        ({"max_input_tokens": 0}, "max_input_tokens"),
     ],
 )
 def test_unusable_settings_are_refused(changes: dict[str, Any], message: str) -> None:
     """The message names what to change and never holds the key."""
     with pytest.raises(ConfigurationError) as caught:
-        options(**changes)
+        embedder(**changes)
     assert message in str(caught.value)
     assert "secr" not in str(caught.value)
 
 
 def test_other_endpoints_may_have_no_key() -> None:
     """A server on this machine rarely asks for one."""
-    assert options(api_key="", base_url="http://localhost:11434/v1").host == "localhost:11434"
+    address = "http://localhost:11434/v1"
+    assert embedder(api_key="", base_url=address, dimensions=8).space.provider == "openai-elsewhere"
 
 
 def test_credentials_in_the_address_are_not_shown() -> None:
     """Messages name host and port alone."""
-    assert options(base_url="https://me:secret@host:8443/v1").host == "host:8443"
+    assert replace(CHAT, url="https://me:secret@host:8443/v1").host == "host:8443"
+    assert shown_address("https://me:secret@host:8443/v1") == "https://host:8443/v1"
 
 
 def test_the_key_is_not_in_the_representation() -> None:
     """Options that end up in a log or a traceback do not give the key away."""
-    assert "sk-1" not in repr(options())
+    assert "sk-1" not in repr(replace(CHAT, api_key="sk-1"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import pytest
 
-from retrieval.adapters.endpoints.retries import Backoff, TryAgainError, retry_after, with_retries
+from retrieval.adapters.endpoints.retries import TryAgainError, delay, retry_after, with_retries
 from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -32,15 +34,15 @@ class Script:
         """Note the wait."""
         self.waits.append(seconds)
 
-    async def run(self, **options: float) -> str:
+    async def run(self, max_attempts: int = 6, seconds_left: Callable[[], float] = lambda: math.inf) -> str:
         """Play it."""
-        backoff = Backoff(**options)  # type: ignore[arg-type]
         return await with_retries(
             self.attempt,
-            backoff=backoff,
+            max_attempts=max_attempts,
             sleep=self.sleep,
             rng=random.Random(1),
             unavailable=EmbedderUnavailableError,
+            seconds_left=seconds_left,
         )
 
 
@@ -53,18 +55,17 @@ async def test_success_needs_no_waiting() -> None:
 
 async def test_waits_grow_up_to_a_bound() -> None:
     """Each wait is between half and all of a time that doubles, until the longest."""
-    script = Script(*[TryAgainError("busy") for _ in range(5)])
-    await script.run(first_seconds=1.0, longest_seconds=4.0, max_attempts=6)
-    for wait, ceiling in zip(script.waits, [1, 2, 4, 4, 4], strict=True):
+    script = Script(*[TryAgainError("busy") for _ in range(8)])
+    await script.run(max_attempts=9)
+    for wait, ceiling in zip(script.waits, [0.5, 1, 2, 4, 8, 16, 20, 20], strict=True):
         assert ceiling / 2 <= wait <= ceiling
 
 
 async def test_clients_do_not_come_back_together() -> None:
     """Waits differ by chance."""
-    backoff = Backoff()
-    assert backoff.delay(3, 0.0) == 1.0
-    assert backoff.delay(3, 0.5) == 1.5
-    assert backoff.delay(1000, 1.0) == backoff.longest_seconds
+    assert delay(3, 0.0) == 1.0
+    assert delay(3, 0.5) == 1.5
+    assert delay(1000, 1.0) == 20.0
 
 
 async def test_the_last_failure_is_reported_with_the_number_of_attempts() -> None:
@@ -86,7 +87,7 @@ async def test_permanent_errors_are_not_retried() -> None:
 async def test_the_servers_wish_replaces_our_own_wait() -> None:
     """A server may ask for less than the backoff and for more, up to the bound."""
     script = Script(TryAgainError("busy", retry_after_seconds=0), TryAgainError("busy", retry_after_seconds=59))
-    await script.run(first_seconds=0.5)
+    await script.run()
     assert 0 <= script.waits[0] < 0.5
     assert 59 <= script.waits[1] < 59.5
 
@@ -130,12 +131,5 @@ async def test_no_attempt_begins_after_the_time_is_over() -> None:
     script = Script(*[TryAgainError("answered 500") for _ in range(5)])
     remaining = iter([10.0, 1.0, 0.3])
     with pytest.raises(EmbedderUnavailableError, match=r"^answered 500 \(tried 3 times\); try again later$"):
-        await with_retries(
-            script.attempt,
-            backoff=Backoff(),
-            sleep=script.sleep,
-            rng=random.Random(1),
-            unavailable=EmbedderUnavailableError,
-            seconds_left=lambda: next(remaining),
-        )
+        await script.run(seconds_left=lambda: next(remaining))
     assert len(script.waits) == 2

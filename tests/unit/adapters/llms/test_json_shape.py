@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.llms.json_shape import JSONShape
-from retrieval.adapters.llms.openai import Form, forms_of, response_format
+from retrieval.adapters.llms.openai import Form, response_format
 from retrieval.domain.errors import LLMRejectedError
 
 CLOSED: dict[str, Any] = {
@@ -65,12 +65,6 @@ def test_only_closed_schemas_are_requested_strictly(changes: dict[str, Any], *, 
     form = response_format(Form.SCHEMA, JSONShape({**CLOSED, **changes}))
     assert form is not None
     assert form["json_schema"]["strict"] is strict
-
-
-def test_only_objects_have_a_form_of_their_own() -> None:
-    """Other schemas are described in the prompt."""
-    assert forms_of(JSONShape(CLOSED)) == [Form.SCHEMA, Form.OBJECT, Form.WORDS]
-    assert forms_of(JSONShape({"type": "array"})) == [Form.WORDS]
 
 
 def test_the_order_of_properties_is_kept() -> None:

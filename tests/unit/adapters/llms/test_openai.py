@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from retrieval.adapters.endpoints.retries import Endpoint, TryAgainError
+from retrieval.adapters.endpoints.retries import TryAgainError, total_tokens
 from retrieval.adapters.llms.json_shape import JSONShape
-from retrieval.adapters.llms.openai import CHAT, ChatAnswer, OpenAILLM, read_chat
+from retrieval.adapters.llms.openai import CHAT, OpenAILLM, read_chat
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError
 
 KEY = "sk-secret-0123456789"
-ENDPOINT = Endpoint(CHAT, "host:1", "small", KEY)
+ENDPOINT = replace(CHAT, url="http://host:1/v1", model="small", api_key=KEY)
 COLOUR = JSONShape(
     {
         "type": "object",
@@ -24,18 +25,27 @@ COLOUR = JSONShape(
 )
 
 
-def body(content: object, *, finish_reason: str = "stop", usage: object = None, **message: object) -> bytes:
+def read(answer: bytes) -> str:
+    """The text of an answer's body."""
+    return read_chat(ENDPOINT.parsed(answer), ENDPOINT)
+
+
+def body(content: object, *, finish_reason: str = "stop", **message: object) -> bytes:
     """An answer with that content; ``message`` has its other members."""
     choice = {"index": 0, "finish_reason": finish_reason, "message": {"content": content, **message}}
-    return json.dumps({"choices": [choice], "usage": usage}).encode()
+    return json.dumps({"choices": [choice]}).encode()
 
 
 def test_the_first_choice_is_the_answer() -> None:
-    """Without the space around it, with the tokens that the server counted."""
-    assert read_chat(body(" red\n", usage={"total_tokens": 7}), ENDPOINT) == ChatAnswer("red", 7)
+    """Without the space around it."""
+    assert read(body(" red\n")) == "red"
+
+
+def test_the_tokens_are_those_that_the_server_counted() -> None:
+    """0 where its answer has no usable number."""
+    assert total_tokens({"usage": {"total_tokens": 7}}) == 7
     uncounted: list[object] = [None, [], {"total_tokens": "7"}, {"total_tokens": -7}, {"total_tokens": 10**400}]
-    for usage in uncounted:
-        assert read_chat(body("red", usage=usage), ENDPOINT) == ChatAnswer("red", 0)
+    assert [total_tokens({"usage": usage}) for usage in uncounted] == [0] * len(uncounted)
 
 
 @pytest.mark.parametrize(
@@ -50,19 +60,19 @@ def test_the_first_choice_is_the_answer() -> None:
 )
 def test_json_is_found_where_models_put_it(content: object) -> None:
     """In a fence, after thoughts, and in several parts."""
-    assert COLOUR.read(read_chat(body(content), ENDPOINT).text) == {"colour": "red"}
+    assert COLOUR.read(read(body(content))) == {"colour": "red"}
 
 
 def test_half_a_surrogate_pair_is_replaced() -> None:
     """An answer in words can always be stored."""
-    assert read_chat(body("a\ud800b"), ENDPOINT).text == "a?b"
+    assert read(body("a\ud800b")) == "a?b"
 
 
 @pytest.mark.parametrize("cut", [b"", b" ", b'{"choices": [{"mess', b'{"a":' * 100_000])
 def test_a_body_that_ends_early_can_be_requested_again(cut: bytes) -> None:
     """It was cut on the way."""
     with pytest.raises(TryAgainError, match="host:1 was cut short"):
-        read_chat(cut, ENDPOINT)
+        read(cut)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +103,7 @@ def test_a_body_that_ends_early_can_be_requested_again(cut: bytes) -> None:
         (b'{"choices": [], "choices": [{"message": {"content": "red"}}]}', "the member 'choices' occurs twice"),
         (body('{"colour": "red", "colour": "blue"}'), "not JSON"),
         (body('Here: {"colour": "red", "colour": {"colour": "blue"}}'), "not JSON"),
-        (b"[]", "RETRIEVAL_LLM_BASE_URL"),
+        (b"[]", "no choice"),
         (b"<html>Welcome</html>", "RETRIEVAL_LLM_BASE_URL"),
         (b"\xff\xfe", "RETRIEVAL_LLM_BASE_URL"),
     ],
@@ -101,7 +111,7 @@ def test_a_body_that_ends_early_can_be_requested_again(cut: bytes) -> None:
 def test_an_incomplete_answer_is_refused(unusable: bytes, reason: str) -> None:
     """In one line that says why, without the key."""
     with pytest.raises(LLMRejectedError) as caught:
-        COLOUR.read(read_chat(unusable, ENDPOINT).text)
+        COLOUR.read(read(unusable))
     assert reason in str(caught.value)
     assert KEY not in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
@@ -110,12 +120,9 @@ def test_an_incomplete_answer_is_refused(unusable: bytes, reason: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"max_answer_bytes": 0}, "max_answer_bytes"),
-        ({"temperature": 3}, "temperature"),
         ({"model": ""}, "RETRIEVAL_LLM_MODEL"),
-        ({"model": "x" * 201}, "RETRIEVAL_LLM_MODEL"),
+        ({"model": "x\ny"}, "RETRIEVAL_LLM_MODEL"),
         ({"model": 5}, "RETRIEVAL_LLM_MODEL"),
-        ({"temperature": "x"}, "temperature"),
         ({"base_url": "http://[::1"}, "RETRIEVAL_LLM_BASE_URL"),
         ({"base_url": 5}, "RETRIEVAL_LLM_BASE_URL"),
         ({"base_url": "http://host:80a/v1"}, "RETRIEVAL_LLM_BASE_URL"),

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from retrieval.adapters.readers import item_from_record
-from retrieval.adapters.readers.records import MAX_DEPTH, mapped_columns
+from retrieval.adapters.readers.records import mapped_columns
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
-from retrieval.domain.items.item import MAX_KEY_BYTES, Item
+from retrieval.domain.items.item import MAX_KEY_BYTES, MAX_NESTING, Item
 
 
 def nested(levels: int) -> Any:
@@ -202,7 +202,7 @@ def test_an_invalid_time_is_refused(value: object) -> None:
         {"metadata": {"a": float("inf")}},
         {"metadata": {"a": 10**400}},
         {"metadata": {"a": {"b": [-(10**400)]}}},
-        {"metadata": {"a": nested(MAX_DEPTH + 1)}},
+        {"metadata": {"a": nested(MAX_NESTING + 2)}},
     ],
 )
 def test_wrong_values_are_refused_with_the_items_key(wrong: dict[str, Any]) -> None:
@@ -232,7 +232,7 @@ def test_other_values_under_a_vectors_name_are_attributes(value: object) -> None
 
 def test_attributes_may_be_deep_and_numbers_large_within_limits() -> None:
     """The deepest attribute and the largest numbers that are allowed pass unchanged."""
-    attributes = {"deep": nested(MAX_DEPTH), "large": 10**300, "small": -(10**300)}
+    attributes = {"deep": nested(MAX_NESTING), "large": 10**300, "small": -(10**300)}
 
     assert item_from_record({"_id": "d1", "metadata": attributes}).attributes == attributes
 
@@ -283,7 +283,7 @@ def test_a_deep_list_or_a_long_text_under_a_vectors_name_is_checked_at_once() ->
     deep: object = 0.5
     for _ in range(5000):
         deep = [deep]
-    with pytest.raises(InvalidItemError, match="nested more than 64 levels deep"):
+    with pytest.raises(InvalidItemError, match="nested deeper than 64 levels"):
         item_from_record({"_id": "d1", "vector": deep})
     digits = "1" * 10_000_000
     for text in (f"[{digits}", f"[{digits}x]"):

@@ -117,11 +117,11 @@ async def test_a_space_can_be_named() -> None:
     np.testing.assert_array_equal(await embedder.embed(["a"], TextRole.QUERY), [[0, 1]])
 
 
-async def test_the_length_comes_from_the_model_or_the_caller() -> None:
+def test_the_length_comes_from_the_model_or_the_caller() -> None:
     """Nothing is guessed."""
     embeddings = Answers([1.0] * 5)
 
-    assert (await LangChainEmbedder.aof(embeddings)).space.dimensions == 5
+    assert LangChainEmbedder.of(embeddings).space.dimensions == 5
     with pytest.raises(InvalidRequestError, match="dimensions="):
         LangChainEmbedder(embeddings)
     embeddings.dimensions = 7  # type: ignore[attr-defined] # as some classes of embeddings have it

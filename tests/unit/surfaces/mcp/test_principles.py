@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from retrieval.apps.principles.principle import Principle
-from retrieval.domain.checks import STORED_NOTE
-from retrieval.surfaces.mcp.principles import (
-    NOTHING_FOUND,
-    PrincipleAnswer,
-    TagAnswer,
-    added_note,
-    found_text,
-    loaded_text,
-    principle_text,
-    tags_text,
-)
+from retrieval.surfaces.mcp.principles import NOTHING_FOUND, PrincipleAnswer, found_text, principle_text
 
 PROVED = Principle(
     id="p1",
@@ -51,26 +39,3 @@ def test_an_answer_ends_with_the_next_step() -> None:
     """Rate it; or, where nothing was found, ask otherwise."""
     assert "rate_principle(principle_id, was_helpful)" in found_text([PrincipleAnswer.of(PROVED)])
     assert found_text([], ["Note: x."]) == f"{NOTHING_FOUND}\n\nNote: x."
-
-
-@pytest.mark.parametrize(
-    ("status", "word"),
-    [("candidate", "until ratings prove it"), ("active", "known already"), ("archived", "did not help")],
-)
-def test_an_addition_reports_its_state(status: str, word: str) -> None:
-    """The text may be known, and its principle active or archived."""
-    assert word in added_note(status)
-
-
-def test_a_session_without_principles_gets_a_message() -> None:
-    """The message repeats the name, which may be misspelt."""
-    assert "'s-1'" in loaded_text("s-1", [])
-    assert loaded_text("s-1", [PrincipleAnswer.of(PROVED)]).startswith(
-        f"Session 's-1' was started with:\n\n{STORED_NOTE}\n\n**[p1]**"
-    )
-
-
-def test_tags_are_listed_with_their_numbers() -> None:
-    """In the order given."""
-    assert tags_text([TagAnswer(tag="git", principles=3), TagAnswer(tag="sql", principles=1)]) == "git (3), sql (1)"
-    assert tags_text([]) == "No principle has a tag yet."

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -65,21 +64,3 @@ async def test_a_client_that_stops_listening_is_gone(monkeypatch: pytest.MonkeyP
         assert await run_stdio(NOWHERE, Offer(), asyncio.Event())
         with contextlib.suppress(BrokenPipeError):
             sys.stdout.close()  # it still holds the answer
-
-
-async def test_a_line_that_is_not_a_message_is_logged(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """It cannot be answered; the lines after it are."""
-    with piped(monkeypatch) as pipes, caplog.at_level(logging.WARNING, "retrieval.surfaces.mcp.server"):
-        pipes.ask(json.dumps(INITIALIZE))
-        pipes.ask(json.dumps(INITIALIZE | {"method": "tools/list", "params": {"cursor": "x"}}).replace("x", "\\ud800"))
-        pipes.ask(json.dumps({"jsonrpc": "2.0", "id": 3, "method": "ping"}))
-        running = asyncio.create_task(run_stdio(NOWHERE, Offer(), asyncio.Event()))
-        # The server would not wait for a client that closed its end before the answer.
-        answers = [await asyncio.to_thread(pipes.answered.readline) for _ in range(2)]
-        assert [json.loads(line)["id"] for line in answers] == [1, 3]
-        pipes.asked.close()
-        assert await running
-    [record] = [record for record in caplog.records if record.name == "retrieval.surfaces.mcp.server"]
-    assert "is not a message of the protocol" in record.getMessage()
