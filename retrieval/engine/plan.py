@@ -299,13 +299,11 @@ def make_plan(
     why_no_vector: str | None = None,
     *,
     is_final: bool = True,
-    is_alone: bool = True,
 ) -> SearchPlan:
     """Choose the legs that can run and the way of the dense leg.
 
-    ``why_no_vector``: None if there is a query vector. ``is_final``: as in the plan. ``is_alone``: whether it is the
-    only search of its call; the hits of several are read together, each item once. Raises ``InvalidRequestError``
-    if no leg of the profile can run.
+    ``why_no_vector``: None if there is a query vector. ``is_final``: as in the plan.
+    Raises ``InvalidRequestError`` if no leg of the profile can run.
     """
     profile = request.profile or collection.profile
     legs, notes = _legs(profile, request, why_no_vector)
@@ -347,7 +345,7 @@ def make_plan(
             parts=1 if collection.ann_index is None else collection.ann_index.parts,
             fields=() if request.group_by is None else (request.group_by,),
             with_items=are_hits,
-            likely=_likely_hits(profile, legs, request.limit) if are_best and is_one_question and is_alone else None,
+            likely=_likely_hits(profile, legs, request.limit) if are_best and is_one_question else None,
             with_both_scores=SCORED_BOTH_WAYS.issubset(legs)
             and (sums_scores or (standing is None and calibration_of(collection, profile) is not None)),
             ranks_both_scores=sums_scores,

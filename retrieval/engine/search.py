@@ -260,16 +260,14 @@ class Searcher:
         return values >= LONG
 
     def _prepare_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[RunningSearch]:
-        remaining, is_alone = iter(vectors.vectors), len(requests) == 1
-        return [self._prepare(request, remaining, vectors.why_none, is_alone=is_alone) for request in requests]
+        remaining = iter(vectors.vectors)
+        return [self._prepare(request, remaining, vectors.why_none) for request in requests]
 
-    def _prepare(
-        self, request: SearchRequest, vectors: Iterator[Vector | None], why_none: str | None, *, is_alone: bool
-    ) -> RunningSearch:
-        """The search; ``vectors`` begin with those of its wordings. ``is_alone``: as in ``make_plan``."""
+    def _prepare(self, request: SearchRequest, vectors: Iterator[Vector | None], why_none: str | None) -> RunningSearch:
+        """The search; ``vectors`` begin with those of its wordings."""
         now, vector = self._now(), next(vectors)
         why_no_vector = why_none if vector is None else None
-        plan = self._plan(request, why_no_vector, is_alone=is_alone)
+        plan = self._plan(request, why_no_vector)
         queries: tuple[Query, ...] = (_query(request, vector, now, plan.profile),)
         if request.rewrites:
             queries += tuple(_query(wording, next(vectors), now, plan.profile) for wording in request.wordings[1:])
@@ -283,19 +281,19 @@ class Searcher:
             preferred = tuple(self._plan_preferred(narrowed, why_no_vector, plan) for narrowed in request.narrowed)
         return RunningSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
-    def _plan(self, request: SearchRequest, why_no_vector: str | None, *, is_alone: bool = True) -> SearchPlan:
+    def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
         check_calibrated(self.collection, request)
         profile = request.profile or self.collection.profile
         key: Hashable = None
         if not request.preferred:
             shape = (request.limit, request.group_by, bool(request.query), request.vector is None, why_no_vector)
-            inputs = (bool(request.rewrites), bool(request.entities), bool(request.tags), is_alone)
+            inputs = (bool(request.rewrites), bool(request.entities), bool(request.tags))
             key = (id(profile), id(request.condition), *shape, *inputs)
             if (cached := self._plans.get(key)) is not None:
                 return cached
         check_condition(request.condition, self.collection, also=request.group_by)
         is_final = self.decider is None or not may_decide(self.collection, profile)
-        plan = make_plan(self.collection, request, why_no_vector, is_final=is_final, is_alone=is_alone)
+        plan = make_plan(self.collection, request, why_no_vector, is_final=is_final)
         if notes := order_notes(request.condition, self.collection.attributes, self.collection.filterable):
             plan = replace(plan, notes=(*plan.notes, *notes))
         if key is not None and is_small(request.condition):
@@ -325,7 +323,9 @@ class Searcher:
             for request in dict.fromkeys(request for search in searches for request in search.requests):
                 places = [place for place, search in enumerate(searches) if request in search.requests]
                 queries = [query for place in places for query in searches[place].queries]
-                answers = iter(await find_candidates_of_each(self.database, self.tenant_id, request, queries))
+                # The hits of all searches are read together, each item once.
+                bare = replace(request, likely=None)
+                answers = iter(await find_candidates_of_each(self.database, self.tenant_id, bare, queries))
                 for place in places:
                     results[place].append([next(answers) for _ in searches[place].queries])
             each = await aside(lambda: [merged(*parts) for parts in results], is_long=is_long)

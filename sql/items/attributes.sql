@@ -72,8 +72,8 @@ BEGIN
                 AND known.tag = ANY (item.tags)
         );
     END IF;
-    INSERT INTO item_tags (collection_id, tag, item_id)
-    SELECT collection, tag, item.item_id
+    INSERT INTO item_tags (collection_id, tag, item_id, created_at)
+    SELECT collection, tag, item.item_id, item.created_at
     FROM items AS item CROSS JOIN LATERAL unnest(item.tags) AS tag
     WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
     ON CONFLICT DO NOTHING;

@@ -102,7 +102,8 @@ CREATE TABLE item_tags (
     collection_id bigint NOT NULL,
     tag text COLLATE "C" NOT NULL,
     item_id text COLLATE "C" NOT NULL,
-    CONSTRAINT item_tags_pkey PRIMARY KEY (collection_id, tag, item_id),
+    created_at timestamptz NOT NULL,
+    CONSTRAINT item_tags_pkey PRIMARY KEY (collection_id, tag, item_id) INCLUDE (created_at),
     CONSTRAINT item_tags_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
         REFERENCES items (collection_id, item_id) ON DELETE CASCADE
 );

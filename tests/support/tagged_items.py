@@ -30,8 +30,9 @@ _FILL = """
         SELECT %(id)s, 'group', 'g' || n %% 10, item_id, false FROM given WHERE n %% 100 <> 99
     ),
     tagged AS (
-        INSERT INTO item_tags (collection_id, tag, item_id)
-        SELECT %(id)s, tag, item_id FROM given, unnest(tags) AS tag WHERE n %% 100 <> 99
+        INSERT INTO item_tags (collection_id, tag, item_id, created_at)
+        SELECT %(id)s, tag, item_id, %(now)s::timestamptz - n * interval '1 minute'
+        FROM given, unnest(tags) AS tag WHERE n %% 100 <> 99
     ),
     judged AS (
         INSERT INTO arms (collection_id, item_id, context, successes, failures, uses, raw_successes)

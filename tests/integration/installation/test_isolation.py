@@ -275,7 +275,7 @@ WRITES = (
         "INSERT INTO own_vectors SELECT %(theirs)s, '1', space_id, '[1]', '' FROM embedding_spaces LIMIT 1 "
         "ON CONFLICT DO NOTHING"
     ),
-    "INSERT INTO item_tags VALUES (%(theirs)s, 'x', '1')",
+    "INSERT INTO item_tags VALUES (%(theirs)s, 'x', '1', now())",
     "INSERT INTO attribute_texts VALUES (%(theirs)s, 'word', 'x', '1', false)",
     "INSERT INTO attribute_numbers VALUES (%(theirs)s, 'n', 2, '1', false)",
     "INSERT INTO attribute_times VALUES (%(theirs)s, 'at', now(), '1', false)",

@@ -50,7 +50,7 @@ from retrieval.adapters.store.search.standing import (
     standing_values,
 )
 from retrieval.adapters.store.search.statement_parts import Matches, matches_of, materialized, named
-from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tag_values, tagged_leg
+from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tagged_leg
 from retrieval.adapters.store.tables import collections, items, literal
 from retrieval.domain.search.diversity import NO_VECTORS, PoolVectors
 from retrieval.domain.search.filters import Filter, extent, is_small
@@ -228,7 +228,7 @@ def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
         "entity_ids": [entity_id for _, entity_id in entities],
         "as_of": query.as_of,
         "now": query.now,
-        **tag_values(query.tags, request.depth),
+        "tags": list(query.tags),
     }
     if request.standing is not None:
         values |= standing_values(request.standing, entities=len(entities))
