@@ -176,7 +176,6 @@ def status(*, as_json: Json = False) -> None:
     already. Recall is the share of the true nearest items that the index
     found when the job last measured it.
     """
-
     with opened() as (platform, wait):
         statuses = wait(platform.statistics())
     print_answer(statuses, status_lines(statuses), as_json=as_json)
