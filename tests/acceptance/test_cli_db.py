@@ -143,6 +143,14 @@ def test_the_home_is_saved_destroyed_and_restored(own_home: Path, tmp_path: Path
     )
 
 
+def test_a_server_is_upgraded_from_an_older_version_alone(program: Program) -> None:
+    """There is nothing to do here, and the message says so."""
+    message = program.fails("db", "upgrade-server", "/usr/bin")
+    assert re.search(r"was made by PostgreSQL (\d+), and \1 is installed: nothing to do", message)
+    own = program.using(RETRIEVAL_DATABASE_URL="postgresql://127.0.0.1:1/x")
+    assert "which its administrator upgrades" in own.fails("db", "upgrade-server", "/usr/bin")
+
+
 def test_a_collection_moves_to_another_tenant(program: Program) -> None:
     """By a file, and by a pipe; the summary says what moved."""
     items = program.write("items.jsonl", *({"_id": str(n), "text": f"common word{n}"} for n in range(3)))

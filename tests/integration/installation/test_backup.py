@@ -28,8 +28,9 @@ from retrieval.adapters.store.installation.backup import (
     read_manifest,
     restore_database,
     restore_home,
+    upgrade_server,
 )
-from retrieval.adapters.store.installation.embedded.binaries import Binaries
+from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
 from retrieval.adapters.store.installation.embedded.cluster import server_pid
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
@@ -451,9 +452,54 @@ def test_a_server_or_a_pgvector_that_is_too_old_is_reported(
         with pytest.raises(UnsupportedDatabaseError, match=r"pgvector .* newer is needed"):
             restore_database(folder, url)
     monkeypatch.setattr(checks, "OLDEST_POSTGRESQL", 99)
-    with pytest.raises(UnsupportedDatabaseError, match="and 99 or newer is needed"):
+    with pytest.raises(UnsupportedDatabaseError, match="version 99 or newer is needed"):
         back_up(url, tmp_path / "second", NOW)
     assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_the_steps_of_an_upgrade_with_the_installed_version_in_the_place_of_the_former(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No older version is available here: the same programs run both servers, and the former one claims to be 17."""
+    home, programs = place / "home", find_package() / "pginstall" / "bin"
+    with start_embedded(home) as server:
+        make_fast(server.url)
+        upgrade(server.url, SCHEMA)
+    with pytest.raises(EmbeddedServerError, match="nothing to do"):
+        upgrade_server(home, programs, NOW)
+    monkeypatch.setattr(backup, "major_version_of", lambda _: 17)
+    with pytest.raises(EmbeddedServerError, match="holds no programs of PostgreSQL 17"):
+        upgrade_server(home, programs, NOW)
+    own = Binaries.major
+    with start_embedded(home):
+        monkeypatch.setattr(Binaries, "major", lambda found: 17 if found.account.name else own(found))
+        with pytest.raises(EmbeddedServerError, match="a process still uses"):
+            upgrade_server(home, programs, NOW)
+
+    (home / "data").rename(home / "data-17")  # as if it had been interrupted between its last steps
+    saved, former_data = upgrade_server(home, programs, NOW)
+
+    assert former_data == home / "data-17"
+    assert (former_data / "PG_VERSION").exists()
+    assert sorted(path.name for path in home.iterdir() if path.is_dir()) == ["data", "data-17", "run"]
+    monkeypatch.undo()
+    with start_embedded(home) as server:
+        assert sum(map(len, content(server.url).values())) <= saved.rows
+        check = "SELECT version_num FROM retrieval.alembic_version"
+        with opened(server.url) as connection:
+            assert connection.execute(check).fetchone() is not None
+
+
+def test_an_upgrade_interrupted_between_its_last_steps_is_reported(place: Path) -> None:
+    """No empty database replaces the data that wait beside it; data of a still older version are not meant."""
+    (place / "data-16").mkdir()
+    (place / "data-17").mkdir()
+    with pytest.raises(EmbeddedServerError, match=r"data-17 and no data: .* run `retrieval db upgrade-server` again"):
+        start_embedded(place)
+    assert not (place / "data").exists()
+    with pytest.raises(EmbeddedServerError):  # an empty folder has no database
+        upgrade_server(place, place, NOW)
+    assert sorted(path.name for path in place.glob("data*")) == ["data", "data-16"]
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
@@ -477,7 +523,7 @@ def test_remains_of_a_killed_restore_are_removed(place: Path, new_database: NewD
     OLD_PROGRAMS is None, reason=f"set {VARIABLE} to the programs of PostgreSQL 16 or 17, with pgvector"
 )
 async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: Settings) -> None:
-    """A real upgrade: filled and saved under the older version, refused by the installed one, restored, unchanged."""
+    """A real upgrade: filled under the older version, refused by the installed one with advice, moved, unchanged."""
     assert OLD_PROGRAMS is not None
     home, moment = place / "home", time.time()
     cluster = old_cluster(home, OLD_PROGRAMS)
@@ -486,14 +532,12 @@ async def test_the_data_of_an_older_postgresql_are_moved(place: Path, settings: 
         before, allowed = content(cluster.url), rights(cluster.url)
         with opened(cluster.url) as connection:
             secret = connection.execute(HASH_OF_ANN).fetchone()
-        back_up(cluster.url, place / "backup", NOW)
     finally:
         cluster.stop(60)
-    with pytest.raises(EmbeddedServerError, match="retrieval backup"):
+    with pytest.raises(EmbeddedServerError, match="retrieval db upgrade-server DIR"):
         start_embedded(home)
-    former_data = (home / "data").rename(home / "data-former")
 
-    saved = restore_home(place / "backup", home)
+    saved, former_data = upgrade_server(home, OLD_PROGRAMS, NOW)
 
     assert (
         saved.postgresql

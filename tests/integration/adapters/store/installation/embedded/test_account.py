@@ -32,7 +32,7 @@ def test_another_major_version_is_refused_and_left_alone(open_directory: Path) -
     (data / "PG_VERSION").write_text("15\n")
     server_account(open_directory / "none").own(data)
 
-    with pytest.raises(EmbeddedServerError, match=r"PostgreSQL 15.*PostgreSQL \d\d is installed.*retrieval backup"):
+    with pytest.raises(EmbeddedServerError, match=r"PostgreSQL 15.*PostgreSQL \d\d is installed.*upgrade-server"):
         start_embedded(open_directory / "old")
     assert [file.name for file in data.iterdir()] == ["PG_VERSION"]
 
