@@ -54,8 +54,9 @@ class Asking:
         questions = self.world.held_out[:QUESTIONS]
         for question, vector in zip(questions, self.vectors, strict=True):
             started = time.perf_counter()
-            where = self.world.where(question)
-            await self.collection.search(question.text, vector=vector, where=where, profile=profile, syntax=False)
+            await self.collection.search(
+                question.text, vector=vector, where=question.where, profile=profile, syntax=False
+            )
             latencies.append(time.perf_counter() - started)
         await asyncio.sleep(LINGER_SECONDS)
         spent = self.clock.seconds() - server_started + time.process_time() - own_started

@@ -306,7 +306,7 @@ async def evaluate_collection(
     chosen = chosen_legs(profile or handle.stored.profile, legs)
     notes: Counter[str] = Counter()
     place = await handle.place()
-    if (missing := await missing_items(partial(read_items, *place), judged(queries, qrels), qrels)) is not None:
+    if (missing := await missing_items(partial(read_items, place), judged(queries, qrels), qrels)) is not None:
         notes[missing] += 1
     unrecorded = handle.unrecorded()
 

@@ -258,7 +258,7 @@ async def tune_collection(
     checked_whole("cutoff", cutoff, 1, MAX_DEPTH)
     judged_queries = judged(queries, qrels)
     place = await handle.place()
-    await missing_items(partial(read_items, *place), judged_queries, qrels)
+    await missing_items(partial(read_items, place), judged_queries, qrels)
     if len(judged_queries) < FOLDS:
         number = len(judged_queries)
         raise InvalidRequestError(

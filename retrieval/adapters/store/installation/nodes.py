@@ -126,10 +126,10 @@ def _elements(packed: bytes) -> Iterator[bytes | None]:
         place += max(size, 0)
 
 
-def _array(packed: bytes, as_text: Callable[[bytes], str]) -> bytes:
+def _array(data: bytes, as_text: Callable[[bytes], str]) -> bytes:
     parts = [
         "NULL" if element is None else '"' + as_text(element).replace("\\", "\\\\").replace('"', '\\"') + '"'
-        for element in _elements(packed)
+        for element in _elements(data[_ARRAY_HEAD:])
     ]
     return f"{{{','.join(parts)}}}".encode()
 
@@ -146,11 +146,11 @@ class _Literal(Dumper):
 def register_literals(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
     """Let a connection write arrays and vectors into statements; the OIDs of pgvector's types differ by database."""
     kinds: list[tuple[type, int, Callable[[Any], bytes]]] = [
-        (Texts, 1009, lambda texts: _array(texts.elements, bytes.decode)),
-        (Blobs, 1001, lambda blobs: _array(blobs.elements, lambda element: f"\\x{element.hex()}")),
-        (Jsonbs, 3807, lambda jsonbs: _array(jsonbs.data[_ARRAY_HEAD:], lambda element: element[1:].decode())),
+        (Texts, 1009, lambda texts: _array(texts.data, bytes.decode)),
+        (Blobs, 1001, lambda blobs: _array(blobs.data, lambda element: f"\\x{element.hex()}")),
+        (Jsonbs, 3807, lambda jsonbs: _array(jsonbs.data, lambda element: element[1:].decode())),
         (HalfVector, halfvec.oid, lambda vector: _vector(vector.data).encode()),
-        (HalfVectors, halfvec.array_oid, lambda vectors: _array(vectors.elements, _vector)),
+        (HalfVectors, halfvec.array_oid, lambda vectors: _array(vectors.data, _vector)),
     ]
     for kind, oid, write in kinds:
         adapters.register_dumper(kind, type("_OwnLiteral", (_Literal,), {"oid": oid, "write": staticmethod(write)}))
