@@ -388,9 +388,9 @@ class Searched:
         """Nothing is recorded anyway."""
         return self
 
-    async def place(self) -> tuple[Searched]:
+    async def place(self) -> Searched:
         """The first argument of ``get``."""
-        return (self,)
+        return self
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, object]:
         """The items that exist."""

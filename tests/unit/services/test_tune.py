@@ -337,9 +337,9 @@ class Tuned:
         """The collection with its profile."""
         return self
 
-    async def place(self) -> tuple[Tuned]:
+    async def place(self) -> Tuned:
         """The first argument of ``get``."""
-        return (self,)
+        return self
 
     async def get(self, item_ids: Sequence[str]) -> dict[str, object]:
         """All of them."""
