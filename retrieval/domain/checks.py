@@ -38,6 +38,23 @@ def shortened(name: object) -> str:
     return text if len(text) <= _NAME_CHARACTERS else f"{text[: _NAME_CHARACTERS - 1]}…"
 
 
+_OURS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("k", "n", "top_k", "size", "count", "n_results", "max_results"), ("limit",)),
+    **dict.fromkeys(("filter", "filters"), ("where",)),
+    **dict.fromkeys(("embedding", "embeddings"), ("vector", "vectors")),
+    **dict.fromkeys(("docs", "documents", "texts", "records"), ("items", "documents", "queries")),
+    **dict.fromkeys(("folder", "path", "files"), ("paths",)),
+    **dict.fromkeys(("offset", "page", "cursor"), ("after",)),
+    **dict.fromkeys(("score_threshold", "threshold"), ("min_score",)),
+    **dict.fromkeys(("dsn", "database_url"), ("url",)),
+    **dict.fromkeys(("user", "user_id"), ("actor",)),
+    **dict.fromkeys(("content", "page_content"), ("body", "text")),
+    "q": ("query",),
+    "metadata": ("attributes",),
+}
+"""What other libraries' names of arguments are called here."""
+
+
 def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = False) -> str:
     """The names that could have been meant, the nearest first: ``did you mean 'limit'? There are: query, limit``.
 
@@ -47,7 +64,8 @@ def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = Fa
     if not known:
         return "there are none"
     folded = {other.casefold(): other for other in reversed(known)}
-    near = difflib.get_close_matches(str(name).casefold(), folded, n=1)
+    same = [own for own in _OURS.get(str(name), ()) if own in folded]
+    near = same or difflib.get_close_matches(str(name).casefold(), folded, n=1)
     meant = f"did you mean {shortened(folded[near[0]])!r}? T" if near else "t"
     shown = map(repr if are_quoted else str, map(shortened, known[:_NAMES_LISTED]))
     others = f" and {len(known) - _NAMES_LISTED:,} more" if len(known) > _NAMES_LISTED else ""

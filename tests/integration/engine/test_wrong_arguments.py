@@ -220,7 +220,8 @@ async def test_a_path_that_no_file_can_have_is_refused(platform: Platform, tmp_p
         ({"facets": 0}, "facets come in a list"),
         ({"snippet": -1}, "snippet is -1"),
         ({"facets": ["item_id"]}, "the values of 'item_id' are not counted; name an attribute, or one of tags, kind"),
-        ({"limt": 5}, "search has no argument 'limt'; did you mean 'limit'? There are: query, vector, where"),
+        ({"k": 5}, "search has no argument 'k'; did you mean 'limit'? There are: query, vector, where"),
+        ({"filter": {}}, "no argument 'filter'; did you mean 'where'?"),
         ({"min_relevence": 1}, "did you mean 'min_relevance'?"),
         ({"zzz": 1}, "no argument 'zzz'; there are: query"),
     ],
@@ -237,14 +238,14 @@ async def test_other_calls_name_the_argument_that_was_meant(platform: Platform) 
     """The wrong name is reported first, even if a required argument is missing too."""
     collection = await platform.collection("tests")
     unchecked: Any = collection
-    with pytest.raises(InvalidRequestError, match="add has no argument 'documents'; there are: items"):
+    with pytest.raises(InvalidRequestError, match="add has no argument 'documents'; did you mean 'items'"):
         await unchecked.add(documents=[ITEM])
     anything: Any = platform
-    with pytest.raises(InvalidRequestError, match="feedback has no argument 'user'; there are: "):
+    with pytest.raises(InvalidRequestError, match="feedback has no argument 'user'; did you mean 'actor'"):
         await anything.feedback(user="ann")
-    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; there are: url"):
+    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; did you mean 'url'"):
         connect(dsn="postgresql://")  # type: ignore[call-arg]
-    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; there are: url"):
+    with pytest.raises(InvalidRequestError, match="connect has no argument 'dsn'; did you mean 'url'"):
         retrieval.sync.connect(dsn="postgresql://")  # type: ignore[call-arg]
 
 

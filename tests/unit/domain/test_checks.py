@@ -241,6 +241,13 @@ def test_the_nearest_name_comes_first() -> None:
     assert choices_hint("zebra", []) == "there are none"
 
 
+@pytest.mark.parametrize(("name", "own"), [("filter", "where"), ("top_k", "limit"), ("querry", "query")])
+def test_a_name_of_other_libraries_leads_to_ours(name: str, own: str) -> None:
+    """If the call has it; otherwise similar spellings count."""
+    assert choices_hint(name, ["query", "where", "limit"]).startswith(f"did you mean {own!r}? There are: ")
+    assert "where" not in choices_hint("filter", ["file", "limit"])
+
+
 def test_many_and_long_names_are_shown_in_part() -> None:
     """The number of the other names is shown; the nearest name is shown wherever it is in the list."""
     names = ["x" * 100, *(f"tickets-{number}" for number in range(62))]
