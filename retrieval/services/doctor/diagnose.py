@@ -43,8 +43,6 @@ from retrieval.services.doctor.collections import (
 from retrieval.services.doctor.server import (
     SETTINGS,
     check_clock,
-    check_connections,
-    check_holdups,
     check_login,
     check_pgvector,
     check_replicas,
@@ -72,7 +70,7 @@ class DoctorContext:
 
 
 def server_findings(installation: Installation, where: DoctorContext) -> Iterator[Finding]:
-    """The server, the extensions, the schema, the login, the server's activity."""
+    """The server, the extensions, the schema, the login, the settings."""
     facts, server, status = installation.facts, installation.server, installation.status
     yield from or_fine(check_server(server), "postgresql", f"PostgreSQL {server.version}")
     yield from or_fine(check_pgvector(facts), "pgvector", f"pgvector {facts.pgvector}")
@@ -92,10 +90,6 @@ def server_findings(installation: Installation, where: DoctorContext) -> Iterato
     yield from or_fine(check_roles(server), "roles", fine)
     fine = "they suit searches by vectors and words"
     yield from or_fine(check_settings(installation.settings, server.database_bytes), "settings", fine)
-    fine = f"{server.connections} of {server.max_connections} are in use"
-    yield from or_fine(check_connections(server, where.settings.pool_size), "connections", fine)
-    holdups = check_holdups(installation.holdups, sees_all=server.sees_activity, login=facts.login)
-    yield from or_fine(holdups, "transactions", "none is open for long")
     yield from or_fine(check_clock(server, where.asked_at, where.now), "clock", "the server's and this machine's agree")
 
 

@@ -100,7 +100,7 @@ def test_roles_that_may_log_in_on_a_cluster_are_named_as_such(*, is_distributed:
     """There the nodes log in to each other as the acting role."""
     installation = Installation(
         facts=replace(FACTS, is_distributed=is_distributed), server=server(), status=None, settings={}, tables=(),
-        indexes=(), holdups=(), queue=None,
+        indexes=(), queue=None,
     )  # fmt: skip
     where = DoctorContext(names=NAMES, settings=Settings(), asked_at=NOW, now=NOW)
     (roles,) = [finding for finding in server_findings(installation, where) if finding.check == "roles"]
