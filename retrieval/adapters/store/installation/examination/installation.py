@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +31,7 @@ from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
 
 _Connection = psycopg.AsyncConnection[Any]
+Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +158,9 @@ class Installation:
 
     facts: ServerFacts
     server: ServerState
+    asked_at: datetime
+    read_at: datetime
+    """This machine's times, in UTC, before and after the server's state was read."""
     status: SchemaStatus | None
     settings: Settings
     tables: Sequence[TableState]
@@ -167,17 +171,19 @@ class Installation:
 
 
 async def read_installation(
-    connection: _Connection, names: Names, settings: Sequence[str], stalled_seconds: float
+    connection: _Connection, names: Names, settings: Sequence[str], stalled_seconds: float, clock: Clock
 ) -> Installation:
     """Read all facts, in seven statements on one connection outside any transaction.
 
-    ``settings``: the names of the settings to read; ``stalled_seconds``: see ``read_queue``.
+    ``settings``: the names of the settings to read; ``stalled_seconds``: see ``read_queue``; ``clock``: the time of
+    day, in UTC.
     """
-    facts = await server_facts(connection, names)
+    facts, asked_at = await server_facts(connection, names), clock()
     roles = {"app": names.app_role, "definer": names.definer_role, "analyst": names.analyst_role}
     async with connection.cursor(row_factory=class_row(ServerState)) as cursor:
         await cursor.execute(_STATE, {"is_distributed": facts.is_distributed, **roles})
         (server,) = await cursor.fetchall()
+    read_at = clock()
     status: SchemaStatus | None = status_of(names.schema, None)
     queue, has_queue = None, True
     if facts.has_schema:
@@ -190,6 +196,8 @@ async def read_installation(
     return Installation(
         facts=facts,
         server=server,
+        asked_at=asked_at,
+        read_at=read_at,
         status=status,
         settings=await read_settings(connection, settings),
         tables=await read_tables(connection, names, is_distributed=facts.is_distributed),
