@@ -81,7 +81,6 @@ def queue(**changes: Any) -> QueueFacts:
         "waiting": 0,
         "oldest_seconds": 0.0,
         "failed": 0,
-        "last_failed": "",
         "workers": 1,
         "silent_seconds": 3.0,
         "due_seconds": 60.0,

@@ -259,7 +259,7 @@ def check_queue(queue: QueueFacts) -> Iterator[Finding]:
     if queue.failed:
         yield Severity.WARNING.finding(
             "jobs",
-            f"{several(queue.failed, 'job')} in the queue failed, the last one {queue.last_failed!r}",
+            f"{several(queue.failed, 'job')} in the queue failed",
             "retrieval status shows the errors; retrieval jobs run JOB does it again",
         )
     if queue.waiting and queue.oldest_seconds > LATE_SECONDS:

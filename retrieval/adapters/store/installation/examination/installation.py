@@ -107,8 +107,6 @@ class QueueFacts:
     """The waiting time of the oldest job that is due."""
     failed: int
     """The jobs in the queue that ended with an error."""
-    last_failed: str
-    """The job that failed last; empty for none."""
     workers: int
     """Workers with a recent heartbeat."""
     silent_seconds: float | None
@@ -126,8 +124,6 @@ _QUEUE = """
                   WHERE j.status = 'todo' AND coalesce(j.scheduled_at, now()) <= now()
                       AND e.type = 'deferred'), 0) AS oldest_seconds,
         (SELECT count(*) FROM {jobs}.procrastinate_jobs j WHERE j.status = 'failed') AS failed,
-        coalesce((SELECT j.task_name FROM {jobs}.procrastinate_jobs j WHERE j.status = 'failed'
-                  ORDER BY j.id DESC LIMIT 1), '') AS last_failed,
         (SELECT count(*) FROM {jobs}.procrastinate_workers w
          WHERE w.last_heartbeat >= now() - make_interval(secs => %(stalled)s)) AS workers,
         (SELECT extract(epoch FROM now() - max(w.last_heartbeat))::float
