@@ -44,8 +44,14 @@ from retrieval.adapters.store.items.transfer import (
     store_rows,
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
-from retrieval.domain.checks import JSONTextError, is_finite, is_whole, json_of
-from retrieval.domain.errors import ConflictError, InvalidRequestError, RetrievalError, UnknownCollectionError
+from retrieval.domain.checks import JSONTextError, checked_number, checked_whole, json_of
+from retrieval.domain.errors import (
+    ConfigurationError,
+    ConflictError,
+    InvalidRequestError,
+    RetrievalError,
+    UnknownCollectionError,
+)
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import IndexKind, Neighbours, check_collection_name, checked_parts
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors
@@ -200,16 +206,6 @@ class _Header:
         return AttributeSchema.checked(self.fields["schema"])
 
 
-@dataclass(slots=True)
-class _Batch:
-    """Rows of one kind that follow each other in a file."""
-
-    kind: str
-    rows: list[dict[str, Any]]
-    first_line: int
-    bytes: int = 0
-
-
 async def import_collection(
     database: Database,
     tenant_id: int,
@@ -235,30 +231,28 @@ async def import_collection(
                 "be compared with them; configure it (RETRIEVAL_EMBEDDER), or import for vectors of your own "
                 "(--own-vectors)"
             )
+    space_id = space.space_id if space else None
     seen: Counter[str] = Counter()
     versions: set[int] = set()
     vectors = 0
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_WITHOUT_LIMITS)
         await check_text_search_config(connection, header.fields["language"])
-        collection_id = await add_collection(
-            connection, tenant_id, target_name, header.fields, space.space_id if space else None
-        )
+        collection_id = await add_collection(connection, tenant_id, target_name, header.fields, space_id)
         if filterable := checked_filterable(header.fields["filterable"]):
             await declare_attributes(connection, collection_id, target_name, filterable)
         batches = _batches(file, lines)
         while batch := await asyncio.to_thread(next, batches, None):
-            with _with_lines(file, batch):
-                if batch.kind == ITEM:
-                    vectors += await _store_items(connection, collection_id, space, header.schema, batch.rows)
+            kind, first_line, rows = batch
+            with _with_lines(file, first_line, len(rows)):
+                if kind == ITEM:
+                    vectors += await _store_items(connection, collection_id, space, header.schema, rows)
                 else:
-                    rows = [_adapt(batch.kind, row, header, space) for row in batch.rows]
-                    await store_rows(
-                        connection, (tenant_id, collection_id, space.space_id if space else None), batch.kind, rows
-                    )
-            if batch.kind == "profile":
-                versions |= {row["version"] for row in batch.rows}
-            seen[batch.kind] += len(batch.rows)
+                    adapted = [_adapt(kind, row, header, space) for row in rows]
+                    await store_rows(connection, (tenant_id, collection_id, space_id), kind, adapted)
+            if kind == "profile":
+                versions |= {row["version"] for row in rows}
+            seen[kind] += len(rows)
             report(seen.total(), sum(header.rows.values()))
         if dict(+seen) != {kind: number for kind, number in header.rows.items() if number}:
             raise InvalidRequestError(
@@ -338,21 +332,18 @@ def _adapt(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace |
 
 
 @contextlib.contextmanager
-def _with_lines(file: str, batch: _Batch) -> Iterator[None]:
-    """Add the line of the file to an error that its content raises."""
+def _with_lines(file: str, first: int, number: int) -> Iterator[None]:
+    """Add the lines of the file to an error that their content raises."""
     try:
         yield
     except (KeyError, TypeError, ValueError, AttributeError, RetrievalError) as error:
-        if isinstance(error, RetrievalError) and not isinstance(error, InvalidRequestError):
-            raise
-        if isinstance(error, RetrievalError):
-            reason = f"{error!s:.300}"
-        else:
+        reason = f"{error!s:.300}"
+        if not isinstance(error, RetrievalError):
             reason = f"a field is missing or of another kind ({error!r:.80})"
-        last = batch.first_line + len(batch.rows) - 1
-        raise InvalidRequestError(
-            f"{file}, lines {batch.first_line} to {last}: {reason}; nothing was imported"
-        ) from error
+        elif not isinstance(error, InvalidRequestError | ConfigurationError):
+            raise
+        lines = f"lines {first} to {first + number - 1}" if number > 1 else f"line {first}"
+        raise InvalidRequestError(f"{file}, {lines}: {reason}; nothing was imported") from error
 
 
 def _lines(file: str) -> Iterator[tuple[int, dict[str, Any], int]]:
@@ -385,9 +376,15 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
             f"{file} is of version {first.get('version')!r:.20} of the format, and this program reads {VERSION}; "
             "install the program that wrote it, or export it again with this one"
         )
-    try:
+    with _with_lines(file, 1, 1):
         fields, rows = first["collection"], first["rows"]
-        space = None if fields["space"] is None else EmbeddingSpace(**fields["space"])
+        if not set(_FIELDS) <= set(fields) or not set(rows) <= set(KINDS):
+            raise InvalidRequestError("a setting is missing, or a kind of row is not known")
+        checked_whole("the version of the profile", fields["profile_version"], 1, 2**31 - 1)
+        for kind, number in rows.items():
+            checked_whole(f"the number of rows of kind {kind}", number, 0)
+        if fields["weighed_length"] is not None:
+            checked_number("the average length", fields["weighed_length"], sys.float_info.max)
         if fields["neighbours"] is not None:
             Neighbours.from_dict(fields["neighbours"])
         AttributeSchema.checked(fields["schema"])
@@ -395,29 +392,24 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
         checked_parts(fields["parts"])
         checked_filterable(fields["filterable"])
         datetime.fromisoformat(fields["created_at"])
-        has_all = set(_FIELDS) <= set(fields) and set(rows) <= set(KINDS)
-        is_counted = is_whole(fields["profile_version"], 1, 2**31 - 1) and all(map(is_whole, rows.values()))
-        if has_all and is_counted and (fields["weighed_length"] is None or is_finite(fields["weighed_length"])):
-            return _Header(fields, rows, bool(first["has_records"]), space)
-        problem: Exception = ValueError("a setting is missing or of another kind, or a kind of row is not known")
-    except (KeyError, TypeError, ValueError, AttributeError, RetrievalError) as error:
-        problem = error
-    raise InvalidRequestError(f"{file}, line 1 cannot be read ({problem!r:.120}); export it again") from problem
+        space = None if fields["space"] is None else EmbeddingSpace(**fields["space"])
+        return _Header(fields, rows, bool(first["has_records"]), space)
 
 
-def _batches(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> Iterator[_Batch]:
-    """The rows in parts of one kind each, bounded in number and size."""
-    batch: _Batch | None = None
+def _batches(
+    file: str, lines: Iterator[tuple[int, dict[str, Any], int]]
+) -> Iterator[tuple[str, int, list[dict[str, Any]]]]:
+    """The rows in parts of one kind each, bounded in number and size: the kind, the first line and the rows."""
+    kind, first_line, rows, stored = "", 0, list[dict[str, Any]](), 0
     for number, value, size in lines:
-        [kind, row], *others = value.items() or [("", None)]
-        if others or kind not in KINDS or not isinstance(row, dict):
+        [(name, row), *others] = value.items() or [("", None)]
+        if others or name not in KINDS or not isinstance(row, dict):
             raise InvalidRequestError(f"{file}, line {number} is not a row of a collection; {_ADVICE}")
-        if batch is not None and (batch.kind != kind or len(batch.rows) >= _ROWS or batch.bytes > _BYTES):
-            yield batch
-            batch = None
-        if batch is None:
-            batch = _Batch(kind, [], number)
-        batch.rows.append(row)
-        batch.bytes += size
-    if batch is not None:
-        yield batch
+        if name != kind or len(rows) >= _ROWS or stored > _BYTES:
+            if rows:
+                yield kind, first_line, rows
+            kind, first_line, rows, stored = name, number, [], 0
+        rows.append(row)
+        stored += size
+    if rows:
+        yield kind, first_line, rows

@@ -25,14 +25,11 @@ _SERVER = {
     "version": "18.6",
     "is_superuser": False,
     "may_define": True,
-    "sees_activity": True,
     "unsafe_roles": (),
     "textsearch": None,
     "is_textsearch_loaded": False,
     "is_standby": False,
     "database_bytes": 50 << 20,
-    "connections": 5,
-    "max_connections": 97,
     "now": NOW,
 }
 
@@ -84,8 +81,6 @@ def queue(**changes: Any) -> QueueFacts:
         "waiting": 0,
         "oldest_seconds": 0.0,
         "failed": 0,
-        "last_failed": "",
-        "stalled": 0,
         "workers": 1,
         "silent_seconds": 3.0,
         "due_seconds": 60.0,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -43,8 +42,6 @@ from retrieval.services.doctor.collections import (
 from retrieval.services.doctor.server import (
     SETTINGS,
     check_clock,
-    check_connections,
-    check_holdups,
     check_login,
     check_pgvector,
     check_replicas,
@@ -60,20 +57,10 @@ from retrieval.services.workplace import Workplace
 from retrieval.settings import Settings
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DoctorContext:
-    """The context of the checks."""
-
-    names: Names
-    settings: Settings
-    asked_at: datetime
-    now: datetime
-    """This machine's times, in UTC, before and after the server's facts were read."""
-
-
-def server_findings(installation: Installation, where: DoctorContext) -> Iterator[Finding]:
-    """The server, the extensions, the schema, the login, the server's activity."""
+def server_findings(installation: Installation, settings: Settings) -> Iterator[Finding]:
+    """The server, the extensions, the schema, the login, the settings."""
     facts, server, status = installation.facts, installation.server, installation.status
+    names, is_embedded = Names(settings.database_schema), settings.database_url is None
     yield from or_fine(check_server(server), "postgresql", f"PostgreSQL {server.version}")
     yield from or_fine(check_pgvector(facts), "pgvector", f"pgvector {facts.pgvector}")
     textsearch = f"pg_textsearch {server.textsearch or 'is not installed, and not needed'}"
@@ -81,31 +68,25 @@ def server_findings(installation: Installation, where: DoctorContext) -> Iterato
     if status is not None:
         fine = f"schema {status.schema!r} is current (revision {status.current})"
         yield from or_fine(check_revision(status), "schema", fine)
-    is_embedded = where.settings.database_url is None
     fine = f"login {facts.login!r} may do what is needed"
-    yield from or_fine(check_login(facts, server, where.names, is_embedded=is_embedded), "login", fine)
-    fine = (
-        "those of the installation cannot bypass row-level security; nodes log in to each other as these roles"
-        if facts.is_distributed
-        else "those of the installation can neither log in nor bypass row-level security"
-    )
+    yield from or_fine(check_login(facts, server, names, is_embedded=is_embedded), "login", fine)
+    fine = "those of the installation can neither log in nor bypass row-level security"
+    if facts.is_distributed:
+        fine = "those of the installation cannot bypass row-level security; nodes log in to each other as these roles"
     yield from or_fine(check_roles(server), "roles", fine)
-    fine = "they suit searches by vectors and words"
-    yield from or_fine(check_settings(installation.settings, server.database_bytes), "settings", fine)
-    fine = f"{server.connections} of {server.max_connections} are in use"
-    yield from or_fine(check_connections(server, where.settings.pool_size), "connections", fine)
-    holdups = check_holdups(installation.holdups, sees_all=server.sees_activity, login=facts.login)
-    yield from or_fine(holdups, "transactions", "none is open for long")
-    yield from or_fine(check_clock(server, where.asked_at, where.now), "clock", "the server's and this machine's agree")
+    found = check_settings(installation.settings, server.database_bytes)
+    yield from or_fine(found, "settings", "they suit searches by vectors and words")
+    found = check_clock(server, installation.asked_at, installation.read_at)
+    yield from or_fine(found, "clock", "the server's and this machine's agree")
 
 
 def storage_findings(
-    installation: Installation, collections: Sequence[StoredCollection], where: DoctorContext
+    installation: Installation, collections: Sequence[StoredCollection], names: Names
 ) -> Iterator[Finding]:
     """Tables, indexes, isolation, the queue."""
-    schema, tables, indexes = where.names.schema, installation.tables, installation.indexes
+    schema, tables, indexes = names.schema, installation.tables, installation.indexes
     private = several(sum(table.is_private for table in tables), "table")
-    isolation = check_isolation(tables, where.names, is_distributed=installation.facts.is_distributed)
+    isolation = check_isolation(tables, names, is_distributed=installation.facts.is_distributed)
     yield from or_fine(isolation, "isolation", f"row-level security is forced on all {private} of tenants")
     found = [*check_indexes(indexes, schema, index_owners(collections)), *check_missing(tables, indexes, schema)]
     fine = f"all {several(len(indexes), 'index')} are valid, {size(sum(index.bytes for index in indexes))}"
@@ -113,7 +94,7 @@ def storage_findings(
     fine = f"{several(len(tables), 'table')} are cleaned and counted, {size(sum(table.bytes for table in tables))}"
     yield from or_fine(check_tables(tables, schema), "tables", fine)
     if not installation.has_queue:
-        yield no_queue(where.names.jobs_schema)
+        yield no_queue(names.jobs_schema)
     elif installation.queue is not None:
         queue = installation.queue
         at_work = f"{several(queue.workers, 'worker')} at work" if queue.workers else "no worker runs now"
@@ -135,15 +116,14 @@ async def diagnose_closed(settings: Settings, error: RetrievalError, clock: Call
     names = Names(settings.database_schema)
     findings: list[Finding] = []
     if settings.database_url is not None:
-        asked_at = clock()
         try:
             async with connected(settings.database_url.get_secret_value()) as connection:
-                installation = await read_installation(connection, names, SETTINGS, settings.worker_stalled_seconds)
+                installation = await read_installation(
+                    connection, names, SETTINGS, settings.worker_stalled_seconds, clock
+                )
+            findings = list(server_findings(installation, settings))
         except DatabaseError as again:
             error = again
-        else:
-            where = DoctorContext(names=names, settings=settings, asked_at=asked_at, now=clock())
-            findings = list(server_findings(installation, where))
     if all(finding.severity is not Severity.ERROR for finding in findings):
         findings.insert(0, finding_of(error))
     return diagnosis_of(findings, clock())
@@ -164,17 +144,17 @@ async def diagnose(
     each embedder is asked for one vector. Raises ``DatabaseUnreachableError``.
     """
     database, settings = workplace.database, workplace.settings
-    asked_at = workplace.now()
     async with database.maintenance() as connection:
-        installation = await read_installation(connection, database.names, SETTINGS, settings.worker_stalled_seconds)
-    where = DoctorContext(names=database.names, settings=settings, asked_at=asked_at, now=workplace.now())
+        installation = await read_installation(
+            connection, database.names, SETTINGS, settings.worker_stalled_seconds, workplace.now
+        )
     collections: list[StoredCollection] = []
     about_tenant: list[Finding] = []
     if tenant_id is not None:
         try:
             known = await all_collections(database, tenant_id)
             collections = [stored for stored in known if collection in (None, stored.name)]
-            about_tenant = await _tenant_findings(workplace, tenant_id, collections, installation, where.now)
+            about_tenant = await _tenant_findings(workplace, tenant_id, collections, installation, workplace.now())
         except DatabaseUnreachableError:
             raise
         except DatabaseError as error:
@@ -185,7 +165,10 @@ async def diagnose(
         findings = list(check_indexes(own_indexes, database.names.schema, owners))
         about_tenant = [finding for finding in about_tenant if finding.check != "months"]
     else:
-        findings = [*server_findings(installation, where), *storage_findings(installation, collections, where)]
+        findings = [
+            *server_findings(installation, settings),
+            *storage_findings(installation, collections, database.names),
+        ]
         findings += await _replica_findings(database, settings)
     if is_deep and tenant_id is not None:
         about_tenant += await _deep_findings(database, tenant_id, collections)

@@ -1,4 +1,4 @@
-"""Checks of the server: extensions, schema, login, settings, connections, long transactions, the clock. Pure."""
+"""Checks of the server: extensions, schema, login, settings, the clock. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrieval.adapters.store.installation.checks import (
     pgvector_defect,
 )
 from retrieval.adapters.store.installation.checks import check_login as check_start
-from retrieval.adapters.store.installation.examination.installation import Holdup, ServerState, Settings
+from retrieval.adapters.store.installation.examination.installation import ServerState, Settings
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.domain.diagnosis import Finding, Severity
@@ -175,42 +175,8 @@ def check_settings(settings: Settings, database_bytes: int) -> Iterator[Finding]
         )
 
 
-NEARLY = 0.8
-"""The share of the server's connections above which they count as nearly used up."""
-
 SKEW_SECONDS = 5.0
 """The difference of clocks, in seconds, above which expiry and recorded times are wrong."""
-
-
-def check_connections(server: ServerState, pool_size: int) -> Iterator[Finding]:
-    """Check that there is room for this process's pool beside the connections that exist already."""
-    if server.connections >= NEARLY * server.max_connections:
-        found = f"{server.connections} of {server.max_connections} connections of the server are in use"
-    elif pool_size > server.max_connections:
-        found = f"RETRIEVAL_POOL_SIZE is {pool_size}, but the server allows {server.max_connections}"
-    else:
-        return
-    mend = "lower RETRIEVAL_POOL_SIZE, put PgBouncer in between, or raise max_connections and restart the server"
-    yield Severity.WARNING.finding("connections", found, mend)
-
-
-def check_holdups(holdups: Sequence[Holdup], *, sees_all: bool, login: str) -> Iterator[Finding]:
-    """Check that no session keeps a transaction open for long."""
-    for holdup in holdups:
-        state = "idle in a transaction" if holdup.is_idle else "in one transaction"
-        yield Severity.WARNING.finding(
-            "transactions",
-            f"process {holdup.process} ({holdup.who}) has been {state} for {duration(holdup.seconds)}: dead rows "
-            "cannot be removed meanwhile",
-            f"SELECT pg_terminate_backend({holdup.process});",
-            about=str(holdup.process),
-        )
-    if not sees_all:
-        yield Severity.ADVICE.finding(
-            "transactions",
-            f"login {login!r} does not see what other logins do, so long transactions may be hidden",
-            "GRANT pg_read_all_stats to it, or run the doctor as an administrator",
-        )
 
 
 def check_clock(server: ServerState, asked_at: datetime, now: datetime) -> Iterator[Finding]:

@@ -12,7 +12,6 @@ from pydantic import SecretStr
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.adapters.store.installation.examination.installation import read_holdups
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity
 from retrieval.domain.errors import EmbedderUnavailableError, SchemaRevisionError, UnknownCollectionError
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors
@@ -27,8 +26,8 @@ NewDatabase = Callable[..., str]
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 LOOKED_AT = {
-    *("postgresql", "pgvector", "pg_textsearch", "schema", "login", "roles", "settings", "connections"),
-    *("transactions", "clock", "isolation", "indexes", "tables", "worker", "months", "embedder"),
+    *("postgresql", "pgvector", "pg_textsearch", "schema", "login", "roles", "settings"),
+    *("clock", "isolation", "indexes", "tables", "worker", "months", "embedder"),
     "collection",
 }
 
@@ -226,16 +225,6 @@ async def test_a_failed_index_of_vectors_is_reported_with_its_collection(url: st
     assert finding.mend == "retrieval jobs run indexes --collection things"
 
 
-async def test_a_transaction_that_only_sits_there_is_seen(url: str) -> None:
-    """As is who holds it."""
-    with psycopg.connect(url) as sitting:
-        sitting.execute("SELECT 1")
-        process = sitting.info.backend_pid
-        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as looking:
-            holdups = await read_holdups(looking, long_seconds=0)
-    assert (process, True) in [(holdup.process, holdup.is_idle) for holdup in holdups]
-
-
 class Down:
     """An embedder that does not answer."""
 
@@ -269,7 +258,6 @@ async def test_a_login_with_few_rights_is_told_the_limits_of_its_examination(url
     assert diagnosis.is_sound
     assert "worker" not in {finding.check for finding in diagnosis.findings}
     assert finding_of(diagnosis, "login").severity is Severity.ADVICE
-    assert "pg_read_all_stats" in finding_of(diagnosis, "transactions").mend
 
 
 async def test_a_collection_that_is_not_there_is_refused(platform: Platform) -> None:

@@ -80,14 +80,16 @@ _ROLES = """
         UNION
         SELECT m.member FROM pg_auth_members AS m JOIN concerned AS c ON c.role = m.roleid
     )
-    SELECT r.rolname::text, r.rolcanlogin, r.rolinherit, r.rolconnlimit, to_jsonb(r.rolvaliduntil) #>> '{}',
-        shobj_description(r.oid, 'pg_authid'),
-        r.rolsuper OR r.rolbypassrls OR r.rolreplication OR r.rolcreaterole OR r.rolcreatedb,
-        coalesce((
+    SELECT jsonb_build_object(
+        'name', r.rolname, 'login', r.rolcanlogin, 'inherit', r.rolinherit, 'connections', r.rolconnlimit,
+        'valid_until', r.rolvaliduntil, 'comment', shobj_description(r.oid, 'pg_authid'),
+        'had_server_rights', r.rolsuper OR r.rolbypassrls OR r.rolreplication OR r.rolcreaterole OR r.rolcreatedb,
+        'member_of', coalesce((
             SELECT jsonb_agg(jsonb_build_array(o.rolname, m.admin_option, m.inherit_option, m.set_option))
             FROM pg_auth_members AS m JOIN pg_roles AS o ON o.oid = m.roleid
             WHERE m.member = r.oid AND m.roleid IN (SELECT c.role FROM concerned AS c)
         ), '[]')
+    )
     FROM pg_roles AS r
     WHERE r.oid IN (SELECT c.role FROM concerned AS c) AND r.oid <> 10 AND r.rolname !~ '^pg_'
     ORDER BY r.rolname
@@ -403,8 +405,7 @@ def _make_roles(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]
 
 
 def _roles_of(connection: psycopg.Connection[Any]) -> list[dict[str, Any]]:
-    names = ("name", "login", "inherit", "connections", "valid_until", "comment", "had_server_rights", "member_of")
-    roles = [dict(zip(names, row, strict=True)) for row in connection.execute(_ROLES)]
+    roles = [role for (role,) in connection.execute(_ROLES)]
     if _row(connection, "SELECT has_table_privilege('pg_authid', 'SELECT')")[0]:
         passwords = dict(connection.execute(_PASSWORDS, ([role["name"] for role in roles],)).fetchall())
         roles = [role | {"password": passwords.get(role["name"])} for role in roles]

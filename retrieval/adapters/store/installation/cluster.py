@@ -130,7 +130,10 @@ def distribute(url: str, schema: str, *, shards: int = 32) -> Distribution:
     parameters = {"schema": schema, "everywhere": list(EVERYWHERE), "first": FIRST}
     with translated(url), psycopg.connect(url, autocommit=True, **CONNECTION) as connection:
         nodes = _nodes_of(connection)
-        path = ", ".join(map(quote_identifier, dict.fromkeys([schema, _vector_schema(connection)])))
+        vectors = _value(
+            connection, "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'"
+        )
+        path = ", ".join(map(quote_identifier, dict.fromkeys([schema, vectors or "public"])))
         for setting in (f"search_path = {path}, pg_temp", "client_min_messages = warning"):
             connection.execute(f"SET {setting}".encode())
         _on_every_node(connection, [installed_sql("cluster/roles", names)])
@@ -138,7 +141,8 @@ def distribute(url: str, schema: str, *, shards: int = 32) -> Distribution:
         with connection.transaction():
             # In a second run too: an upgrade of the schema may have replaced them by functions for a single server.
             connection.execute(installed_sql("cluster/tables", names).encode())
-            if not _is_distributed(connection, parameters):
+            is_distributed = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass(%(first)s))"
+            if not _value(connection, is_distributed, parameters):
                 _distribute_tables(connection, parameters, tables, shards)
         _install_functions(connection, path, parameters)
         return Distribution(nodes, tables, EVERYWHERE)
@@ -172,16 +176,6 @@ def _nodes_of(connection: Connection) -> int:
 def _value(connection: Connection, query: LiteralString, parameters: Mapping[str, Any] | None = None) -> Any:
     row = connection.execute(query, parameters).fetchone()
     return row[0] if row else None
-
-
-def _vector_schema(connection: Connection) -> str:
-    schema = _value(connection, "SELECT extnamespace::regnamespace::text FROM pg_extension WHERE extname = 'vector'")
-    return str(schema or "public")
-
-
-def _is_distributed(connection: Connection, parameters: Mapping[str, Any]) -> bool:
-    query = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass(%(first)s))"
-    return bool(_value(connection, query, parameters))
 
 
 def _distribute_tables(

@@ -6,7 +6,7 @@ the key is free after ``hold_seconds``; after twice that time even if the server
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
@@ -59,15 +59,6 @@ class Attempt:
     request_hash: bytes
     """The hash of method, path, query string and body."""
 
-    def parameters(self) -> dict[str, object]:
-        """The parameters of a statement."""
-        return {
-            "tenant_id": self.tenant_id,
-            "key_id": self.key_id,
-            "idempotency_key": self.idempotency_key,
-            "attempt": self.attempt,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptAnswer:
@@ -90,29 +81,28 @@ class Earlier:
 
 async def begin_write(database: Database, attempt: Attempt, *, hold_seconds: float) -> Earlier | None:
     """Hold the key for this attempt; returns an earlier request that holds or has used it. Raises ``DatabaseError``."""
-    parameters = {**attempt.parameters(), "request_hash": attempt.request_hash, "hold_seconds": hold_seconds}
+    begin = _BEGIN.bind(**asdict(attempt), hold_seconds=hold_seconds, hours=KEPT_HOURS)
     while True:
-        if await database.write(attempt.tenant_id, _BEGIN.bind(**parameters, hours=KEPT_HOURS)):
+        if await database.write(attempt.tenant_id, begin):
             return None
-        rows = await database.read(attempt.tenant_id, _FIND.bind(**attempt.parameters()))
+        rows = await database.read(attempt.tenant_id, _FIND.bind(**asdict(attempt)))
         if rows:
             request_hash, status, headers, body = rows[0]
             answer = None
             if status is not None:
-                content = None if body is None else bytes(body)
-                answer = KeptAnswer(status=status, headers=dict(headers), body=content)
+                answer = KeptAnswer(status=status, headers=headers, body=None if body is None else bytes(body))
             return Earlier(request_hash=bytes(request_hash), answer=answer)
 
 
 async def keep_answer(database: Database, attempt: Attempt, answer: KeptAnswer) -> None:
     """Store the answer for repetitions, unless the attempt no longer holds the key."""
     values = {"status": answer.status, "headers": Jsonb(answer.headers), "body": answer.body}
-    await database.write(attempt.tenant_id, _KEEP.bind(**attempt.parameters(), **values))
+    await database.write(attempt.tenant_id, _KEEP.bind(**asdict(attempt), **values))
 
 
 async def free_key(database: Database, attempt: Attempt) -> None:
     """Free the key of a write that changed nothing."""
-    await database.write(attempt.tenant_id, _FREE.bind(**attempt.parameters()))
+    await database.write(attempt.tenant_id, _FREE.bind(**asdict(attempt)))
 
 
 async def remove_expired_writes(database: Database, tenant_id: int) -> int:

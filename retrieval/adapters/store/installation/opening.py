@@ -6,7 +6,6 @@ Imports no SQLAlchemy, because the start of a session and the tab key wait for i
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -55,8 +54,15 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
                 f"{READ_URLS_SETTING} is set, and the database is a Citus cluster, whose replicas are not supported: "
                 "unset it, and add nodes instead"
             )
-        urls = [url.get_secret_value() for url in settings.read_database_urls]
-        database.replicas = await _replicas(settings, database, urls, stack)
+        database.replicas = Replicas(
+            database,
+            [url.get_secret_value() for url in settings.read_database_urls],
+            lambda url: _open(settings, url, setting=READ_URLS_SETTING),
+            max_lag_seconds=settings.read_max_lag_seconds,
+            wait_seconds=settings.read_wait_seconds,
+        )
+        stack.push_async_callback(database.replicas.aclose)
+        await database.replicas.look()  # searches skip a replica that does not answer
     return database
 
 
@@ -74,20 +80,6 @@ async def _leased(home: Path) -> EmbeddedServer:
     except asyncio.CancelledError:
         starting.add_done_callback(give_back)
         raise
-
-
-async def _replicas(settings: Settings, primary: Database, urls: Sequence[str], stack: AsyncExitStack) -> Replicas:
-    """The replicas, after a first look; searches skip a replica that does not answer."""
-    replicas = Replicas(
-        primary,
-        urls,
-        lambda url: _open(settings, url, setting=READ_URLS_SETTING),
-        max_lag_seconds=settings.read_max_lag_seconds,
-        wait_seconds=settings.read_wait_seconds,
-    )
-    stack.push_async_callback(replicas.aclose)
-    await replicas.look()
-    return replicas
 
 
 async def _open(settings: Settings, url: str, embedded: Path | None = None, setting: str = URL_SETTING) -> Database:

@@ -1,4 +1,4 @@
-"""The doctor on the server: settings, connections, transactions, clocks, releases and the schema's revision."""
+"""The doctor on the server: settings, clocks, releases and the schema's revision."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from datetime import timedelta
 import pytest
 
 from retrieval.adapters.store.installation.checks import SchemaStatus, version
-from retrieval.adapters.store.installation.examination.installation import Holdup, SettingValue
+from retrieval.adapters.store.installation.examination.installation import SettingValue
 from retrieval.domain.diagnosis import Severity
 from retrieval.services.doctor.server import (
     check_clock,
-    check_connections,
-    check_holdups,
     check_pgvector,
     check_revision,
     check_server,
@@ -127,29 +125,6 @@ def test_a_setting_worth_changing_is_reported(name: str, value: SettingValue, se
 def test_little_memory_is_enough_for_little_data() -> None:
     """The standard 128 MB hold a small database completely."""
     assert list(check_settings({**GOOD, "shared_buffers": SettingValue(128.0 * MB, "128MB")}, 20 * MB)) == []
-
-
-@pytest.mark.parametrize(("connections", "pool", "text"), [(80, 8, "80 of 97"), (5, 100, "RETRIEVAL_POOL_SIZE is 100")])
-def test_connections_near_the_limit_are_reported(connections: int, pool: int, text: str) -> None:
-    """Used up already, or by this process alone."""
-    (finding,) = check_connections(server(connections=connections), pool)
-    assert (finding.severity, text in finding.found) == (Severity.WARNING, True)
-    assert list(check_connections(server(), 8)) == []
-
-
-@pytest.mark.parametrize(("is_idle", "text"), [(True, "idle in a transaction"), (False, "in one transaction")])
-def test_blocking_sessions_are_reported_with_remedies(*, is_idle: bool, text: str) -> None:
-    """With what ends it."""
-    holdup = Holdup(process=42, who="ann, psql", is_idle=is_idle, seconds=7200)
-    (finding,) = check_holdups([holdup], sees_all=True, login="shop")
-    assert (finding.severity, text in finding.found) == (Severity.WARNING, True)
-    assert finding.mend == "SELECT pg_terminate_backend(42);"
-
-
-def test_a_login_that_sees_only_its_own_sessions_is_reported() -> None:
-    """Otherwise an empty result would look like a server without hold-ups."""
-    (finding,) = check_holdups([], sees_all=False, login="shop")
-    assert (finding.severity, "pg_read_all_stats" in finding.mend) == (Severity.ADVICE, True)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(90, "ahead of"), (-90, "behind")])

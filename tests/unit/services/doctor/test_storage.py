@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.adapters.store.installation.examination.installation import Installation
 from retrieval.domain.diagnosis import Severity
-from retrieval.services.doctor.diagnose import DoctorContext, server_findings
+from retrieval.services.doctor.diagnose import server_findings
 from retrieval.services.doctor.server import check_login, check_roles
 from retrieval.services.doctor.storage import check_indexes, check_isolation, check_tables
 from retrieval.settings import Settings
@@ -99,11 +99,17 @@ def test_a_role_that_may_log_in_is_an_error() -> None:
 def test_roles_that_may_log_in_on_a_cluster_are_named_as_such(*, is_distributed: bool, expected: str) -> None:
     """There the nodes log in to each other as the acting role."""
     installation = Installation(
-        facts=replace(FACTS, is_distributed=is_distributed), server=server(), status=None, settings={}, tables=(),
-        indexes=(), holdups=(), queue=None,
-    )  # fmt: skip
-    where = DoctorContext(names=NAMES, settings=Settings(), asked_at=NOW, now=NOW)
-    (roles,) = [finding for finding in server_findings(installation, where) if finding.check == "roles"]
+        facts=replace(FACTS, is_distributed=is_distributed),
+        server=server(),
+        asked_at=NOW,
+        read_at=NOW,
+        status=None,
+        settings={},
+        tables=(),
+        indexes=(),
+        queue=None,
+    )
+    (roles,) = [finding for finding in server_findings(installation, Settings()) if finding.check == "roles"]
     assert roles.severity is Severity.OK
     assert expected in roles.found
 

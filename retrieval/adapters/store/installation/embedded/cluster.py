@@ -36,7 +36,6 @@ from retrieval.adapters.store.installation.embedded.place import (
     DATABASE,
     PORT,
     SUPERUSER,
-    Account,
     make_socket_directory,
     may_answer,
     server_account,
@@ -67,15 +66,18 @@ class Cluster:
     binaries: Binaries
 
     @classmethod
-    def at(cls, home: Path, package: Path | None = None) -> Cluster:
+    def at(cls, home: Path) -> Cluster:
         """The cluster in ``home``, which need not exist yet, with programs that can serve it.
 
         Raises ConfigurationError if they are not installed, EmbeddedServerError if they cannot be used.
         """
-        package = package or find_package()
         account = server_account(home / "data")
-        _require_entry(home, account)
-        return cls(home, prepare_binaries(home, account, package))
+        if Binaries(Path("/bin"), account).run("sh", "-c", 'cd "$0"', str(home)).returncode != 0:
+            raise EmbeddedServerError(
+                f"The user {account.name}, as whom PostgreSQL runs, cannot enter {home}: "
+                "set RETRIEVAL_HOME to a directory that this user can enter."
+            )
+        return cls(home, prepare_binaries(home, account, find_package()))
 
     @property
     def data(self) -> Path:
@@ -155,7 +157,7 @@ class Cluster:
                 return
             time.sleep(_POLL_SECONDS)
         if self.pid() is not None and hanging_seconds(self.data) is None:
-            self._pg_ctl("stop", "-m", "fast", "-w", "-t", _pg_ctl_seconds(timeout_seconds / 2))
+            self._pg_ctl("stop", timeout_seconds / 2, "-m", "fast")
         if self.pid() is not None:
             self._end(timeout_seconds / 2)
         if (pid := self.pid()) is not None:
@@ -198,8 +200,7 @@ class Cluster:
         log_start = self.log.stat().st_size if self.log.exists() else 0
         options = ["-D", str(self.data), "-p", str(PORT), "-k", str(directory)]
         options += ["-c", "listen_addresses=", "-c", "unix_socket_permissions=0700"]
-        seconds = _pg_ctl_seconds(deadline - time.monotonic())
-        status = self._pg_ctl("start", "-w", "-t", seconds, "-o", shlex.join(options))
+        status = self._pg_ctl("start", deadline - time.monotonic(), "-o", shlex.join(options))
         if status == 0 or self.pid() is not None:
             return
         new_log = self.log.read_bytes()[log_start:].decode(errors="replace")
@@ -217,35 +218,31 @@ class Cluster:
         _log.warning(
             "PostgreSQL (process %s) hangs while it stops: it is ended, and recovers at its next start", self.pid()
         )
-        self._pg_ctl("stop", "-m", "immediate", "-w", "-t", _pg_ctl_seconds(timeout_seconds))
+        self._pg_ctl("stop", timeout_seconds, "-m", "immediate")
 
     def _not_ready(self) -> EmbeddedServerError:
         """The error for a running server that does not answer in time, with its remedy."""
-        pid, stopping = self.pid(), _stopping_seconds(self.data)
+        pid = self.pid()
         if pid is not None and (hanging_seconds(self.data) is not None or not self._may_answer()):
             return EmbeddedServerError(f"PostgreSQL (process {pid}) runs and does not answer; {_kill(pid)}")
-        if stopping is not None:
-            return EmbeddedServerError(
-                f"PostgreSQL (process {pid}) was not ready in time, it is stopping; "
-                f"try again: after {HUNG_SECONDS:g} seconds of that it is ended and restarted"
-            )
+        state = "may still be recovering" if _stopping_seconds(self.data) is None else "is stopping"
         return EmbeddedServerError(
-            f"PostgreSQL (process {pid}) was not ready in time, it may still be recovering; "
-            f"try again, with a longer timeout, or see {self.log}"
+            f"PostgreSQL (process {pid}) was not ready in time, it {state}; try again, with a longer timeout, or see "
+            f"{self.log}"
         )
 
     def _is_recovering(self) -> bool:
         """Whether the running server refuses connections because it is recovering, not because it stops."""
         return self.pid() is not None and self._ping() == Ping.REJECT and _stopping_seconds(self.data) is None
 
-    def _pg_ctl(self, *arguments: str) -> int:
+    def _pg_ctl(self, action: str, seconds: float, *arguments: str) -> int:
         """Run pg_ctl, with its output and that of the programs it starts in the log; returns its exit status."""
         # The data directory goes in a variable because pg_ctl does not quote it for the shell.
         variables = {"PGDATA": str(self.data)}
+        wait = ("--silent", "-w", "-t", str(max(1, round(seconds))))
         self.log.touch(mode=0o600)
         with self.log.open("ab") as log:
-            result = self.binaries.run("pg_ctl", "--silent", *arguments, output=log, variables=variables)
-        return result.returncode
+            return self.binaries.run("pg_ctl", action, *wait, *arguments, output=log, variables=variables).returncode
 
     def _ping(self) -> int:
         # libpq would wait while it holds the interpreter's lock, and block every other thread.
@@ -337,22 +334,9 @@ def _stopping_seconds(data: Path) -> float | None:
     return time.time() - since if is_stopping and server_pid(data) is not None else None
 
 
-def _require_entry(home: Path, account: Account) -> None:
-    if not Binaries(Path("/bin"), account).run("sh", "-c", 'cd "$0"', str(home)).returncode == 0:
-        raise EmbeddedServerError(
-            f"The user {account.name}, as whom PostgreSQL runs, cannot enter {home}: "
-            "set RETRIEVAL_HOME to a directory that this user can enter."
-        )
-
-
 def _kill(pid: int) -> str:
     """The advice for a server that not even an immediate shutdown ends, such as a suspended one."""
     return f"end it with `kill -KILL {pid}`, which loses nothing that was committed, and try again"
-
-
-def _pg_ctl_seconds(seconds: float) -> str:
-    """The seconds as an argument of pg_ctl."""
-    return str(max(1, round(seconds)))
 
 
 def _last_lines(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Read the state of the server as the login sees it: settings, blocking activity, the queue, tables and indexes."""
+"""Read the state of the server as the login sees it: settings, the queue, tables and indexes."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,6 +31,7 @@ from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
 
 _Connection = psycopg.AsyncConnection[Any]
+Clock = Callable[[], datetime]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,18 +43,12 @@ class ServerState:
     """Whether the login is a superuser or bypasses row-level security."""
     may_define: bool
     """Whether it may switch to the definer role, as workers and indexing need."""
-    sees_activity: bool
-    """Whether it sees the activity of other logins."""
     unsafe_roles: Sequence[str]
     """Roles of the installation that may log in or bypass row-level security."""
     textsearch: str | None
     is_textsearch_loaded: bool
     is_standby: bool
     database_bytes: int
-    connections: int
-    """The connections to all databases of the server."""
-    max_connections: int
-    """The most connections of logins that are not superusers."""
     now: datetime
 
 
@@ -62,7 +57,6 @@ _STATE = """
         current_setting('server_version') AS version,
         (SELECT r.rolsuper OR r.rolbypassrls FROM pg_roles r WHERE r.rolname = session_user) AS is_superuser,
         coalesce((SELECT pg_has_role(r.oid, 'SET') FROM pg_roles r WHERE r.rolname = %(definer)s), false) AS may_define,
-        pg_has_role('pg_read_all_stats', 'USAGE') AS sees_activity,
         ARRAY(SELECT r.rolname::text FROM pg_roles r
               WHERE r.rolname IN (%(app)s, %(definer)s, %(analyst)s)
                   -- The nodes of a cluster log in at each other as the role that acts.
@@ -72,9 +66,6 @@ _STATE = """
         current_setting('pg_textsearch.library_version', true) IS NOT NULL AS is_textsearch_loaded,
         pg_is_in_recovery() AS is_standby,
         pg_database_size(current_database()) AS database_bytes,
-        (SELECT sum(s.numbackends)::int FROM pg_stat_database s) AS connections,
-        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-            - current_setting('reserved_connections')::int AS max_connections,
         clock_timestamp() AS now
 """
 
@@ -108,38 +99,6 @@ async def read_settings(connection: _Connection, names: Sequence[str]) -> Settin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holdup:
-    """A session that keeps a transaction open, so that dead rows cannot be removed."""
-
-    process: int
-    who: str
-    """Login and program, where they are known."""
-    is_idle: bool
-    seconds: float
-
-
-LONG_SECONDS = 900
-"""A transaction that is open for longer is reported; an idle one after a third of that time."""
-
-_HOLDUPS = """
-    SELECT a.pid AS process, concat_ws(', ', a.usename, nullif(a.application_name, '')) AS who, i.is_idle,
-        extract(epoch FROM clock_timestamp() - a.xact_start)::float AS seconds
-    FROM pg_stat_activity a CROSS JOIN LATERAL (SELECT a.state LIKE 'idle in transaction%%') AS i (is_idle)
-    WHERE a.backend_type = 'client backend' AND a.pid <> pg_backend_pid() AND a.datname = current_database()
-        AND a.xact_start
-            < clock_timestamp() - make_interval(secs => CASE WHEN i.is_idle THEN %(long)s / 3 ELSE %(long)s END)
-    ORDER BY seconds DESC
-"""
-
-
-async def read_holdups(connection: _Connection, long_seconds: float = LONG_SECONDS) -> list[Holdup]:
-    """Read the hold-ups that the login may see."""
-    async with connection.cursor(row_factory=class_row(Holdup)) as cursor:
-        await cursor.execute(_HOLDUPS, {"long": long_seconds})
-        return await cursor.fetchall()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFacts:
     """The queue, of every tenant."""
 
@@ -148,10 +107,6 @@ class QueueFacts:
     """The waiting time of the oldest job that is due."""
     failed: int
     """The jobs in the queue that ended with an error."""
-    last_failed: str
-    """The job that failed last; empty for none."""
-    stalled: int
-    """Jobs under way whose worker sends no more heartbeats."""
     workers: int
     """Workers with a recent heartbeat."""
     silent_seconds: float | None
@@ -169,12 +124,6 @@ _QUEUE = """
                   WHERE j.status = 'todo' AND coalesce(j.scheduled_at, now()) <= now()
                       AND e.type = 'deferred'), 0) AS oldest_seconds,
         (SELECT count(*) FROM {jobs}.procrastinate_jobs j WHERE j.status = 'failed') AS failed,
-        coalesce((SELECT j.task_name FROM {jobs}.procrastinate_jobs j WHERE j.status = 'failed'
-                  ORDER BY j.id DESC LIMIT 1), '') AS last_failed,
-        (SELECT count(*) FROM {jobs}.procrastinate_jobs j
-         LEFT JOIN {jobs}.procrastinate_workers w ON w.id = j.worker_id
-         WHERE j.status = 'doing'
-             AND (w.id IS NULL OR w.last_heartbeat < now() - make_interval(secs => %(stalled)s))) AS stalled,
         (SELECT count(*) FROM {jobs}.procrastinate_workers w
          WHERE w.last_heartbeat >= now() - make_interval(secs => %(stalled)s)) AS workers,
         (SELECT extract(epoch FROM now() - max(w.last_heartbeat))::float
@@ -205,28 +154,32 @@ class Installation:
 
     facts: ServerFacts
     server: ServerState
+    asked_at: datetime
+    read_at: datetime
+    """This machine's times, in UTC, before and after the server's state was read."""
     status: SchemaStatus | None
     settings: Settings
     tables: Sequence[TableState]
     indexes: Sequence[IndexState]
-    holdups: Sequence[Holdup]
     queue: QueueFacts | None
     has_queue: bool = True
     """Whether the queue's schema and tables exist."""
 
 
 async def read_installation(
-    connection: _Connection, names: Names, settings: Sequence[str], stalled_seconds: float
+    connection: _Connection, names: Names, settings: Sequence[str], stalled_seconds: float, clock: Clock
 ) -> Installation:
-    """Read all facts, in eight statements on one connection outside any transaction.
+    """Read all facts, in seven statements on one connection outside any transaction.
 
-    ``settings``: the names of the settings to read; ``stalled_seconds``: see ``read_queue``.
+    ``settings``: the names of the settings to read; ``stalled_seconds``: see ``read_queue``; ``clock``: the time of
+    day, in UTC.
     """
-    facts = await server_facts(connection, names)
+    facts, asked_at = await server_facts(connection, names), clock()
     roles = {"app": names.app_role, "definer": names.definer_role, "analyst": names.analyst_role}
     async with connection.cursor(row_factory=class_row(ServerState)) as cursor:
         await cursor.execute(_STATE, {"is_distributed": facts.is_distributed, **roles})
         (server,) = await cursor.fetchall()
+    read_at = clock()
     status: SchemaStatus | None = status_of(names.schema, None)
     queue, has_queue = None, True
     if facts.has_schema:
@@ -239,11 +192,12 @@ async def read_installation(
     return Installation(
         facts=facts,
         server=server,
+        asked_at=asked_at,
+        read_at=read_at,
         status=status,
         settings=await read_settings(connection, settings),
         tables=await read_tables(connection, names, is_distributed=facts.is_distributed),
         indexes=await read_indexes(connection, names, is_distributed=facts.is_distributed),
-        holdups=await read_holdups(connection),
         queue=queue,
         has_queue=has_queue,
     )
