@@ -12,28 +12,26 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 from uuid import UUID, uuid4
 
-from retrieval.apps.principles.choosing import (
+from retrieval.apps.principles.principle import (
+    COLLECTION,
     FEWER_USES_THAN,
+    IN_USE,
+    KIND,
     LATEST_TRACES,
     MIN_PRINCIPLE_SCORE,
     RECENT_DAYS,
     RECENT_TAGS,
+    SESSION_START,
     SLOTS,
     FoundPrinciple,
     Pick,
+    Principle,
     Trials,
     frequent_tags,
     normalised_tags,
-    thompson,
-)
-from retrieval.apps.principles.principle import (
-    COLLECTION,
-    IN_USE,
-    KIND,
-    SESSION_START,
-    Principle,
     principle_item,
     principle_of,
+    thompson,
 )
 from retrieval.apps.principles.search import (
     MOST_ELIGIBLE,

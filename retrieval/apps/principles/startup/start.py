@@ -20,22 +20,27 @@ from retrieval.adapters.store.installation.opening import ensure_tenant, open_da
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import store_recordings
 from retrieval.adapters.store.records.session_start import KnownPrinciple, StartQuestion, read_start
-from retrieval.apps.principles.choosing import (
+from retrieval.apps.principles.principle import (
+    COLLECTION,
     FEWER_USES_THAN,
+    IN_USE,
+    KIND,
     LATEST_TRACES,
     MAX_PRINCIPLES,
     MIN_PRINCIPLE_SCORE,
     RECENT_DAYS,
     RECENT_TAGS,
+    SESSION_START,
     SLOTS,
     TAG_BOOST,
     YOUNGER_THAN,
     FoundPrinciple,
+    Principle,
     choose,
     normalised_tags,
     rivals,
+    traces_name,
 )
-from retrieval.apps.principles.principle import COLLECTION, IN_USE, KIND, SESSION_START, Principle, traces_name
 from retrieval.apps.principles.startup.surroundings import Surroundings, look_around
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
