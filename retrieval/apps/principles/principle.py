@@ -149,21 +149,18 @@ MOST_TAGS = 50
 """The most tags of one principle, trace or query."""
 
 
-def normalised_tag(tag: object) -> str:
-    """The tag, stripped and casefolded. Raises ``InvalidRequestError`` for an empty text and for other values."""
-    if not isinstance(tag, str) or not tag.strip() or "\x00" in tag:
-        raise InvalidRequestError(f"a tag is {tag!r:.80}; it must be a text such as 'testing'")
-    return tag.strip().casefold()
-
-
 def normalised_tags(tags: Sequence[str] | None) -> tuple[str, ...]:
     """The distinct tags, stripped and casefolded, in order; empty for None.
 
-    Raises ``InvalidRequestError`` for anything but a list of at most 50 texts.
+    Raises ``InvalidRequestError`` for anything but a list of at most 50 texts that are not empty.
     """
     if tags is None:
         return ()
-    distinct = tuple(dict.fromkeys(map(normalised_tag, checked_list("tags", tags, "['testing', 'sql']"))))
+    each = checked_list("tags", tags, "['testing', 'sql']")
+    for tag in each:
+        if not isinstance(tag, str) or not tag.strip() or "\x00" in tag:
+            raise InvalidRequestError(f"a tag is {tag!r:.80}; it must be a text such as 'testing'")
+    distinct = tuple(dict.fromkeys(tag.strip().casefold() for tag in each))
     if len(distinct) > MOST_TAGS:
         raise InvalidRequestError(f"{len(distinct)} tags are too many; give at most {MOST_TAGS}")
     return distinct

@@ -268,23 +268,6 @@ REWRITE_TIMEOUT_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Time:
-    """The times that a search requires or prefers."""
-
-    expression: TimeExpression | None = None
-    """The time that the question names."""
-    bound: TimeRange | None = None
-    """The range that hits must lie in; None: any time."""
-    preferred: tuple[TimeRange, ...] = ()
-    """The ranges whose items rank higher, the most preferred first: one after the other without a gap."""
-
-    @property
-    def range(self) -> TimeRange | None:
-        """The range that is required or preferred."""
-        return (self.preferred[0][0], self.preferred[-1][1]) if self.preferred else self.bound
-
-
 class DualRetriever:
     """Fast search, extended with a language model's rewrites for the questions that they help."""
 
@@ -355,14 +338,21 @@ class DualRetriever:
         check_limit(limit, SEARCH_LIMIT_MAX)
         check_flags(deep_search=deep_search)
         now = checked_time("the clock's time", self._clock()) if as_of is None else checked_time("as_of", as_of)
-        time = self._time(query, checked_time_range(time_range), now)
-        conditions = [parse_where(where), parse_where(within(time.bound)) if time.bound else None]
+        bound: TimeRange | None = checked_time_range(time_range)
+        preferred: tuple[TimeRange, ...] = ()
+        is_read = bound is None and self._time_expressions is not TimeExpressions.OFF
+        time = time_expression(query, now) if is_read else None
+        if time is not None and self._time_expressions is TimeExpressions.PREFER:
+            preferred = preferred_ranges(time, now)
+        elif time is not None and not time.is_soft:
+            bound = (time.start, time.end)
+        conditions = [parse_where(where), None if bound is None else parse_where(within(bound))]
         required = tuple(condition for condition in conditions if condition is not None)
         rewrites = await self._rewrites(query) if deep_search and self.needs_deep_search(query) else Rewrites()
         hits = await self._storage.search(
             query,
             where=And(required) if len(required) > 1 else next(iter(required), None),
-            prefer=[within(span) for span in time.preferred],
+            prefer=[within(span) for span in preferred],
             limit=limit,
             profile=self._profile,
             syntax=False,
@@ -379,8 +369,8 @@ class DualRetriever:
             map(Entity.of, hits),
             degraded=rewrites.why_none,
             queries=rewrites.wordings,
-            time=time.expression,
-            time_range=time.range,
+            time=time,
+            time_range=(preferred[0][0], preferred[-1][1]) if preferred else bound,
             notes=hits.notes,
             retrieval_id=hits.retrieval_id,
         )
@@ -435,18 +425,6 @@ class DualRetriever:
 
     async def _rewrites(self, query: str) -> Rewrites:
         return Rewrites() if self._rewriter is None else await self._rewriter.in_time(query)
-
-    def _time(self, query: str, time_range: TimeRange | None, now: datetime) -> _Time:
-        if time_range is not None:
-            return _Time(bound=time_range)
-        if self._time_expressions is TimeExpressions.OFF:
-            return _Time()
-        expression = time_expression(query, now)
-        if expression is None:
-            return _Time()
-        if self._time_expressions is TimeExpressions.FILTER:
-            return _Time(expression, bound=None if expression.is_soft else (expression.start, expression.end))
-        return _Time(expression, preferred=preferred_ranges(expression, now))
 
 
 class Memory(DualRetriever):

@@ -141,8 +141,12 @@ class RetrievalService:
         search = ticket_search(request, self.config)
         async with self._tickets() as collection:
             hits = await _search(collection.unrecorded(), search, search.candidates)
-        weightings = preview.compared_weightings(self.config.weights)
-        rankings = [(weighting, await self._rank(hits, search, weighting)) for weighting in weightings]
+        weightings, now = preview.compared_weightings(self.config.weights), await self._now(search)
+        rankings: list[tuple[Weighting, list[RankedTicket]]] = []
+        for weighting in weightings:
+            hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
+            profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
+            rankings.append((weighting, rank_by_weights(hits, profile, now, search.as_of)))
         before = rankings[0][1]
         return SearchPreview(
             query=search.words,
@@ -192,11 +196,6 @@ class RetrievalService:
             "domain_distribution": dict(distribution),
             "metadata_entries": distribution.total(),
         }
-
-    async def _rank(self, hits: Sequence[Hit], search: TicketSearch, weighting: Weighting) -> list[RankedTicket]:
-        hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
-        profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
-        return rank_by_weights(hits, profile, await self._now(search), search.as_of)
 
     async def _index_total(self, collection: Collection) -> int:
         """The number of vectors; the larger it is, the longer a count is reused."""
