@@ -33,7 +33,6 @@ from retrieval.domain.errors import (
     UnknownFieldError,
 )
 from retrieval.domain.items.collection import ValueCount
-from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import count_vectors
 
@@ -228,18 +227,17 @@ class RetrievalService:
         # The collection may have been recreated or moved to another space since the last call.
         now = stored.collection_id, stored.space
         if now != self._checked:
-            self._check_dimensions(collection, stored.space.space if stored.space else None)
+            required = self.config.embedding_dimensions
+            is_required = "embedding_dimensions" in self.config.model_fields_set
+            if stored.space and is_required and stored.space.space.dimensions != required:
+                raise ConfigurationError(
+                    f"collection {collection.name!r} has vectors of {stored.space.space.dimensions} dimensions and "
+                    f"{required} are configured; unset RETRIEVAL_EMBEDDING_DIMENSIONS, or ingest the tickets into "
+                    "another collection"
+                )
             self._counted_until = 0.0
             self._checked = now
         return collection
-
-    def _check_dimensions(self, collection: Collection, space: EmbeddingSpace | None) -> None:
-        required = self.config.required_dimensions
-        if space is not None and required is not None and space.dimensions != required:
-            raise ConfigurationError(
-                f"collection {collection.name!r} has vectors of {space.dimensions} dimensions and {required} are "
-                "configured; unset RETRIEVAL_EMBEDDING_DIMENSIONS, or ingest the tickets into another collection"
-            )
 
     async def _platform(self) -> Platform:
         if self._given is not None:

@@ -349,8 +349,8 @@ _MOST_FOLDERS = 8
 _LONGEST_TAG = 60
 
 
-def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = math.inf) -> tuple[str, ...]:
-    """The first ``most`` tags of the manifests in the folder and above it, up to the top of its repository.
+def project_tags(folder: Path, deadline: float = math.inf) -> tuple[str, ...]:
+    """The first 150 tags of the manifests in the folder and above it, up to the top of its repository.
 
     The tags are casefolded and distinct, those of the folder itself first, and names of packages last. A broken or
     huge file has only the tags of its name, without an error. No file is read after the ``deadline``
@@ -360,7 +360,9 @@ def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = 
     in_time = itertools.takewhile(lambda _file: time.monotonic() < deadline, files)
     parts = ((name, read_part(place / name)) for place, name in in_time)
     tag_lists = [tags_of_manifest(name, text) for name, text in parts if text is not None]
-    return tuple(tag for tag in dict.fromkeys(map(str.casefold, _in_order(tag_lists))) if _is_usable(tag))[:most]
+    return tuple(tag for tag in dict.fromkeys(map(str.casefold, _in_order(tag_lists))) if _is_usable(tag))[
+        :MOST_PROJECT_TAGS
+    ]
 
 
 def _in_order(tag_lists: Sequence[Sequence[str]]) -> Iterator[str]:
