@@ -17,6 +17,7 @@ from retrieval.apps.probation import ACTIVE
 from retrieval.domain.checks import (
     checked_list,
     checked_number,
+    checked_texts,
     checked_whole,
     checks_argument_names,
     is_finite,
@@ -39,11 +40,6 @@ def checked_text(name: str, value: object, *, is_needed: bool = False) -> str:
     if is_needed and not value.strip():
         raise InvalidRequestError(f"{name} is empty; give one")
     return value
-
-
-def checked_texts(name: str, values: object) -> tuple[str, ...]:
-    """The texts. Raises ``InvalidRequestError`` for anything but a list of texts."""
-    return tuple(checked_text(f"one of {name}", value) for value in checked_list(name, values, "['a', 'b']"))
 
 
 def checked_numbers(name: str, values: object) -> tuple[float, ...] | None:
@@ -95,7 +91,7 @@ class Operation:
     def __post_init__(self) -> None:
         checked_text("an operation's name", self.name, is_needed=True)
         checked_text("an operation's description", self.description)
-        object.__setattr__(self, "effects", checked_texts("the effects of an operation", self.effects))
+        object.__setattr__(self, "effects", tuple(checked_texts("effects", self.effects, "['it rises']")))
 
 
 STATIC, GENERATED = "static", "generated"
@@ -129,7 +125,7 @@ class Metaphor:
         if not all(isinstance(operation, Operation) for operation in operations):
             raise InvalidRequestError(f"the operations of metaphor {self.id!r} are not a list of Operation(name=...)")
         object.__setattr__(self, "operations", operations)
-        object.__setattr__(self, "examples", checked_texts("a metaphor's examples", self.examples))
+        object.__setattr__(self, "examples", tuple(checked_texts("examples", self.examples, "['a queue']")))
         object.__setattr__(self, "embedding", checked_numbers("a metaphor's embedding", self.embedding))
         if self.concreteness is not None:
             checked_number("concreteness", self.concreteness)
