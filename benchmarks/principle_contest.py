@@ -16,8 +16,7 @@ from typing import Any
 
 from principle_world import START, About, State, judge
 
-from retrieval.apps.principles.choosing import best, choose
-from retrieval.apps.principles.principle import Principle
+from retrieval.apps.principles.principle import Principle, best, choose
 from retrieval.apps.probation import ACTIVE, CANDIDATE
 
 BETTER = "better"

@@ -10,8 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from retrieval.apps.principles.choosing import FoundPrinciple, boosted, choose
-from retrieval.apps.principles.principle import Principle
+from retrieval.apps.principles.principle import FoundPrinciple, Principle, boosted, choose
 from retrieval.apps.probation import ACTIVE, CANDIDATE, status_after
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -11,19 +11,13 @@ from typing import Any
 from retrieval import Platform, connect
 from retrieval.adapters.llms.sim import SimLLM
 from retrieval.apps.memories import MemoryStore, RetrievalEngine
-from retrieval.domain.llm import LLM
+from retrieval.domain.llm import LLM, TEXT_SCHEMA, list_schema, object_schema
 
-FINDINGS = {"type": "object", "properties": {"findings": {"type": "array", "items": {"type": "string"}},
-                                             "next_steps": {"type": "array", "items": {"type": "string"}}},
-            "required": ["findings", "next_steps"]}  # fmt: skip
-STEPS = {
-    "type": "object",
-    "properties": {"steps": {"type": "array", "items": {"type": "string"}}},
-    "required": ["steps"],
-}
-TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
-VERDICT = {"type": "object", "properties": {"relevant": {"type": "boolean"}, "reason": {"type": "string"}},
-           "required": ["relevant", "reason"]}  # fmt: skip
+TEXTS = list_schema(TEXT_SCHEMA)
+FINDINGS = object_schema(findings=TEXTS, next_steps=TEXTS)
+STEPS = object_schema(steps=TEXTS)
+TEXT = object_schema(text=TEXT_SCHEMA)
+VERDICT = object_schema(relevant={"type": "boolean"}, reason=TEXT_SCHEMA)
 
 
 @dataclass(frozen=True)

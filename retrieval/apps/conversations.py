@@ -14,6 +14,7 @@ from retrieval.domain.checks import checked_time, checked_whole, is_whole
 from retrieval.domain.errors import InvalidItemError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.item import Item
+from retrieval.domain.items.memory import checked_name
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 
 CONVERSATION_PROFILE = Profile(
@@ -39,7 +40,10 @@ def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str,
     ``turn`` is its number within the session; ``at`` is its time, with a time zone, in which the title has the day.
     Raises ``InvalidItemError`` for invalid names, numbers and times, and for texts that no item can hold.
     """
-    _check_names(conversation=conversation, session=session, speaker=speaker)
+    checked_name("conversation", conversation)
+    checked_name("speaker", speaker)
+    if not is_whole(session):
+        checked_name("session", session)
     checked_whole("turn", turn, error=InvalidItemError)
     checked_time("at", at, error=InvalidItemError)
     place = f"{_in_key(conversation)}/{_in_key(str(session))}"
@@ -51,13 +55,6 @@ def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str,
         attributes={"conversation": conversation, "session": place, "turn": turn, "speaker": speaker},
         occurred_at=at,
     )
-
-
-def _check_names(**names: object) -> None:
-    for name, value in names.items():
-        is_number = name == "session" and is_whole(value)
-        if not is_number and not (isinstance(value, str) and value):
-            raise InvalidItemError(f"{name} is {value!r:.80}; it must be a text that is not empty")
 
 
 def _in_key(name: str) -> str:

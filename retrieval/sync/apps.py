@@ -12,7 +12,7 @@ from retrieval.apps import memories, metaphors, principles, recall, tickets
 from retrieval.apps.memories.store import COLLECTION as MEMORIES
 from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor
 from retrieval.apps.metaphors.corpus import COLLECTION as METAPHORS
-from retrieval.apps.metaphors.problem import AWAY, GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
+from retrieval.apps.metaphors.metaphor import AWAY, GENERATE_AFTER_BACKTRACKS, GENERATE_BELOW
 from retrieval.apps.metaphors.retriever import GENERATION_TIMEOUT_SECONDS
 from retrieval.apps.principles.principle import COLLECTION as PRINCIPLES
 from retrieval.apps.recall import RECALL_PROFILE, TimeExpressions

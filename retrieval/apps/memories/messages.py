@@ -43,7 +43,7 @@ _STEM = 4
 _SPEAKERS = ("user", "assistant", "human", "ai")
 """The roles of people and of the assistant."""
 
-_IGNORED = frozenset({"system", "developer", "tool", "function"})
+_IGNORED = ("system", "developer", "tool", "function")
 """The roles of ignored messages: they count in the numbering, but no fact comes from them."""
 
 _REASON_CHARACTERS = 200
@@ -78,8 +78,7 @@ class Conversation:
         return f"messages-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFact:
+class FoundFact(NamedTuple):
     """A fact that a language model found, with the turns that it comes from."""
 
     text: str
@@ -150,18 +149,17 @@ _EXAMPLE = '[{"role": "user", "content": "I moved to Munich"}]'
 
 def _turn(number: int, message: object) -> Turn | None:
     """The message as a turn; None for an ignored role, and for a message without text."""
-    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise InvalidRequestError(f"message {number} is {message!r:.80}; it must have a role and a content: {_EXAMPLE}")
-    if message["role"] in _IGNORED:
-        return None
-    if message["role"] not in _SPEAKERS:
+    role = message.get("role") if isinstance(message, Mapping) else None
+    if not isinstance(message, Mapping) or role not in (*_SPEAKERS, *_IGNORED):
         raise InvalidRequestError(
-            f"the role of message {number} is {message['role']!r:.80}; it must be one of "
-            f"{', '.join((*_SPEAKERS, *sorted(_IGNORED)))}; the speaker's name is its name"
+            f"message {number} is {message!r:.80}; it must have a role and a content. A role is one of "
+            f"{', '.join((*_SPEAKERS, *_IGNORED))}; the speaker's name is the message's name"
         )
+    if role in _IGNORED:
+        return None
     text = _text(number, message.get("content"))
     name = message.get("name")
-    speaker = name if isinstance(name, str) and name.strip() else message["role"]
+    speaker = name if isinstance(name, str) and name.strip() else str(role)
     # A turn is only shown to a language model, so characters that could hide something are removed.
     text = clean_text(text).strip()
     return Turn(number, clean_text(speaker, is_line=True).strip(), text) if text else None

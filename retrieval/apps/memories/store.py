@@ -75,10 +75,6 @@ class MemoryPage(ResultList[Memory]):
     """The value of ``after`` for the next page; None: this is the last page."""
 
 
-def _position(memory: Memory) -> str:
-    return f"{memory.occurred_at.isoformat()} {memory.memory_id}"
-
-
 def _place(after: str) -> tuple[datetime, str]:
     moment, _, memory_id = after.partition(" ") if isinstance(after, str) else ("", "", "")
     try:
@@ -236,7 +232,8 @@ class MemoryStore:
             most=limit + 1,
         )
         page = memories[:limit]
-        return MemoryPage(page, _position(page[-1]) if len(memories) > limit else None)
+        is_last = len(memories) <= limit
+        return MemoryPage(page, None if is_last else f"{page[-1].occurred_at.isoformat()} {page[-1].memory_id}")
 
     async def update_memory(
         self,

@@ -2,8 +2,17 @@
 
 from retrieval.apps.metaphors.answering import RetrievalMetrics, RetrievalModel, Retrieved
 from retrieval.apps.metaphors.corpus import STANDARD_CORPUS, MetaphorCorpus
-from retrieval.apps.metaphors.metaphor import GENERATED, STATIC, Metaphor, Operation, Origin, validate_metaphor
-from retrieval.apps.metaphors.problem import METAPHORS_PROFILE, Problem, combine_scores
+from retrieval.apps.metaphors.metaphor import (
+    GENERATED,
+    METAPHORS_PROFILE,
+    STATIC,
+    Metaphor,
+    Operation,
+    Origin,
+    Problem,
+    combine_scores,
+    validate_metaphor,
+)
 from retrieval.apps.metaphors.retriever import MetaphorRetriever
 
 __all__ = [

@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
-from retrieval.apps.metaphors.metaphor import Metaphor, checked_metaphor, metaphor_of
-from retrieval.apps.metaphors.problem import (
+from retrieval.apps.metaphors.metaphor import (
     LEARNED_SHARE,
     UNTRIED_SHARE,
+    Metaphor,
     Problem,
     Scored,
+    checked_metaphor,
     checked_problem,
+    metaphor_of,
     situation_of,
 )
 from retrieval.apps.result_list import ResultList

@@ -14,6 +14,7 @@ from retrieval.apps.metaphors.metaphor import (
     GENERATED,
     IN_CORPUS,
     KIND,
+    METAPHORS_PROFILE,
     NAME_KEY,
     PROVENANCE,
     STATIC,
@@ -28,7 +29,6 @@ from retrieval.apps.metaphors.metaphor import (
     name_key,
     validate_metaphor,
 )
-from retrieval.apps.metaphors.problem import METAPHORS_PROFILE
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_number

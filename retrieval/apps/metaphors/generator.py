@@ -15,8 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
-from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Operation, validate_metaphor
-from retrieval.apps.metaphors.problem import Problem
+from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Operation, Problem, validate_metaphor
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import handle_of

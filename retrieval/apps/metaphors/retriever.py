@@ -25,25 +25,23 @@ from retrieval.apps.metaphors.answering import (
 from retrieval.apps.metaphors.corpus import MetaphorCorpus, own_vector, text_vector
 from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, suggestion_prompt
 from retrieval.apps.metaphors.metaphor import (
-    CONCRETENESS,
-    IN_CORPUS,
-    RICHNESS,
-    Metaphor,
-    checked_metaphor,
-    checked_metaphors,
-    checked_text,
-)
-from retrieval.apps.metaphors.problem import (
     AWAY,
+    CONCRETENESS,
     GENERATE_AFTER_BACKTRACKS,
     GENERATE_BELOW,
+    IN_CORPUS,
     LIMIT_MAX,
+    RICHNESS,
+    Metaphor,
     MetaphorSearch,
     Problem,
     away_from,
     checked_limit,
+    checked_metaphor,
+    checked_metaphors,
     checked_problem,
     checked_problems,
+    checked_text,
     preferred_after,
     session_of,
     situation_of,

@@ -6,8 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from retrieval.apps.principles.choosing import FoundPrinciple
-    from retrieval.apps.principles.principle import Principle
+    from retrieval.apps.principles.principle import FoundPrinciple, Principle
     from retrieval.apps.principles.search import PRINCIPLES_PROFILE, FoundPrinciples, principles_profile
     from retrieval.apps.principles.store import PrincipleScore, PrincipleStats, PrincipleStore
     from retrieval.apps.principles.traces import Outcome, Trace
@@ -26,8 +25,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "choosing": ("FoundPrinciple",),
-    "principle": ("Principle",),
+    "principle": ("FoundPrinciple", "Principle"),
     "search": ("FoundPrinciples", "PRINCIPLES_PROFILE", "principles_profile"),
     "store": ("PrincipleScore", "PrincipleStats", "PrincipleStore"),
     "traces": ("Outcome", "Trace"),

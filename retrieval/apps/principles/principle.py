@@ -1,17 +1,30 @@
-"""A principle: a lesson for an agent with its statistics, as an item of its collection, and back."""
+"""Principles, and the choice of a session's: the best for its tags, and explored ones. Pure, light to import.
+
+The value of a principle has the distribution Beta(successes + 1, failures + 1). Each principle gets a random draw from
+it, and those with the highest draws are shown (Thompson 1933). The probability of being shown has no closed form, so
+several rows of draws are made, and one of them is chosen at random: given the rows, a principle's exact probability is
+the share of rows with it at the top. As an estimate over all possible rows it has a bias: a principle that is at the
+top in no row has probability 0, so averages weighted by inverse propensities favour principles that often are.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import random
 import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final, NamedTuple
 
-from retrieval.apps.probation import ACTIVE, CANDIDATE
+from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
+from retrieval.domain.checks import checked_list
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing, rate
-from retrieval.domain.search.hit import Hit
+from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.search.hit import Explanation, Hit
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -130,3 +143,226 @@ def principle_of(item: Item | Hit, standing: Standing | None) -> Principle:
         success_count=standing.successes if standing else 0,
         last_used_at=standing.last_used_at if standing else None,
     )
+
+
+MOST_TAGS = 50
+"""The most tags of one principle, trace or query."""
+
+
+def normalised_tags(tags: Sequence[str] | None) -> tuple[str, ...]:
+    """The distinct tags, stripped and casefolded, in order; empty for None.
+
+    Raises ``InvalidRequestError`` for anything but a list of at most 50 texts that are not empty.
+    """
+    if tags is None:
+        return ()
+    each = checked_list("tags", tags, "['testing', 'sql']")
+    for tag in each:
+        if not isinstance(tag, str) or not tag.strip() or "\x00" in tag:
+            raise InvalidRequestError(f"a tag is {tag!r:.80}; it must be a text such as 'testing'")
+    distinct = tuple(dict.fromkeys(tag.strip().casefold() for tag in each))
+    if len(distinct) > MOST_TAGS:
+        raise InvalidRequestError(f"{len(distinct)} tags are too many; give at most {MOST_TAGS}")
+    return distinct
+
+
+def frequent_tags(tags_of_each: Iterable[Iterable[str]], most: int) -> list[str]:
+    """The ``most`` most frequent tags, the most frequent first, then in order of appearance."""
+    counts = Counter(tag for tags in tags_of_each for tag in dict.fromkeys(tags))
+    return [tag for tag, _ in counts.most_common(most)]
+
+
+LATEST_TRACES: Final = 20
+RECENT_DAYS: Final = 7
+RECENT_TAGS: Final = 10
+"""The number of the latest traces that recent tags come from, their greatest age, and the number of the tags."""
+
+FEWER_USES_THAN: Final = 5
+YOUNGER_THAN: Final = timedelta(days=7)
+SLOTS: Final = 2
+"""The default number of principles that are explored at once."""
+
+ROWS: Final = 100
+"""The default number of rows of draws: a propensity is a multiple of 1 / rows."""
+
+MOST_DRAWN: Final = 300
+"""The most candidates that compete, drawn uniformly from more: it bounds the cost of a call."""
+
+
+class Trials(NamedTuple):
+    """The uses and successes of a principle, for exploration."""
+
+    id: str
+    uses: int = 0
+    successes: int = 0
+    """0 to ``uses``."""
+
+
+class Pick(NamedTuple):
+    """An explored principle."""
+
+    id: str
+    propensity: float
+    """The probability that it was picked, above 0 and at most 1."""
+    rank_propensity: float
+    """The probability that it was picked at this place, above 0 and at most ``propensity``."""
+
+
+def is_eligible(uses: int, successes: int, created_at: datetime, now: datetime) -> bool:
+    """Whether it has fewer than 5 uses or is younger than 7 days, and has not failed."""
+    is_new = uses < FEWER_USES_THAN or now - created_at < YOUNGER_THAN
+    return is_new and status_after(uses, successes) != ARCHIVED
+
+
+def thompson(
+    candidates: Sequence[Trials],
+    count: int,
+    rng: random.Random,
+    rows: int = ROWS,
+    *,
+    fitting: Collection[str] = frozenset(),
+) -> list[Pick]:
+    """The ``count`` candidates with the highest draws from Beta(successes + 1, failures + 1), the highest first.
+
+    The best of the ids in ``fitting`` get the first half of the places (an odd place goes to either half by chance);
+    all candidates compete for the other places. The propensities of all candidates add up to the number of places. The
+    same candidates and the same state of ``rng`` give the same picks. ``rows``: at least 1; with few rows, propensities
+    are coarse.
+    """
+    places = min(count, len(candidates))
+    if places < 1:
+        return []
+    rivals = candidates if len(candidates) <= MOST_DRAWN else rng.sample(candidates, max(MOST_DRAWN, places))
+    near = fitting if any(rival.id in fitting for rival in rivals) else frozenset[str]()
+    tops = [_top(rivals, places, near, rng) for _ in range(max(1, rows))]
+    times = Counter(rival for top in tops for rival in top)
+    at = Counter(placed for top in tops for placed in enumerate(top))
+    competes, shown = len(rivals) / len(candidates), tops[rng.randrange(len(tops))]
+    return [
+        Pick(rival, competes * times[rival] / len(tops), competes * at[place, rival] / len(tops))
+        for place, rival in enumerate(shown)
+    ]
+
+
+def _top(candidates: Sequence[Trials], count: int, fitting: Collection[str], rng: random.Random) -> list[str]:
+    draws = [
+        (rng.betavariate(candidate.successes + 1, candidate.uses - candidate.successes + 1), candidate.id)
+        for candidate in candidates
+    ]
+    ranked = [name for _, name in sorted(draws, reverse=True)]
+    if not fitting:
+        return ranked[:count]
+    # An odd place goes to either group equally often.
+    places = count // 2 + (count % 2 == 1 and rng.random() < 1 / 2)
+    first = [name for name in ranked if name in fitting][:places]
+    return [*first, *(name for name in ranked if name not in first)][:count]
+
+
+MAX_PRINCIPLES: Final = 10
+"""The number of principles that a session starts with, including explored ones."""
+
+TAG_BOOST: Final = 0.1
+"""The addition to the score for each tag that a principle shares with the session."""
+
+MIN_PRINCIPLE_SCORE: Final = 0.3
+"""The least score of a principle that is shown for its score."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPrinciple:
+    """A principle that is shown."""
+
+    principle: Principle
+    score: float
+    """The score for its rank, higher is better: the principle's score + .1 for each tag that it shares with the session
+    or the query, and in a search + 2 × similarity.
+    """
+    is_exploratory: bool = False
+    """Whether it is shown to learn about it."""
+    propensity: float = 1.0
+    """The probability that it was chosen, above 0 and at most 1."""
+    rank_propensity: float = 1.0
+    """The probability that it was chosen at this place, above 0 and at most ``propensity``."""
+    explanation: Explanation | None = None
+    """The signals of a search with their values and weights; None for principles of a session's start."""
+
+    def shown_item(self, signals: Mapping[str, float]) -> ShownItem:
+        """The item to record, with the values of its signals."""
+        return ShownItem(
+            item_id=self.principle.id,
+            score=self.score,
+            signals=signals,
+            slot=Slot.EXPLORE if self.is_exploratory else Slot.EXPLOIT,
+            propensity=self.propensity,
+            rank_propensity=self.rank_propensity,
+        )
+
+
+def boosted(principle: Principle, tags: Collection[str]) -> float:
+    """The principle's score, plus .1 for each of its tags that is in ``tags``."""
+    return principle.score + TAG_BOOST * sum(tag in tags for tag in principle.tags)
+
+
+def choose(
+    principles: Iterable[Principle],
+    tags: Collection[str],
+    rng: random.Random,
+    *,
+    now: datetime,
+    most: int = MAX_PRINCIPLES,
+    slots: int = SLOTS,
+    rows: int = ROWS,
+) -> list[FoundPrinciple]:
+    """Choose at most ``most`` principles: the best by score and tags, then up to ``slots`` explored ones.
+
+    The explored ones count in ``most``, so that a store full of good principles still tries new ones. They are chosen
+    from the ``rivals``: half of the places go to those that share a tag with the session, where verdicts are more
+    informative; all compete for the other half, so that every principle may be judged. If there are fewer than
+    ``slots``, the best by score get the places.
+    """
+    every = list(principles)
+    unsure = {rival.id: rival for rival in rivals(every, tags, now=now, most=most, slots=slots)}
+    near = frozenset(rival.id for rival in unsure.values() if any(tag in tags for tag in rival.tags))
+    trials = [Trials(rival.id, rival.use_count, rival.success_count) for rival in unsure.values()]
+    picks = thompson(trials, min(slots, most), rng, rows, fitting=near)
+    picked = {pick.id for pick in picks}
+    ranked = best(every, tags)
+    by_score = [choice for choice in ranked if choice.principle.id not in picked][: most - len(picks)]
+    explored = [
+        FoundPrinciple(
+            unsure[pick.id],
+            boosted(unsure[pick.id], tags),
+            is_exploratory=True,
+            propensity=pick.propensity,
+            rank_propensity=pick.rank_propensity,
+        )
+        for pick in picks
+    ]
+    return [*by_score, *explored]
+
+
+def rivals(
+    principles: Sequence[Principle],
+    tags: Collection[str],
+    *,
+    now: datetime,
+    most: int = MAX_PRINCIPLES,
+    slots: int = SLOTS,
+) -> list[Principle]:
+    """The principles that compete to be explored: eligible ones that are not shown for their score; candidates too."""
+    ranked = best(principles, tags)
+    sure = {choice.principle.id for choice in ranked[: max(0, most - slots)]}
+    return [
+        principle
+        for principle in principles
+        if principle.id not in sure
+        and principle.status in IN_USE
+        and is_eligible(principle.use_count, principle.success_count, principle.created_at, now)
+    ]
+
+
+def best(principles: Sequence[Principle], tags: Collection[str]) -> list[FoundPrinciple]:
+    """The active principles that have not failed, best by score and tags first, then the latest, then by id."""
+    fit = [rival for rival in principles if rival.status == ACTIVE and rival.score >= MIN_PRINCIPLE_SCORE]
+    fit.sort(key=lambda principle: (-boosted(principle, tags), -principle.created_at.timestamp(), principle.id))
+    return [FoundPrinciple(rival, boosted(rival, tags)) for rival in fit]

@@ -8,8 +8,16 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from retrieval.apps.principles.choosing import FEWER_USES_THAN, TAG_BOOST, YOUNGER_THAN, FoundPrinciple, Pick, Trials
-from retrieval.apps.principles.principle import IN_USE, KIND
+from retrieval.apps.principles.principle import (
+    FEWER_USES_THAN,
+    IN_USE,
+    KIND,
+    TAG_BOOST,
+    YOUNGER_THAN,
+    FoundPrinciple,
+    Pick,
+    Trials,
+)
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.apps.result_list import ResultList
 from retrieval.domain.checks import checked_time, checked_whole

@@ -12,28 +12,26 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 from uuid import UUID, uuid4
 
-from retrieval.apps.principles.choosing import (
+from retrieval.apps.principles.principle import (
+    COLLECTION,
     FEWER_USES_THAN,
+    IN_USE,
+    KIND,
     LATEST_TRACES,
     MIN_PRINCIPLE_SCORE,
     RECENT_DAYS,
     RECENT_TAGS,
+    SESSION_START,
     SLOTS,
     FoundPrinciple,
     Pick,
+    Principle,
     Trials,
     frequent_tags,
     normalised_tags,
-    thompson,
-)
-from retrieval.apps.principles.principle import (
-    COLLECTION,
-    IN_USE,
-    KIND,
-    SESSION_START,
-    Principle,
     principle_item,
     principle_of,
+    thompson,
 )
 from retrieval.apps.principles.search import (
     MOST_ELIGIBLE,
@@ -298,7 +296,9 @@ class PrincipleStore:
         await self._item(principle_id)  # ``feedback_each`` would accept an item of another kind
         shown_by = retrieval_id
         if shown_by is None and session:
-            shown_by = await self._latest_that_showed(principle_id, session)
+            answers = await (await self._collection()).answers_of(session)
+            showed = (answer for answer in answers if any(hit.item_id == principle_id for hit in answer.hits))
+            shown_by = next((answer.retrieval_id for answer in showed), None)
         if session and trace_id is not None:
             note = f"trace {trace_id}: {note}".rstrip(": ")
         session = session or trace_id or ""
@@ -488,11 +488,6 @@ class PrincipleStore:
             f"there is no principle {principle_id!r:.80} in collection {self._name!r}; "
             "give an id of an answer of search_principles, or add the principle first"
         )
-
-    async def _latest_that_showed(self, principle_id: str, session: str) -> UUID | None:
-        answers = await (await self._collection()).answers_of(session)
-        showed = (answer for answer in answers if any(hit.item_id == principle_id for hit in answer.hits))
-        return next((answer.retrieval_id for answer in showed), None)
 
     async def _collection(self) -> Collection:
         if self._cached_collection is None:

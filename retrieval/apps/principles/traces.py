@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.apps.principles.choosing import normalised_tags
-from retrieval.apps.principles.principle import traces_name
+from retrieval.apps.principles.principle import normalised_tags, traces_name
 from retrieval.collection import Collection
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item

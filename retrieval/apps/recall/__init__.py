@@ -8,8 +8,15 @@ entities = await memory.recall("Who do I know at Acme?")
 
 from __future__ import annotations
 
-from retrieval.apps.recall.entity import Entity, Recalled, TimeExpressions
-from retrieval.apps.recall.retriever import RECALL_PROFILE, SEARCH_LIMIT_MAX, DualRetriever, Memory
+from retrieval.apps.recall.retriever import (
+    RECALL_PROFILE,
+    SEARCH_LIMIT_MAX,
+    DualRetriever,
+    Entity,
+    Memory,
+    Recalled,
+    TimeExpressions,
+)
 from retrieval.apps.recall.rewriter import deep_triggers
 
 __all__ = [

@@ -141,14 +141,9 @@ def metadata_of(tickets: Sequence[SimilarTicket], domain: str | None, index_tota
 
 def values_of(hit: Hit, profile: Profile, moment: Question) -> dict[str, float]:
     """The value of each signal of the profile, 0 to 1, by name, including the signals of weight 0."""
-    facts = Facts(attributes=hit.attributes, cosine=cosine_of(hit))
-    return {signal.key: signal.value(facts, moment) for signal in profile.signals}
-
-
-def cosine_of(hit: Hit) -> float | None:
-    """The cosine of its vector with the query's, from the explanation of the hit."""
     parts = {part.leg: part.raw_score for part in hit.explanation.contributions}
-    return parts.get(VECTOR, parts.get(LegName.DENSE.value))
+    facts = Facts(attributes=hit.attributes, cosine=parts.get(VECTOR, parts.get(LegName.DENSE.value)))
+    return {signal.key: signal.value(facts, moment) for signal in profile.signals}
 
 
 def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: datetime | None) -> SimilarTicket:

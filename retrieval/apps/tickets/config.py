@@ -236,11 +236,6 @@ class RetrievalConfig(BaseSettings):
         """The weights of a request without weights."""
         return Weights(self.default_vector_weight, self.default_metadata_weight)
 
-    @property
-    def required_dimensions(self) -> int | None:
-        """The length that the vectors must have; None: any length."""
-        return self.embedding_dimensions if "embedding_dimensions" in self.model_fields_set else None
-
     @model_validator(mode="after")
     def _both_weights(self) -> Self:
         complete_weights(self, "default_")

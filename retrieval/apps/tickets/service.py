@@ -33,7 +33,6 @@ from retrieval.domain.errors import (
     UnknownFieldError,
 )
 from retrieval.domain.items.collection import ValueCount
-from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import count_vectors
 
@@ -141,8 +140,12 @@ class RetrievalService:
         search = ticket_search(request, self.config)
         async with self._tickets() as collection:
             hits = await _search(collection.unrecorded(), search, search.candidates)
-        weightings = preview.compared_weightings(self.config.weights)
-        rankings = [(weighting, await self._rank(hits, search, weighting)) for weighting in weightings]
+        weightings, now = preview.compared_weightings(self.config.weights), await self._now(search)
+        rankings: list[tuple[Weighting, list[RankedTicket]]] = []
+        for weighting in weightings:
+            hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
+            profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
+            rankings.append((weighting, rank_by_weights(hits, profile, now, search.as_of)))
         before = rankings[0][1]
         return SearchPreview(
             query=search.words,
@@ -193,11 +196,6 @@ class RetrievalService:
             "metadata_entries": distribution.total(),
         }
 
-    async def _rank(self, hits: Sequence[Hit], search: TicketSearch, weighting: Weighting) -> list[RankedTicket]:
-        hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
-        profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
-        return rank_by_weights(hits, profile, await self._now(search), search.as_of)
-
     async def _index_total(self, collection: Collection) -> int:
         """The number of vectors; the larger it is, the longer a count is reused."""
         if time.monotonic() >= self._counted_until:
@@ -229,18 +227,17 @@ class RetrievalService:
         # The collection may have been recreated or moved to another space since the last call.
         now = stored.collection_id, stored.space
         if now != self._checked:
-            self._check_dimensions(collection, stored.space.space if stored.space else None)
+            required = self.config.embedding_dimensions
+            is_required = "embedding_dimensions" in self.config.model_fields_set
+            if stored.space and is_required and stored.space.space.dimensions != required:
+                raise ConfigurationError(
+                    f"collection {collection.name!r} has vectors of {stored.space.space.dimensions} dimensions and "
+                    f"{required} are configured; unset RETRIEVAL_EMBEDDING_DIMENSIONS, or ingest the tickets into "
+                    "another collection"
+                )
             self._counted_until = 0.0
             self._checked = now
         return collection
-
-    def _check_dimensions(self, collection: Collection, space: EmbeddingSpace | None) -> None:
-        required = self.config.required_dimensions
-        if space is not None and required is not None and space.dimensions != required:
-            raise ConfigurationError(
-                f"collection {collection.name!r} has vectors of {space.dimensions} dimensions and {required} are "
-                "configured; unset RETRIEVAL_EMBEDDING_DIMENSIONS, or ingest the tickets into another collection"
-            )
 
     async def _platform(self) -> Platform:
         if self._given is not None:

@@ -148,10 +148,8 @@ def _missing_times(created: datetime | None, attributes: Mapping[str, Any]) -> d
     if hours is None and HOURS not in attributes and resolved is not None:
         return {HOURS: max(0.0, (resolved - created).total_seconds() / _SECONDS_AN_HOUR)}
     if hours is not None and hours >= 0 and RESOLVED_AT not in attributes:
-        try:
-            return {RESOLVED_AT: (created + timedelta(hours=hours)).isoformat()}
-        except OverflowError:
-            return {}
+        resolved = resolved_at_of(created, attributes)
+        return {RESOLVED_AT: resolved.isoformat()} if resolved else {}
     return {}
 
 

@@ -9,7 +9,7 @@ import math
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
@@ -30,30 +30,20 @@ def read_part(path: Path) -> str | None:
 
 
 MOST_CHARACTERS = 64 * 1024
-_MOST_STEPS = 500_000
-"""About 50 ms: 700 parts in one key, or 15 parts in the keys of 2000 lines."""
-
-_STEPS_PER_PART = 8
+_LONG_KEY = re.compile(r"""(?<![\w'"-])(?:[\w'"-]++[ \t]*+\.[ \t]*+){100}""")
+"""A hundred parts of a key: the parser's time grows with the square of their number, and with that of the lines."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML file. Raises ``ValueError`` for an invalid file, and for a file that is slow to parse."""
     import tomllib
 
-    if len(text) > MOST_CHARACTERS or _steps(text) > _MOST_STEPS:
+    if len(text) > MOST_CHARACTERS or _LONG_KEY.search(text):
         raise ValueError("too much to be parsed at once")
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError("its parts are nested too deeply") from None
-
-
-def _steps(text: str) -> int:
-    """An upper bound of the cost of the keys: each dot may separate parts of a key, or of its table's header."""
-    lines = text.split("\n")
-    dots = [line.count(".") for line in lines]
-    header = max((count for line, count in zip(lines, dots, strict=True) if line.lstrip().startswith("[")), default=0)
-    return sum((header + count + 1) * (count + _STEPS_PER_PART) for count in dots)
 
 
 _MOST_HEADINGS = 100
@@ -208,6 +198,10 @@ for _purpose, _packages in _PURPOSES.items():
         _TAGS.setdefault(_package, []).append(_purpose)
 
 
+_MOST_NAMES = 40
+"""The most package names of one manifest that become tags: a long list would hide other tags."""
+
+
 class PackageName(str):
     """A tag that is only a package's name."""
 
@@ -220,7 +214,7 @@ def tags_of_dependencies(names: Iterable[str]) -> list[str]:
     # A name may have a scope: @scope/name, vendor/name.
     short = {package: package.rpartition("/")[2] for package in packages}
     tags = [tag for package in packages if package in _TAGS for tag in (short[package], *_TAGS[package])]
-    return list(dict.fromkeys([*tags, *map(PackageName, short.values())]))
+    return list(dict.fromkeys([*tags, *map(PackageName, list(short.values())[:_MOST_NAMES])]))
 
 
 _MOST_DEPENDENCIES = 200
@@ -342,15 +336,12 @@ MANIFESTS: Mapping[str, Manifest] = {
 
 
 MOST_PROJECT_TAGS = 150
-_MOST_NAMES = 40
-"""The most package names of one manifest that become tags: a long list would hide other tags."""
-
 _MOST_FOLDERS = 8
 _LONGEST_TAG = 60
 
 
-def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = math.inf) -> tuple[str, ...]:
-    """The first ``most`` tags of the manifests in the folder and above it, up to the top of its repository.
+def project_tags(folder: Path, deadline: float = math.inf) -> tuple[str, ...]:
+    """The first 150 tags of the manifests in the folder and above it, up to the top of its repository.
 
     The tags are casefolded and distinct, those of the folder itself first, and names of packages last. A broken or
     huge file has only the tags of its name, without an error. No file is read after the ``deadline``
@@ -359,21 +350,11 @@ def project_tags(folder: Path, most: int = MOST_PROJECT_TAGS, deadline: float = 
     files = ((place, name) for place in _places(folder) for name in MANIFESTS)
     in_time = itertools.takewhile(lambda _file: time.monotonic() < deadline, files)
     parts = ((name, read_part(place / name)) for place, name in in_time)
-    tag_lists = [tags_of_manifest(name, text) for name, text in parts if text is not None]
-    return tuple(tag for tag in dict.fromkeys(map(str.casefold, _in_order(tag_lists))) if _is_usable(tag))[:most]
-
-
-def _in_order(tag_lists: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The tags of each manifest, then the first package names of each."""
-    for tags in tag_lists:
-        yield from (tag for tag in tags if not isinstance(tag, PackageName))
-    for tags in tag_lists:
-        yield from [tag for tag in tags if isinstance(tag, PackageName)][:_MOST_NAMES]
-
-
-def _is_usable(tag: str) -> bool:
-    """Whether it can be a tag: a name in a manifest may contain characters that PostgreSQL cannot store."""
-    return 0 < len(tag) <= _LONGEST_TAG and tag.isprintable()
+    tags = [tag for name, text in parts if text is not None for tag in tags_of_manifest(name, text)]
+    tags.sort(key=lambda tag: isinstance(tag, PackageName))
+    distinct = dict.fromkeys(tag.casefold() for tag in tags)
+    # A name in a manifest may contain characters that PostgreSQL cannot store.
+    return tuple(tag for tag in distinct if 0 < len(tag) <= _LONGEST_TAG and tag.isprintable())[:MOST_PROJECT_TAGS]
 
 
 def _places(folder: Path) -> Iterator[Path]:

@@ -20,29 +20,33 @@ from retrieval.adapters.store.installation.opening import ensure_tenant, open_da
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import store_recordings
 from retrieval.adapters.store.records.session_start import KnownPrinciple, StartQuestion, read_start
-from retrieval.apps.principles.choosing import (
+from retrieval.apps.principles.principle import (
+    COLLECTION,
     FEWER_USES_THAN,
+    IN_USE,
+    KIND,
     LATEST_TRACES,
     MAX_PRINCIPLES,
     MIN_PRINCIPLE_SCORE,
     RECENT_DAYS,
     RECENT_TAGS,
+    SESSION_START,
     SLOTS,
     TAG_BOOST,
     YOUNGER_THAN,
     FoundPrinciple,
+    Principle,
     choose,
     normalised_tags,
     rivals,
+    traces_name,
 )
-from retrieval.apps.principles.principle import COLLECTION, IN_USE, KIND, SESSION_START, Principle, traces_name
 from retrieval.apps.principles.startup.surroundings import Surroundings, look_around
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.search_record import ComposedAnswer
-from retrieval.domain.records.slate import ShownItem
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
@@ -106,18 +110,21 @@ def composed_answer(
         collection_id=collection_id,
         query=" ".join(start.tags)[:_LONGEST_QUERY] or SESSION_START,
         vector=None,
-        shown=[_shown_item(principle, start.tags) for principle in start.principles],
+        shown=[
+            choice.shown_item(
+                {
+                    "principle_score": choice.principle.score,
+                    "tag_match": TAG_BOOST * len(_matching(choice, start.tags)),
+                }
+            )
+            for choice in start.principles
+        ],
         context=Context(session=start.session),
         origin=SESSION_START,
         retrieval_time_ms=took_ms,
         seed=seed,
         eligible=eligible,
     )
-
-
-def _shown_item(choice: FoundPrinciple, tags: Sequence[str]) -> ShownItem:
-    boost = TAG_BOOST * len(_matching(choice, tags))
-    return choice.shown_item({"principle_score": choice.principle.score, "tag_match": boost})
 
 
 def _plain(choice: FoundPrinciple, tags: Sequence[str]) -> dict[str, Any]:
@@ -281,18 +288,15 @@ async def end_session(
     """
     from retrieval.apps.principles.store import PrincipleStore
 
+    # Names of folders, commit messages and arguments may contain any characters.
+    all_tags = [*(clean_text(tag, is_line=True) for tag in tags), *context.project_tags]
     return await PrincipleStore(platform, collection).add_trace(
-        title=_storable_line(title or _default_title(folder, context))[:_LONGEST_TITLE],
-        tags=normalised_tags([*map(_storable_line, tags), *context.project_tags][:MOST_TRACE_TAGS]),
+        title=clean_text(title or _default_title(folder, context), is_line=True)[:_LONGEST_TITLE],
+        tags=normalised_tags(all_tags[:MOST_TRACE_TAGS]),
         outcome=outcome,
         trace_id=session or None,
         session=session,
     )
-
-
-def _storable_line(text: str) -> str:
-    """The text as a storable line: names of folders, commit messages and arguments may contain any characters."""
-    return clean_text(text, is_line=True)
 
 
 def _default_title(folder: Path, context: Surroundings) -> str:

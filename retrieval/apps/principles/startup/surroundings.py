@@ -45,11 +45,13 @@ class HookInput:
 
 
 def read_hook_input(descriptor: int = 0, wait_seconds: float = WAIT_SECONDS) -> HookInput:
-    """Read the hook's input from standard input, unless that is a terminal, without waiting long. Raises nothing."""
+    """Read the hook's input from standard input, unless that is a terminal, without waiting long. Raises nothing.
+
+    An agent writes the object at once; the end of the input is not awaited, because the pipe may stay open.
+    """
     try:
-        if os.isatty(descriptor):
-            return HookInput()
-        return parse_hook_input(_read(descriptor, time.monotonic() + wait_seconds))
+        is_there = not os.isatty(descriptor) and select.select([descriptor], [], [], wait_seconds)[0]
+        return parse_hook_input(os.read(descriptor, _MOST_BYTES)) if is_there else HookInput()
     except (OSError, ValueError):
         return HookInput()
 
@@ -70,20 +72,6 @@ def parse_hook_input(text: bytes) -> HookInput:
 def _text(value: object, longest: int) -> str:
     is_usable = isinstance(value, str) and len(value) <= longest and "\x00" not in value
     return value.encode(errors="replace").decode() if is_usable and isinstance(value, str) else ""
-
-
-def _read(descriptor: int, deadline: float) -> bytes:
-    """Read until the deadline or the end of an object, because the writer may leave the pipe open."""
-    data = bytearray()
-    while len(data) < _MOST_BYTES:
-        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
-            break
-        if not (more := os.read(descriptor, _MOST_BYTES - len(data))):
-            break
-        data += more
-        if data.rstrip().endswith(b"}") and parse_hook_input(bytes(data)) != HookInput():
-            break
-    return bytes(data)
 
 
 COMMITS = 5

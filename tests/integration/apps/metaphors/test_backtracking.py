@@ -8,7 +8,7 @@ import pytest_asyncio
 
 from retrieval import Platform
 from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor, MetaphorCorpus, MetaphorRetriever, Problem
-from retrieval.apps.metaphors.problem import GENERATE_BELOW
+from retrieval.apps.metaphors.metaphor import GENERATE_BELOW
 from retrieval.domain.errors import InvalidRequestError
 from tests.support.metaphors import CORPUS, ScriptedLLM, suggestion
 

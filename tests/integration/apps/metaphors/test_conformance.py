@@ -26,7 +26,7 @@ from retrieval.apps.metaphors import (
     validate_metaphor,
 )
 from retrieval.apps.metaphors.generator import SUGGESTIONS, suggestion_prompt
-from retrieval.apps.metaphors.problem import why_generate
+from retrieval.apps.metaphors.metaphor import why_generate
 from retrieval.domain.learning.context import Context
 from retrieval.sync import MetaphorCorpus as WaitingCorpus
 from retrieval.sync import MetaphorRetriever as WaitingRetriever

@@ -11,8 +11,15 @@ import pytest
 
 from retrieval import Feedback, Platform
 from retrieval.apps.principles import PRINCIPLES_PROFILE, Outcome, PrincipleStore, Trace
-from retrieval.apps.principles.choosing import FEWER_USES_THAN, MAX_PRINCIPLES, SLOTS, TAG_BOOST, YOUNGER_THAN, choose
-from retrieval.apps.principles.principle import principle_item
+from retrieval.apps.principles.principle import (
+    FEWER_USES_THAN,
+    MAX_PRINCIPLES,
+    SLOTS,
+    TAG_BOOST,
+    YOUNGER_THAN,
+    choose,
+    principle_item,
+)
 from retrieval.apps.probation import CANDIDATE
 from retrieval.domain.search.signals import Rating, TagMatch, VectorSimilarity
 from tests.integration.apps.principles.conftest import NOW, StoppedClock

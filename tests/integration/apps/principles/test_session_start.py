@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from retrieval import Feedback, Platform, Settings
 from retrieval.apps.principles import PrincipleStore
-from retrieval.apps.principles.choosing import best
+from retrieval.apps.principles.principle import best
 from retrieval.apps.principles.startup import start
 from retrieval.apps.principles.startup.start import SessionStart, end_session, start_session
 from retrieval.apps.principles.startup.surroundings import Surroundings

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.apps.metaphors import Metaphor, combine_scores
-from retrieval.apps.metaphors.metaphor import CONCRETENESS, RICHNESS
-from retrieval.apps.metaphors.problem import away_from, preferred_after, why_generate
+from retrieval.apps.metaphors.metaphor import CONCRETENESS, RICHNESS, away_from, preferred_after, why_generate
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.records.search_record import score_spread

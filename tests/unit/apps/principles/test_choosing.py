@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from retrieval.apps.principles.choosing import (
+from retrieval.apps.principles.principle import (
     MOST_DRAWN,
+    Principle,
     Trials,
     boosted,
     choose,
@@ -20,7 +21,6 @@ from retrieval.apps.principles.choosing import (
     rivals,
     thompson,
 )
-from retrieval.apps.principles.principle import Principle
 from retrieval.apps.probation import CANDIDATE
 from retrieval.domain.errors import InvalidRequestError
 

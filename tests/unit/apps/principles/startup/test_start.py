@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import random
 
-from retrieval.apps.principles.choosing import FoundPrinciple
-from retrieval.apps.principles.principle import SESSION_START, Principle
+from retrieval.apps.principles.principle import SESSION_START, FoundPrinciple, Principle
 from retrieval.apps.principles.startup.start import SessionStart, composed_answer
 from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.domain.checks import STORED_NOTE
