@@ -494,8 +494,6 @@ def tell_connected(span: Span | None, server: Server, statements: Sequence[Compi
         if statements:
             names = {_operation(statement.text) for statement in statements}
             span.set_attribute("db.operation.name", names.pop() if len(names) == 1 else "BATCH")
-        if len(statements) > 1:
-            span.set_attribute("db.operation.batch.size", len(statements))
 
 
 @lru_cache(maxsize=1024)
