@@ -213,11 +213,8 @@ class Replicas:
         return [replica for replica in self._usable() if replica.replayed >= position]
 
     def _state(self, replica: _Replica) -> ReplicaState:
-        lag = (
-            None
-            if replica.fault or replica.fresh_at == float("-inf")
-            else max(0.0, time.monotonic() - replica.fresh_at)
-        )
+        age = time.monotonic() - replica.fresh_at
+        lag = None if replica.fault or age == float("inf") else max(0.0, age)
         late = "it lags behind" if lag is None or lag > self._max_lag else ""
         return ReplicaState(server=server_name(replica.url), lag_seconds=lag, passed_over=replica.fault or late)
 
