@@ -1,7 +1,6 @@
 """Keeps BM25 weights by the texts, and indexes of the extension pg_textsearch by the size of collections.
 
-Differences are added up, and BM25 weights are recomputed when the items' average length has moved. The indexes exist
-where the extension is installed.
+BM25 weights are recomputed when the items' average length has moved.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Tuning: finds the legs, fusion and weights that rank judged queries best, if their gain is more than chance.
 
 Each leg runs once for each query; the rest is arithmetic on its candidates. A setting is chosen on some queries and
-measured on others (cross-validation), because the best of many settings looks better than it is on the queries that
-chose it. A change is proposed only where the held-out gain is significant.
+measured on others, because the best of many looks better than it is on the queries that chose it.
 """
 
 from __future__ import annotations
@@ -158,11 +157,11 @@ def tune(
 ) -> TuningReport:
     """Find the setting with the best nDCG@cutoff, and whether it beats the current one beyond chance.
 
-    Queries are those of ``rankings``, one a fold at least, each with a relevant item. ``depth`` is the number of
-    candidates of each leg, ``vectors`` are those of the candidates: without them no refining is tried. Each fold's queries are
-    ranked by the setting that the other folds chose; equal means prefer the current setting, then the earlier one. A
-    change is proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed
-    give an equal report. ``progress`` is called once a setting.
+    Queries are those of ``rankings``, one a fold at least, each with a relevant item; ``depth``: candidates of each leg;
+    ``vectors``: those of the candidates, without which no refining is tried. Each fold's queries are ranked by the
+    setting that the other folds chose; equal means prefer the current setting, then the earlier one. A change is
+    proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed give an equal
+    report. ``progress`` is called once a setting.
     """
     query_ids = sorted(rankings)
     settings = grid(current.fusion.k, with_refining=bool(vectors.places))

@@ -1,11 +1,8 @@
 """Read replicas: searches read from a standby that is fresh enough, or from the primary if there is none.
 
-While there are searches, a background task asks primary and replicas for their log positions once a second. A replica
-that has replayed up to the primary's position at some time has everything that was committed by then, whatever its
-clock says.
-
-A write returns a token, the primary's position after it. A search with that token reads from a replica that has
-replayed that position.
+While there are searches, primary and replicas are asked for their log positions once a second. A replica that has
+replayed the primary's position of some time has everything that was committed by then, whatever its clock says. A write
+returns a token, the primary's position after it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
 """Run several statements in one round trip and one implicit transaction, with answers in binary format.
 
-Role, search path and tenant are set when a connection changes its tenant. Behind a pooler in transaction mode, another
-client uses the session next, so each transaction sets everything itself and no statement is kept.
-
 The overhead of the driver's own pipeline and cursors exceeds the time of an index search, so this uses libpq's pipeline
-directly, with psycopg's conversion of values to parameters and back.
-
-Spans contain the server's address, the time when a connection was available, and the numbers of statements and rows;
-no values and no statements' texts.
+directly, with psycopg's conversion of values to parameters and back. Spans contain no values and no statements' texts.
 """
 
 from __future__ import annotations
@@ -72,11 +66,7 @@ class PreparedStatement:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """The settings of one connection, and the statements that it keeps.
-
-    The server reverts the settings of a failed transaction, so after a failure they are unknown, and the next use sets
-    all of them.
-    """
+    """The settings of one connection, unknown after a failed transaction, and the statements that it keeps."""
 
     clock: Callable[[], float] = time.monotonic
     most: int = MOST_KEPT
@@ -131,8 +121,7 @@ class Session:
 class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection of the pool, with its session.
 
-    The event loop keeps watching its socket between statements. The driver would register the socket for each wait,
-    which takes as long as sending a statement.
+    The event loop keeps watching its socket: to register it for each wait would take as long as sending a statement.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -292,15 +281,12 @@ class WrittenValue:
 
 
 async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
-    """The statements with their long lists encoded in another thread, before they take a connection.
-
-    In a statement with many parameters, all lists are encoded.
-    """
+    """The statements with their long lists encoded in another thread, before they take a connection."""
     return await aside(lambda: _with_lists_encoded(statements), is_long=True)
 
 
 def long_lists(statement: Compiled) -> dict[str, object]:
-    """The parameters that are lists which are slow to encode."""
+    """The parameters that are slow to encode: long lists, and all lists among many parameters."""
     least = 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
     lists = [(name, value) for name, value in statement.parameters.items() if type(value) in _LISTS]
     return {name: value for name, value in lists if _size(value) >= least}
@@ -401,8 +387,7 @@ async def _answers(connection: SessionConnection) -> list[pq.abc.PGresult]:
 async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
     """Wait until the work has ended, however often the caller is cancelled meanwhile; the caller then raises.
 
-    A cancelled scope of anyio cancels its task again and again, and the tasks that this one waits for. PgBouncer 1.18
-    exits if a request to cancel breaks off.
+    A cancelled scope of anyio cancels again and again, and PgBouncer 1.18 exits if a request to cancel breaks off.
     """
     task = asyncio.create_task(work)
     while not task.done():
@@ -487,7 +472,7 @@ def server_of(url: str) -> Server:
 
 
 def tell_connected(span: Span | None, server: Server, statements: Sequence[Compiled] = ()) -> None:
-    """Record in the span that a connection became available, and the statements that use it."""
+    """Record that a connection became available, and the statements that use it."""
     if span is not None:
         span.add_event("connected")
         span.set_attributes(server)
