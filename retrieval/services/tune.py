@@ -157,7 +157,7 @@ def tune(
 ) -> TuningReport:
     """Find the setting with the best nDCG@cutoff, and whether it beats the current one beyond chance.
 
-    Queries are those of ``rankings``, one a fold at least, each with a relevant item; ``depth``: candidates of each leg;
+    Queries are those of ``rankings``, one a fold at least, each with a relevant item; ``depth``: candidates a leg;
     ``vectors``: those of the candidates, without which no refining is tried. Each fold's queries are ranked by the
     setting that the other folds chose; equal means prefer the current setting, then the earlier one. A change is
     proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed give an equal
