@@ -135,9 +135,13 @@ class Database:
         with translated(url, setting):
             async with await _connect(url) as connection:
                 facts = await check_server(connection, names)
-                types = await _vector_types(connection, facts.vector_schema or "public")
+                vector_schema = facts.vector_schema or "public"
+                halfvec = await TypeInfo.fetch(connection, sql.Identifier(vector_schema, "halfvec"))
+                sparsevec = await TypeInfo.fetch(connection, sql.Identifier(vector_schema, "sparsevec"))
                 if is_pooled is None:
                     is_pooled = not await _is_direct(connection)
+        if halfvec is None or sparsevec is None:
+            raise DatabaseUnreachableError("pgvector's types were not found; run: retrieval db status")
         reviving = asyncio.Lock()
 
         async def connected() -> Connection:
@@ -151,9 +155,12 @@ class Database:
                 connection = await _connect(url)
             if facts.is_distributed:
                 # A cluster loses some parameters on the way to a node.
-                register_literals(connection.adapters, types[0])
+                register_literals(connection.adapters, halfvec)
                 connection.cursor_factory = psycopg.AsyncClientCursor
-            _register(connection, types)
+            # In binary format; the types' numbers were looked up once for all connections.
+            register_halfvec_info(connection, halfvec)
+            register_sparsevec_info(connection, sparsevec)
+            register_arrays(connection.adapters, halfvec)
             return connection
 
         pool = ConnectionPool(connected, most=pool_size, timeout=pool_timeout_seconds)
@@ -366,19 +373,3 @@ async def _is_direct(connection: Connection) -> bool:
 
 async def _connect(url: str) -> Connection:
     return await SessionConnection.connect(url, autocommit=True, **CONNECTION)
-
-
-async def _vector_types(connection: Connection, schema: str) -> tuple[TypeInfo, TypeInfo]:
-    halfvec = await TypeInfo.fetch(connection, sql.Identifier(schema, "halfvec"))
-    sparsevec = await TypeInfo.fetch(connection, sql.Identifier(schema, "sparsevec"))
-    if halfvec is None or sparsevec is None:
-        raise DatabaseUnreachableError("pgvector's types were not found; run: retrieval db status")
-    return halfvec, sparsevec
-
-
-def _register(connection: Connection, types: tuple[TypeInfo, TypeInfo]) -> None:
-    """Let a connection send vectors in binary format; the types' OIDs were looked up once for all connections."""
-    halfvec, sparsevec = types
-    register_halfvec_info(connection, halfvec)
-    register_sparsevec_info(connection, sparsevec)
-    register_arrays(connection.adapters, halfvec)

@@ -84,7 +84,14 @@ class Session:
         if not settings:
             return []
         values, self._values = self._values, None
-        return [] if values is settings or values == settings else self._from(values, settings)
+        if values is settings or values == settings:
+            return []
+        if values is None:
+            self._statements.clear()
+            return [_RESET_ALL, _DEALLOCATE_ALL, set_statement(settings)]
+        either = {**values, **settings}
+        changes = {name: settings.get(name) for name in either if values.get(name) != settings.get(name)}
+        return [set_statement(changes)]
 
     def with_others(self, settings: Mapping[str, str]) -> Mapping[str, str]:
         """These settings, and the others that the session has."""
@@ -93,14 +100,6 @@ class Session:
     def settled(self, settings: Mapping[str, str]) -> None:
         """Note that the statements of ``changes``, and those sent with them, succeeded."""
         self._values = settings or None
-
-    def _from(self, values: Mapping[str, str] | None, settings: Mapping[str, str]) -> list[Compiled]:
-        if values is None:
-            self._statements.clear()
-            return [_RESET_ALL, _DEALLOCATE_ALL, set_statement(settings)]
-        either = {**values, **settings}
-        changes = {name: settings.get(name) for name in either if values.get(name) != settings.get(name)}
-        return [set_statement(changes)] if changes else []
 
     def keep(self, key: Hashable) -> PreparedStatement:
         """The kept statement for ``key``, which is everything that its plan depends on."""
@@ -280,11 +279,6 @@ class WrittenValue:
     format: pq.Format = pq.Format.BINARY
 
 
-async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
-    """The statements with their long lists encoded in another thread, before they take a connection."""
-    return await aside(lambda: _with_lists_encoded(statements), is_long=True)
-
-
 def long_lists(statement: Compiled) -> dict[str, object]:
     """The parameters that are slow to encode: long lists, and all lists among many parameters."""
     least = 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
@@ -292,16 +286,18 @@ def long_lists(statement: Compiled) -> dict[str, object]:
     return {name: value for name, value in lists if _size(value) >= least}
 
 
-def _with_lists_encoded(statements: Sequence[Compiled]) -> list[Compiled]:
+async def written(statements: Sequence[Compiled]) -> list[Compiled]:
+    """The statements with their long lists encoded in another thread, before they take a connection."""
     encoded: dict[int, object] = {}  # by identity, because many statements may share a list
-    result = []
-    for statement in statements:
+
+    def with_lists_encoded(statement: Compiled) -> Compiled:
         lists = long_lists(statement)
         for value in lists.values():
             if id(value) not in encoded:
                 encoded[id(value)] = _encode(value)
-        result.append(statement.bind(**{name: encoded[id(value)] for name, value in lists.items()}))
-    return result
+        return statement.bind(**{name: encoded[id(value)] for name, value in lists.items()})
+
+    return await aside(lambda: list(map(with_lists_encoded, statements)), is_long=True)
 
 
 def _size(value: Any) -> int:
