@@ -1,8 +1,7 @@
 -- Figures about items, and the basis of all figures.
 
--- The bounds of Wilson's 95 % interval of a rate, from raw counts; they stay within 0 and 1 and are reliable for few
--- trials. E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927). NULL: no
--- trial.
+-- The bounds of Wilson's 95 % interval of a rate, from raw counts, reliable for few trials; NULL: no trial. E. B. Wilson,
+-- Probable inference, the law of succession, and statistical inference, JASA 22 (1927).
 CREATE FUNCTION wilson_low(successes bigint, trials bigint) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN trials > 0 THEN greatest(0, (successes + 1.920729410347062 - 1.959963984540054 * sqrt(
@@ -13,8 +12,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN trials > 0 THEN least(1, (successes + 1.920729410347062 + 1.959963984540054 * sqrt(
     successes * (trials - successes) / trials::double precision + 0.960364705173531)) / (trials + 3.841458820694124)) END;
 
--- The rated impressions, each with its reward: the basis of the figures about exploration, ranks and profiles.
--- Its GROUP BY contains the collection and the time, so that conditions on them reach the tables below.
+-- The GROUP BY contains the collection and the time, so that conditions on them reach the tables below.
 CREATE VIEW analytics_rated WITH (security_invoker = true) AS
 SELECT
     c.name AS collection, m.retrieved_at, m.retrieval_id, m.item_id, m.rank, m.slot, m.propensity, m.rank_propensity,
