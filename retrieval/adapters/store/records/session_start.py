@@ -6,6 +6,7 @@ because a session waits for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -93,13 +94,13 @@ class StartQuestion(NamedTuple):
     collection: str
     traces: str
     """The collection of the traces; it need not exist."""
-    tags: list[str]
+    tags: Sequence[str]
     most: int
     """The most principles by score, at least 0."""
     certain: int
     """The number of principles that are always shown, without exploration."""
     kind: str
-    in_use: list[str]
+    in_use: Sequence[str]
     """The statuses of principles that may be shown."""
     active: str
     """The status of principles that are shown for their score."""
@@ -151,7 +152,8 @@ class StartAnswer:
 
 async def read_start(database: Database, tenant_id: int, question: StartQuestion) -> StartAnswer:
     """Read the candidates in one round trip. Raises ``UnknownCollectionError``, and the errors of ``DatabaseError``."""
-    rows = await database.read(tenant_id, _READ.bind(**question._asdict(), longest=LONGEST_BODY))
+    values = {**question._asdict(), "tags": list(question.tags), "in_use": list(question.in_use)}
+    rows = await database.read(tenant_id, _READ.bind(**values, longest=LONGEST_BODY))
     if not rows:
         raise UnknownCollectionError(f"there is no collection {question.collection!r} yet")
     collection_id, recorded, recent, principles = rows[0]

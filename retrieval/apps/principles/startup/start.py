@@ -251,11 +251,11 @@ def _question(options: StartOptions, context: Surroundings, now: datetime) -> St
     return StartQuestion(
         collection=options.collection,
         traces=traces_name(options.collection),
-        tags=list(context.tags),
+        tags=context.tags,
         most=options.limit + options.explore,
         certain=max(0, options.limit - options.explore),
         kind=KIND,
-        in_use=list(IN_USE),
+        in_use=IN_USE,
         active=ACTIVE,
         least_score=MIN_PRINCIPLE_SCORE,
         boost=TAG_BOOST,
