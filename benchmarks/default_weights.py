@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from command import write_json
@@ -24,7 +24,8 @@ from retrieval.collection import handle_of
 from retrieval.domain.search.diversity import PoolVectors, Refining
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.engine.collection_search import leg_rankings
-from retrieval.services.evaluate import Ndcg
+from retrieval.services.evaluate import measure as score
+from retrieval.services.evaluate import parse_metrics
 from retrieval.services.judgements import Qrels
 from retrieval.services.tune import LegRankings, Setting, grid, tune, vectors_of
 from retrieval.settings import Settings
@@ -43,18 +44,11 @@ class TaskRankings:
     qrels: Qrels
     depth: int
     vectors: PoolVectors
-    ndcg: Ndcg = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.ndcg = Ndcg({key: self.qrels[key] for key in self.rankings}, 10)
 
     def mean(self, setting: Setting) -> float:
         """nDCG@10 of the setting over the task's queries."""
-        scores = [
-            self.ndcg.score(key, setting.rank(rankings, self.depth, self.vectors))
-            for key, rankings in self.rankings.items()
-        ]
-        return sum(scores) / len(scores)
+        run = {key: setting.rank(rankings, self.depth, self.vectors) for key, rankings in self.rankings.items()}
+        return score(run, {key: self.qrels[key] for key in run}, parse_metrics("nDCG@10")).means["nDCG@10"]
 
 
 async def measure(platform: Platform, data: Path, task: Task) -> TaskRankings:

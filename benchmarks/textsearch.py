@@ -28,7 +28,8 @@ from tasks import SCIFACT
 from retrieval import Collection, Platform, connect
 from retrieval.collection import handle_of
 from retrieval.engine.collection_search import leg_rankings
-from retrieval.services.evaluate import Ndcg
+from retrieval.services.evaluate import measure as score
+from retrieval.services.evaluate import parse_metrics
 from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.services.textsearch import TextsearchOutcome, keep_textsearch_index
 from retrieval.settings import Settings
@@ -78,12 +79,11 @@ async def compare_ways(ways: dict[str, Collection], queries: list[JudgedQuery], 
                 ]
                 times[way] += [time.perf_counter() - began] if warm else []
                 hits_by_way[way][query.query_id] = [hit.item_id for hit in ranking]
-    quality = Ndcg(qrels)
     result: dict[str, Any] = {"queries": len(queries)}
     for way in ways:
         p50, p95 = np.percentile(times[way], [50, 95]) * 1000
-        mean = np.mean([quality.score(key, ranking) for key, ranking in hits_by_way[way].items()])
-        result[way] = {"p50_ms": round(p50, 2), "p95_ms": round(p95, 2), "nDCG@10": round(float(mean), 4)}
+        mean = score(hits_by_way[way], qrels, parse_metrics("nDCG@10")).means["nDCG@10"]
+        result[way] = {"p50_ms": round(p50, 2), "p95_ms": round(p95, 2), "nDCG@10": round(mean, 4)}
     first, other = hits_by_way.values()
     result["overlap"] = {str(depth): _overlap(first, other, depth) for depth in (10, DEPTH)}
     return result

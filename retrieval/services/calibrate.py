@@ -1,7 +1,6 @@
 """Calibration: fits the probability that a hit is relevant on judged queries or on verdicts of feedback.
 
-Each query is searched as usual, and the evidence of its hits is compared with the judgements. Of judged
-queries an item that is not judged counts as not relevant; of feedback only items with a verdict count.
+Of judged queries an item that is not judged counts as not relevant; of feedback only items with a verdict count.
 """
 
 from __future__ import annotations

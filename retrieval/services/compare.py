@@ -1,7 +1,6 @@
 """Compares two profiles: on recorded searches, or by searches that showed the hits of both.
 
-The hits that each profile would have shown follow from the recorded candidates; the database computes their reward and
-its interval (``sql/learning/off_policy.sql``).
+The hits that each profile would have shown follow from the recorded candidates; the database computes their reward.
 """
 
 from __future__ import annotations

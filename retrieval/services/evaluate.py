@@ -1,12 +1,10 @@
 """Evaluation: runs judged queries, and reports quality and latency by variant of the search.
 
-The library ``ir-measures`` makes the numbers comparable with published ones; only the nDCG that a parameter search
-computes hundreds of thousands of times is implemented here, and tested against the library.
+The library ``ir-measures`` makes the numbers comparable with published ones.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import time
 from collections import Counter
@@ -114,31 +112,6 @@ def measure(run: Run, qrels: Qrels, metrics: Sequence[Metric]) -> Evaluation:
             by_measure[result.measure][result.query_id] = float(result.value)
     per_query = {metric.name: by_measure[metric.measure] for metric in metrics}
     return Evaluation(per_query, {name: fmean(values.values()) for name, values in per_query.items()})
-
-
-class Ndcg:
-    """nDCG at one cutoff for many rankings of the same judged queries, fast enough for a parameter search.
-
-    Gain is the relevance itself and the discount log2(rank + 1), as in trec_eval. See Järvelin and
-    Kekäläinen, "Cumulated gain-based evaluation of IR techniques", ACM TOIS 20(4), 2002.
-    """
-
-    def __init__(self, qrels: Qrels, cutoff: int = 10) -> None:
-        self.name = f"nDCG@{cutoff}"
-        self._discounts = [1 / math.log2(rank + 1) for rank in range(1, cutoff + 1)]
-        self._gains = {key: {k: v for k, v in grades.items() if v > 0} for key, grades in qrels.items()}
-        self._ideals = {key: self._dcg(sorted(g.values(), reverse=True)) for key, g in self._gains.items()}
-
-    def score(self, query_id: str, ranking: Sequence[str]) -> float:
-        """nDCG in [0, 1] of distinct item ids, best first; 0 when the query has no relevant item."""
-        ideal = self._ideals.get(query_id, 0.0)
-        if not ideal:
-            return 0.0
-        gain = self._gains[query_id].get
-        return self._dcg([gain(item_id, 0) for item_id in ranking[: len(self._discounts)]]) / ideal
-
-    def _dcg(self, gains: Sequence[int]) -> float:
-        return sum(gain * discount for gain, discount in zip(gains, self._discounts, strict=False))
 
 
 def _can_compute(measure: ir_measures.Measure) -> bool:

@@ -104,18 +104,13 @@ def bucket(matches: int | None, documents: int) -> str:
     return "1 to 10 %" if share > 0.01 else "under 1 %"
 
 
-async def _was_rebuilt(workplace: Workplace, target: JobTarget) -> bool:
-    """Whether the index was rebuilt because of its recall, as far back as the records of runs go."""
-    statement = _WAS_REBUILT.bind(id=target.collection.collection_id, action=f"index: {IndexOutcome.REBUILT.value}")
-    return bool((await workplace.database.read(target.tenant_id, statement))[0][0])
-
-
 async def _mend(workplace: Workplace, target: JobTarget, space: StoredSpace) -> str:
     async with workplace.database.transaction(target.tenant_id) as connection:
         effort = await raise_effort(connection, target.collection.collection_id, space.space_id)
     if effort is not None:
         return f"effort raised to {effort}"
-    if await _was_rebuilt(workplace, target):
+    rebuilt = _WAS_REBUILT.bind(id=target.collection.collection_id, action=f"index: {IndexOutcome.REBUILT.value}")
+    if (await workplace.database.read(target.tenant_id, rebuilt))[0][0]:
         async with workplace.database.transaction(target.tenant_id) as connection:
             await give_up_index(connection, target.collection.collection_id, space.space_id)
         return "neither effort nor a rebuild helps: searches compare all vectors from now on"

@@ -1,7 +1,6 @@
 """Keeps BM25 weights by the texts, and indexes of the extension pg_textsearch by the size of collections.
 
-Differences are added up, and BM25 weights are recomputed when the items' average length has moved. The indexes exist
-where the extension is installed.
+BM25 weights are recomputed when the items' average length has moved.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.indexes import failed_builds
 from retrieval.adapters.store.search.textsearch import (
-    TextsearchState,
     build_index,
     clear_index,
     drop_table,
@@ -64,10 +62,14 @@ async def keep_textsearch_index(
         and collection.neighbours is None
         and (collection.documents >= rows or (state.has_table and collection.documents >= rows // 2))
     )
-    outcome = _outcome_without_work(state, is_wanted=is_wanted, is_distributed=database.facts.is_distributed)
-    is_clear = not state.has_table or not await failed_builds(database, index_name(collection.collection_id))
-    if outcome is not None and (is_clear or outcome is not TextsearchOutcome.PRESENT):
-        return outcome
+    if is_wanted and not state.loaded:
+        return TextsearchOutcome.NOT_LOADED
+    if not is_wanted and not state.has_table:
+        if not state.installed:
+            return TextsearchOutcome.NOT_INSTALLED
+        return TextsearchOutcome.NOT_ON_A_CLUSTER if database.facts.is_distributed else TextsearchOutcome.NOT_NEEDED
+    if is_wanted and state.is_served and not await failed_builds(database, index_name(collection.collection_id)):
+        return TextsearchOutcome.PRESENT
     return await _exclusively(database, collection.collection_id, _make if is_wanted else _drop)
 
 
@@ -101,19 +103,6 @@ async def _exclusively(
         except MissingPrivilegeError:
             _log.warning("pg_textsearch of collection %d: %s", collection_id, TextsearchOutcome.NOT_ALLOWED.value)
             return TextsearchOutcome.NOT_ALLOWED
-
-
-def _outcome_without_work(state: TextsearchState, *, is_wanted: bool, is_distributed: bool) -> TextsearchOutcome | None:
-    """The outcome where nothing is to be done."""
-    if is_wanted:
-        if not state.loaded:
-            return TextsearchOutcome.NOT_LOADED
-        return TextsearchOutcome.PRESENT if state.is_served else None
-    if state.has_table:
-        return None
-    if not state.installed:
-        return TextsearchOutcome.NOT_INSTALLED
-    return TextsearchOutcome.NOT_ON_A_CLUSTER if is_distributed else TextsearchOutcome.NOT_NEEDED
 
 
 async def _make(database: Database, collection_id: int) -> TextsearchOutcome:

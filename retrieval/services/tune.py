@@ -1,8 +1,7 @@
 """Tuning: finds the legs, fusion and weights that rank judged queries best, if their gain is more than chance.
 
 Each leg runs once for each query; the rest is arithmetic on its candidates. A setting is chosen on some queries and
-measured on others (cross-validation), because the best of many settings looks better than it is on the queries that
-chose it. A change is proposed only where the held-out gain is significant.
+measured on others, because the best of many looks better than it is on the queries that chose it.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.engine.profiles import set_profile
 from retrieval.engine.reading import embeddings
-from retrieval.services.evaluate import Ndcg, Progress
+from retrieval.services.evaluate import Progress, measure, parse_metric
 from retrieval.services.judgements import JudgedQuery, Qrels, judged, missing_items
 from retrieval.services.significance import SIGNIFICANT, Comparison, compare
 
@@ -158,19 +157,20 @@ def tune(
 ) -> TuningReport:
     """Find the setting with the best nDCG@cutoff, and whether it beats the current one beyond chance.
 
-    Queries are those of ``rankings`` with a relevant item, one a fold at least. ``depth`` is the number of candidates
-    of each leg, ``vectors`` are those of the candidates: without them no refining is tried. Each fold's queries are
-    ranked by the setting that the other folds chose; equal means prefer the current setting, then the earlier one. A
-    change is proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed
-    give an equal report. ``progress`` is called once a setting.
+    Queries are those of ``rankings``, one a fold at least, each with a relevant item; ``depth``: candidates a leg;
+    ``vectors``: those of the candidates, without which no refining is tried. Each fold's queries are ranked by the
+    setting that the other folds chose; equal means prefer the current setting, then the earlier one. A change is
+    proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed give an equal
+    report. ``progress`` is called once a setting.
     """
-    query_ids = sorted(key for key in rankings if any(score > 0 for score in qrels.get(key, {}).values()))
+    query_ids = sorted(rankings)
     settings = grid(current.fusion.k, with_refining=bool(vectors.places))
     tried = [current, *(setting for setting in settings if setting != current)]
-    ndcg = Ndcg({key: qrels[key] for key in query_ids}, cutoff)
+    metric, relevant = parse_metric(f"nDCG@{cutoff}"), {key: qrels[key] for key in query_ids}
     scores = np.zeros((len(tried), len(query_ids)))
     for row, setting in enumerate(tried):
-        scores[row] = [ndcg.score(key, setting.rank(rankings[key], depth, vectors)) for key in query_ids]
+        run = {key: setting.rank(rankings[key], depth, vectors) for key in query_ids}
+        scores[row] = list(measure(run, relevant, [metric]).per_query[metric.name].values())
         if progress is not None:
             progress(row + 1, len(tried))
     rng = np.random.default_rng(seed)
@@ -184,7 +184,7 @@ def tune(
     improves, reason = _verdict(tried, best, comparisons[0])
     means = sorted(zip(tried, scores.mean(axis=1).tolist(), strict=True), key=lambda pair: -pair[1])
     return TuningReport(
-        metric=ndcg.name,
+        metric=metric.name,
         queries=len(query_ids),
         seed=seed,
         current=current,

@@ -15,11 +15,9 @@ RETURN ARRAY['']
     END
     || CASE WHEN cluster IS NULL THEN '{}' ELSE ARRAY['cluster=' || cluster::text] END;
 
--- The weight of an event in an arm: 2^((event_time - landmark) / half-life). The weight depends only on the event's
--- time and never changes, so events add up in any order; a reader of an arm divides by the weight of the present.
--- An event with a time after its arrival counts with its arrival, so that a fast clock gives no advantage. An event
--- more than 400 half-lives before the landmark has the weight 0: otherwise a product with small rewards and weights
--- could underflow, which is an error.
+-- The weight of an event in an arm: 2^((event_time - landmark) / half-life). It never changes, so events add up in any
+-- order; a reader of an arm divides by the weight of the present. An event more than 400 half-lives before the landmark
+-- has the weight 0: otherwise a product with small rewards and weights could underflow, which is an error.
 CREATE OR REPLACE FUNCTION decay_weight(event_time timestamptz, landmark timestamptz, half_life_days double precision)
 RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -32,8 +30,7 @@ END;
 
 -- The key of the tenant's advisory lock on feedback. Transactions that add events or recount arms share it, and then
 -- lock the items' arms of all contexts, by collection and item. Transactions that change the weights of events (a
--- quarantine, a half-life) hold it exclusively. So each item has one writer at a time, writers cannot deadlock, and no
--- row of the tenant is changed by all of them.
+-- quarantine, a half-life) hold it exclusively.
 CREATE OR REPLACE FUNCTION feedback_lock() RETURNS bigint
 LANGUAGE sql STABLE
 RETURN hashtextextended('retrieval feedback ' || current_schema(), current_tenant());

@@ -1,8 +1,7 @@
 -- Stores feedback.
 
 -- Sets the weight to 0 of those added events that exceed a daily cap: of their actor, or of the API key that sent them,
--- on their item. It locks the items' arms, so that a key's cap is exact. Returns the events. Only record_feedback calls
--- it.
+-- on their item. It locks the items' arms, so that a key's cap is exact. Only record_feedback calls it.
 CREATE OR REPLACE FUNCTION within_caps(added added_feedback[], sent_by text) RETURNS added_feedback[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
@@ -82,13 +81,10 @@ GRANT EXECUTE ON FUNCTION within_caps(added_feedback[], text) TO @definer@;
 -- stored verdict of their subject; the reasons why recorded events do not count (have the weight 0); and the places,
 -- from 1, of refused events with the reasons. If one is refused, nothing is stored, unless skip_refused.
 -- It stores the events in order of their primary key, and then locks the arms in order of theirs, so that writers
--- cannot deadlock and arms are locked only for the last steps. A writer of an item's arms holds its arm of all
--- contexts, so that what it reads about the item after that cannot change: only the latest verdict of a subject counts
--- (by event time, then by key), and an API key's cap limits its events on an item in a day. It relies on READ
--- COMMITTED, where each statement sees what was committed before.
+-- cannot deadlock. A writer of an item's arms holds its arm of all contexts, so that what it reads about the item after
+-- that (by READ COMMITTED) cannot change: only the latest verdict of a subject counts, by event time, then by key.
 -- Its plans are kept, and may be made while the tables are empty, when all indexes have the same cost. So the
--- statements leave the planner no choice but look-ups by key, and select today's events by a row comparison that only
--- one index supports.
+-- statements leave the planner no choice but look-ups by key.
 CREATE OR REPLACE FUNCTION record_feedback(
     owners text[], item_ids text[], feedback_keys uuid[], subjects uuid[], retrieval_ids uuid[],
     retrieval_times timestamptz[], actors text[], sessions text[], kinds text[], rewards double precision[],

@@ -1,4 +1,23 @@
 -- Figures about exploration and ranks: the extent and cost of exploration, and the value of a rank.
+
+-- All impressions of a period, without a reward, and the rated ones again, with it and without shown. A join would have
+-- each impression once, but the planner could not estimate its size.
+CREATE FUNCTION shown_and_rated(collection text, since timestamptz, until timestamptz) RETURNS TABLE (
+    name text, retrieved_at timestamptz, rank integer, slot text, shown boolean, reward double precision
+) LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.name, m.retrieved_at, m.rank, m.slot, true, NULL::double precision
+    FROM collections AS c
+    JOIN impressions AS m ON m.collection_id = c.collection_id
+    WHERE m.retrieved_at >= since AND m.retrieved_at < until
+        AND (shown_and_rated.collection IS NULL OR c.name = shown_and_rated.collection)
+    UNION ALL
+    SELECT r.collection, r.retrieved_at, r.rank, r.slot, NULL, r.reward
+    FROM analytics_rated AS r
+    WHERE r.retrieved_at >= since AND r.retrieved_at < until
+        AND (shown_and_rated.collection IS NULL OR r.collection = shown_and_rated.collection);
+END;
+
 CREATE TYPE analytics_exploration_row AS (
     collection text, day date, shown bigint, explored bigint, swapped bigint, explored_share double precision,
     exploit_rated bigint, exploit_reward double precision, explore_rated bigint, explore_reward double precision,
@@ -75,4 +94,4 @@ END;
 COMMENT ON FUNCTION analytics_positions(text, timestamptz, timestamptz) IS
     'The reward of each rank in a period, over all impressions and over swapped impressions alone.';
 
-GRANT EXECUTE ON FUNCTION analytics_exploration, analytics_positions TO @app@, @analyst@;
+GRANT EXECUTE ON FUNCTION shown_and_rated, analytics_exploration, analytics_positions TO @app@, @analyst@;

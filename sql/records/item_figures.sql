@@ -1,8 +1,7 @@
 -- Figures about items, and the basis of all figures.
 
--- The bounds of Wilson's 95 % interval of a rate, from raw counts; they stay within 0 and 1 and are reliable for few
--- trials. E. B. Wilson, Probable inference, the law of succession, and statistical inference, JASA 22 (1927). NULL: no
--- trial.
+-- The bounds of Wilson's 95 % interval of a rate, from raw counts, reliable for few trials; NULL: no trial. E. B. Wilson,
+-- Probable inference, the law of succession, and statistical inference, JASA 22 (1927).
 CREATE FUNCTION wilson_low(successes bigint, trials bigint) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN trials > 0 THEN greatest(0, (successes + 1.920729410347062 - 1.959963984540054 * sqrt(
@@ -13,8 +12,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN trials > 0 THEN least(1, (successes + 1.920729410347062 + 1.959963984540054 * sqrt(
     successes * (trials - successes) / trials::double precision + 0.960364705173531)) / (trials + 3.841458820694124)) END;
 
--- The rated impressions, each with its reward: the basis of the figures about exploration, ranks and profiles.
--- Its GROUP BY contains the collection and the time, so that conditions on them reach the tables below.
+-- The GROUP BY contains the collection and the time, so that conditions on them reach the tables below.
 CREATE VIEW analytics_rated WITH (security_invoker = true) AS
 SELECT
     c.name AS collection, m.retrieved_at, m.retrieval_id, m.item_id, m.rank, m.slot, m.propensity, m.rank_propensity,
@@ -36,25 +34,6 @@ COMMENT ON COLUMN analytics_rated.weight IS 'The sum of the weights of the verdi
 COMMENT ON COLUMN analytics_rated.verdicts IS 'The number of verdicts that count: neither superseded nor discounted.';
 COMMENT ON COLUMN analytics_rated.collection_id IS 'The collection''s key in the tables.';
 GRANT SELECT ON analytics_rated TO @app@, @analyst@;
-
--- All impressions of a period, without a reward, and the rated ones again, with it and without shown. A join would have
--- each impression once, but the planner could not estimate its size.
-CREATE FUNCTION shown_and_rated(collection text, since timestamptz, until timestamptz) RETURNS TABLE (
-    name text, collection_id bigint, item_id text, retrieved_at timestamptz, rank integer, slot text, shown boolean,
-    reward double precision
-) LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT c.name, m.collection_id, m.item_id, m.retrieved_at, m.rank, m.slot, true, NULL::double precision
-    FROM collections AS c
-    JOIN impressions AS m ON m.collection_id = c.collection_id
-    WHERE m.retrieved_at >= since AND m.retrieved_at < until
-        AND (shown_and_rated.collection IS NULL OR c.name = shown_and_rated.collection)
-    UNION ALL
-    SELECT r.collection, r.collection_id, r.item_id, r.retrieved_at, r.rank, r.slot, NULL, r.reward
-    FROM analytics_rated AS r
-    WHERE r.retrieved_at >= since AND r.retrieved_at < until
-        AND (shown_and_rated.collection IS NULL OR r.collection = shown_and_rated.collection);
-END;
 
 -- Lists are views; sums over a period are functions of the period, so that it reaches the indexes and the months.
 CREATE VIEW analytics_usage WITH (security_invoker = true) AS
@@ -179,37 +158,6 @@ COMMENT ON COLUMN analytics_unused_items.created_at IS 'The time when the item w
 COMMENT ON COLUMN analytics_unused_items.state IS 'never shown, or never used: shown, without feedback that counts.';
 COMMENT ON COLUMN analytics_unused_items.last_shown_at IS 'Of the recorded searches that are still stored.';
 
-CREATE TYPE analytics_shown_items_row AS (
-    collection text, item_id text, title text, shown bigint, explored bigint, mean_rank double precision, rated bigint,
-    reward double precision, reward_se double precision, last_shown_at timestamptz
-);
-COMMENT ON COLUMN analytics_shown_items_row.shown IS 'Impressions in the period.';
-COMMENT ON COLUMN analytics_shown_items_row.explored IS 'The impressions in an explore slot.';
-COMMENT ON COLUMN analytics_shown_items_row.rated IS 'The impressions with feedback that counts.';
-COMMENT ON COLUMN analytics_shown_items_row.reward IS 'The mean reward of the rated impressions.';
-COMMENT ON COLUMN analytics_shown_items_row.reward_se IS 'Its standard error; NULL for fewer than two.';
-
-CREATE FUNCTION analytics_shown_items(
-    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
-    until timestamptz DEFAULT 'infinity'
-) RETURNS SETOF analytics_shown_items_row LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT summed.name, summed.item_id, i.title, summed.shown, summed.explored, summed.mean_rank, summed.rated,
-        summed.reward, summed.reward_se, summed.last_shown_at
-    FROM (
-        SELECT one.name, one.collection_id, one.item_id, count(one.shown) AS shown,
-            count(one.shown) FILTER (WHERE one.slot = 'explore') AS explored,
-            (avg(one.rank) FILTER (WHERE one.shown))::double precision AS mean_rank, count(one.reward) AS rated,
-            avg(one.reward) AS reward, stddev_samp(one.reward) / sqrt(count(one.reward)) AS reward_se,
-            max(one.retrieved_at) AS last_shown_at
-        FROM shown_and_rated(collection, since, until) AS one
-        GROUP BY one.name, one.collection_id, one.item_id
-    ) AS summed
-    LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
-END;
-COMMENT ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz) IS
-    'Impressions of a period by item: their number, mean rank and reward.';
-
 CREATE TYPE analytics_rising_items_row AS (
     collection text, item_id text, title text, used bigint, used_before bigint, shown bigint, shown_before bigint,
     rise double precision
@@ -256,5 +204,5 @@ COMMENT ON FUNCTION analytics_rising_items(text, timestamptz, timestamptz) IS
 
 GRANT SELECT ON analytics_usage, analytics_unused_items TO @app@, @analyst@;
 
-GRANT EXECUTE ON FUNCTION wilson_low, wilson_high, shown_and_rated, analytics_usage_by_day, analytics_contexts,
-    analytics_shown_items, analytics_rising_items TO @app@, @analyst@;
+GRANT EXECUTE ON FUNCTION wilson_low, wilson_high, analytics_usage_by_day, analytics_contexts,
+    analytics_rising_items TO @app@, @analyst@;

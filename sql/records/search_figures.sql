@@ -1,6 +1,4 @@
 -- Figures about searches, profiles, models and received feedback.
-
--- Figures about searches: queries, poor answers, durations, and unrecorded searches.
 CREATE VIEW analytics_queries WITH (security_invoker = true) AS
 SELECT
     c.name AS collection, r.retrieved_at, r.retrieval_id, r.query, r.condition, r.domain, r.complexity, r.actor, r.session,
@@ -102,7 +100,6 @@ COMMENT ON COLUMN analytics_recall.effort IS 'The least search effort (hnsw.ef_s
 
 GRANT SELECT ON analytics_queries, analytics_losses, analytics_recall TO @app@, @analyst@;
 
--- Figures for comparing profiles and models, and received feedback.
 CREATE TYPE analytics_profiles_row AS (
     collection text, profile_version integer, model_version integer, searches bigint, empty_searches bigint,
     top_score double precision, p50_ms double precision, p95_ms double precision, rated bigint,
@@ -129,8 +126,7 @@ BEGIN ATOMIC
     SELECT summed.name, summed.profile_version, summed.model_version, summed.searches, summed.empty_searches,
         summed.top_score, summed.p50_ms, summed.p95_ms, coalesce(summed.rated, 0)::bigint, summed.rated_searches,
         summed.total / summed.rated,
-        -- The standard error of a ratio of sums over searches: sqrt(n / (n - 1) * sum((total - mean * number) ** 2)) /
-        -- sum(number).
+        -- Of a ratio of sums over searches: sqrt(n / (n - 1) * sum((total - mean * number) ** 2)) / sum(number).
         sqrt(summed.rated_searches / nullif(summed.rated_searches - 1, 0)::double precision * greatest(0,
             summed.total_squares - 2 * summed.total / summed.rated * summed.products
             + power(summed.total / summed.rated, 2) * summed.number_squares)) / summed.rated,

@@ -1,7 +1,7 @@
 """Connections: a bounded pool, and transactions that act as one tenant.
 
-A connection is set up when it begins to serve another tenant, and keeps the plans of searches (``Session``). Behind a
-pooler in transaction mode, each transaction sets everything itself.
+A connection is set up when it begins to serve another tenant, and keeps the plans of searches. Behind a pooler in
+transaction mode another client uses the session next, so each transaction sets everything itself and keeps no plan.
 """
 
 from __future__ import annotations
@@ -57,8 +57,7 @@ _MOST_ATTEMPTS = 5
 async def despite_deadlocks(write: Callable[[], Awaitable[_Result]]) -> _Result:
     """The result of ``write``, a whole transaction, which is done again if the server ended it because of a deadlock.
 
-    Writers lock stored items in one order, but an item that is not stored yet cannot be locked: one writer may create
-    it after it has locked a later item, for which another writer waits that has created the same item.
+    Writers lock stored items in one order, but an item that two of them create cannot be locked before.
     """
     for _ in range(_MOST_ATTEMPTS - 1):
         try:
@@ -136,9 +135,13 @@ class Database:
         with translated(url, setting):
             async with await _connect(url) as connection:
                 facts = await check_server(connection, names)
-                types = await _vector_types(connection, facts.vector_schema or "public")
+                vector_schema = facts.vector_schema or "public"
+                halfvec = await TypeInfo.fetch(connection, sql.Identifier(vector_schema, "halfvec"))
+                sparsevec = await TypeInfo.fetch(connection, sql.Identifier(vector_schema, "sparsevec"))
                 if is_pooled is None:
                     is_pooled = not await _is_direct(connection)
+        if halfvec is None or sparsevec is None:
+            raise DatabaseUnreachableError("pgvector's types were not found; run: retrieval db status")
         reviving = asyncio.Lock()
 
         async def connected() -> Connection:
@@ -152,9 +155,12 @@ class Database:
                 connection = await _connect(url)
             if facts.is_distributed:
                 # A cluster loses some parameters on the way to a node.
-                register_literals(connection.adapters, types[0])
+                register_literals(connection.adapters, halfvec)
                 connection.cursor_factory = psycopg.AsyncClientCursor
-            _register(connection, types)
+            # In binary format; the types' numbers were looked up once for all connections.
+            register_halfvec_info(connection, halfvec)
+            register_sparsevec_info(connection, sparsevec)
+            register_arrays(connection.adapters, halfvec)
             return connection
 
         pool = ConnectionPool(connected, most=pool_size, timeout=pool_timeout_seconds)
@@ -251,11 +257,10 @@ class Database:
 
     @asynccontextmanager
     async def maintenance(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Connection]:
-        """A connection with the login's own role, outside any transaction: for building indexes concurrently.
+        """A connection with the login's own role, outside the pool and any transaction: for building indexes.
 
-        It is not of the pool, because a build takes long. It has the ``settings`` and no time limit, and the server
-        ends its statement soon after this process dies. Behind a pooler it has none of these settings, because other
-        clients would inherit them.
+        It has the ``settings`` and no time limit, and the server ends its statement soon after this process dies; not
+        behind a pooler, because other clients would inherit that.
         """
         with translated(self.url, self._setting):
             async with await _connect(self.url) as connection:
@@ -269,10 +274,7 @@ class Database:
 
     @asynccontextmanager
     async def only_one(self, work: str) -> AsyncIterator[bool]:
-        """True if this caller may do the work, while other callers may not; False if another caller is doing it.
-
-        The lock belongs to a transaction on a separate connection, so that it works through a pooler too.
-        """
+        """True if this caller may do the work, while other callers may not; False if another caller is doing it."""
         with translated(self.url, self._setting):
             async with await _connect(self.url) as holder, holder.transaction():
                 take = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
@@ -390,19 +392,3 @@ async def _is_direct(connection: Connection) -> bool:
 
 async def _connect(url: str) -> Connection:
     return await SessionConnection.connect(url, autocommit=True, **CONNECTION)
-
-
-async def _vector_types(connection: Connection, schema: str) -> tuple[TypeInfo, TypeInfo]:
-    halfvec = await TypeInfo.fetch(connection, sql.Identifier(schema, "halfvec"))
-    sparsevec = await TypeInfo.fetch(connection, sql.Identifier(schema, "sparsevec"))
-    if halfvec is None or sparsevec is None:
-        raise DatabaseUnreachableError("pgvector's types were not found; run: retrieval db status")
-    return halfvec, sparsevec
-
-
-def _register(connection: Connection, types: tuple[TypeInfo, TypeInfo]) -> None:
-    """Let a connection send vectors in binary format; the types' OIDs were looked up once for all connections."""
-    halfvec, sparsevec = types
-    register_halfvec_info(connection, halfvec)
-    register_sparsevec_info(connection, sparsevec)
-    register_arrays(connection.adapters, halfvec)

@@ -1,10 +1,7 @@
 """Deadlines: the time by which a task's statements have to end; the database cancels later ones.
 
 A transaction's statements may each take the time that remains when it begins: a limit for each statement would cost a
-round trip. A caller that must be punctual also cancels the task, as the HTTP service does.
-
-A deadline holds for the task and the tasks that it starts, not for work that outlives the caller:
-see ``in_background``.
+round trip. A deadline holds for the task and the tasks that it starts, except those of ``in_background``.
 """
 
 from __future__ import annotations
@@ -26,10 +23,7 @@ WITHOUT_LIMITS = """
     SELECT set_config(name, '0', {is_local}) FROM pg_settings
     WHERE name IN ('idle_in_transaction_session_timeout', 'statement_timeout', 'transaction_timeout')
 """
-"""Lifts the login's limits of time; some of them are unknown to older servers.
-
-``is_local``: ``true`` until the transaction ends, ``false`` for the session.
-"""
+"""Lifts the login's limits of time; ``is_local``: ``true`` until the transaction ends, ``false`` for the session."""
 
 _LATE_SECONDS = 0.05
 """The tolerance for the server's clock, which may cancel a statement some milliseconds early."""

@@ -91,16 +91,13 @@ def installed_sql(name: str, names: Names) -> str:
     """The text of ``sql/<name>.sql`` for this installation."""
     path = directory("sql") / f"{name}.sql"
     text = path.read_text(encoding="utf-8")
-    replacements = {
-        "@schema@": quote_identifier(names.schema),
-        "@jobs@": quote_identifier(names.jobs_schema),
-        "@app@": quote_identifier(names.app_role),
-        "@definer@": quote_identifier(names.definer_role),
-        "@analyst@": quote_identifier(names.analyst_role),
-        "@analyst_literal@": quote_literal(names.analyst_role),
-        "@app_literal@": quote_literal(names.app_role),
-        "@definer_literal@": quote_literal(names.definer_role),
-        "@schema_literal@": quote_literal(names.schema),
-        "@jobs_literal@": quote_literal(names.jobs_schema),
+    owns = {
+        "schema": names.schema,
+        "jobs": names.jobs_schema,
+        "app": names.app_role,
+        "definer": names.definer_role,
+        "analyst": names.analyst_role,
     }
+    replacements = {f"@{place}@": quote_identifier(own) for place, own in owns.items()}
+    replacements |= {f"@{place}_literal@": quote_literal(own) for place, own in owns.items()}
     return re.sub("|".join(replacements), lambda match: replacements[match[0]], text)

@@ -1,11 +1,8 @@
 """Read replicas: searches read from a standby that is fresh enough, or from the primary if there is none.
 
-While there are searches, a background task asks primary and replicas for their log positions once a second. A replica
-that has replayed up to the primary's position at some time has everything that was committed by then, whatever its
-clock says.
-
-A write returns a token, the primary's position after it. A search with that token reads from a replica that has
-replayed that position.
+While there are searches, primary and replicas are asked for their log positions once a second. A replica that has
+replayed the primary's position of some time has everything that was committed by then, whatever its clock says. A write
+returns a token, the primary's position after it.
 """
 
 from __future__ import annotations
@@ -136,17 +133,6 @@ class _Replica:
     looked_at: float = float("-inf")
     looking: asyncio.Task[None] | None = None
 
-    def note_ahead(self, position: int) -> None:
-        """Note that the replica has another history than the primary, so its positions say nothing."""
-        self.ahead_at, self.replayed, self.fresh_at = position, 0, float("-inf")
-        self.positions.clear()
-
-    def note_replayed(self, position: int) -> None:
-        """Note the position that the replica has reached."""
-        self.replayed = max(self.replayed, position)
-        while self.positions and self.positions[0][1] <= self.replayed:
-            self.fresh_at = self.positions.popleft()[0]
-
 
 class Replicas:
     """The replicas of one installation and their states, as one process knows them."""
@@ -159,14 +145,12 @@ class Replicas:
         *,
         max_lag_seconds: float,
         wait_seconds: float,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._primary = primary
         self._open = open_
         self._replicas = [_Replica(url) for url in urls]
         self._max_lag = max_lag_seconds
         self._wait = wait_seconds
-        self._clock = clock
         self._system: int | None = None
         self._turn = 0
         self._asked_at = float("-inf")
@@ -178,18 +162,20 @@ class Replicas:
 
     async def look(self) -> None:
         """Ask all replicas now, and return once each has answered or is passed over."""
-        self._begin_to_look(self._clock(), every=0)
-        await asyncio.wait({replica.looking for replica in self._replicas if replica.looking is not None})
+        self._begin_to_look(every=0)
+        await asyncio.wait(self._looking())
 
     async def chosen(self) -> Database | None:
         """The replica to read from, at or after the position of ``reading_after``; None: read from the primary."""
         position = _AFTER_WRITE.get()
-        now, before = self._clock(), self._asked_at
+        now, before = time.monotonic(), self._asked_at
         self._asked_at = now
-        self._begin_to_look(now, every=LOOK_SECONDS)
-        if now - before > 2 * LOOK_SECONDS and not self._usable(now):
-            # After a pause without searches, the replicas' state is unknown.
-            await self._until_one_is_usable()
+        self._begin_to_look(every=LOOK_SECONDS)
+        # After a pause without searches, the replicas' state is unknown.
+        until = now + self._wait if now - before > 2 * LOOK_SECONDS else now
+        while now < until and not self._usable() and (looking := self._looking()):
+            await asyncio.wait(looking, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
+            now = time.monotonic()
         if not (fresh := self._fresh(position)) and position:
             await self._until_one_has(position)
             fresh = self._fresh(position)
@@ -208,21 +194,24 @@ class Replicas:
 
     async def aclose(self) -> None:
         """Close the connections."""
+        if looking := self._looking():
+            for task in looking:
+                task.cancel()
+            await asyncio.wait(looking)
         for replica in self._replicas:
-            if replica.looking is not None:
-                replica.looking.cancel()
-                await asyncio.wait({replica.looking})
             if replica.database is not None:
                 await replica.database.close()
 
-    def _usable(self, now: float) -> list[_Replica]:
+    def _usable(self) -> list[_Replica]:
+        now = time.monotonic()
         return [replica for replica in self._replicas if not replica.fault and now - replica.fresh_at <= self._max_lag]
 
     def _fresh(self, position: int) -> list[_Replica]:
-        return [replica for replica in self._usable(self._clock()) if replica.replayed >= position]
+        return [replica for replica in self._usable() if replica.replayed >= position]
 
     def _state(self, replica: _Replica) -> ReplicaState:
-        lag = None if replica.fault or replica.fresh_at == float("-inf") else max(0.0, self._clock() - replica.fresh_at)
+        age = time.monotonic() - replica.fresh_at
+        lag = None if replica.fault or age == float("inf") else max(0.0, age)
         late = "it lags behind" if lag is None or lag > self._max_lag else ""
         return ReplicaState(server=server_name(replica.url), lag_seconds=lag, passed_over=replica.fault or late)
 
@@ -231,19 +220,15 @@ class Replicas:
             _log.warning("searches pass over the replica at %s: %s", server_name(replica.url), fault)
         replica.fault = fault
 
-    def _begin_to_look(self, now: float, every: float) -> None:
+    def _looking(self) -> set[asyncio.Task[None]]:
+        return {task for replica in self._replicas if (task := replica.looking) is not None and not task.done()}
+
+    def _begin_to_look(self, every: float) -> None:
+        now = time.monotonic()
         for replica in self._replicas:
             if now - replica.looked_at >= every and (replica.looking is None or replica.looking.done()):
                 replica.looked_at = now
                 replica.looking = in_background(self._look_at(replica))
-
-    async def _until_one_is_usable(self) -> None:
-        until = self._clock() + self._wait
-        looking = {
-            replica.looking for replica in self._replicas if replica.looking is not None and not replica.looking.done()
-        }
-        while looking and not self._usable(now := self._clock()) and now < until:
-            _, looking = await asyncio.wait(looking, timeout=until - now, return_when=asyncio.FIRST_COMPLETED)
 
     async def _until_one_has(self, position: int) -> None:
         """Wait until a replica has replayed the position, for the allowed time at most, also if a replica hangs."""
@@ -252,7 +237,7 @@ class Replicas:
 
     async def _ask_until_one_has(self, position: int) -> None:
         pause = 0.0
-        while usable := self._usable(self._clock()):
+        while usable := self._usable():
             nearest = max(usable, key=lambda replica: replica.replayed)
             if nearest.replayed >= position:
                 return
@@ -291,7 +276,7 @@ class Replicas:
 
     async def _note_position(self, replica: _Replica) -> None:
         """Note the primary's position. If the primary does not answer, the replica only grows older."""
-        now = self._clock()
+        now = time.monotonic()
         with suppress(DatabaseError, TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 if self._system is None:
@@ -310,9 +295,13 @@ class Replicas:
             return _ANOTHER
         position = checked_token(replayed)
         if position == replica.ahead_at or await self._is_ahead(replica, position):
-            replica.note_ahead(position)
+            # Its positions are of another history than the primary's, so they say nothing.
+            replica.ahead_at, replica.replayed, replica.fresh_at = position, 0, float("-inf")
+            replica.positions.clear()
             return _AHEAD
-        replica.note_replayed(position)
+        replica.replayed = max(replica.replayed, position)
+        while replica.positions and replica.positions[0][1] <= replica.replayed:
+            replica.fresh_at = replica.positions.popleft()[0]
         return ""
 
     async def _is_ahead(self, replica: _Replica, position: int) -> bool:

@@ -1,13 +1,7 @@
 """Run several statements in one round trip and one implicit transaction, with answers in binary format.
 
-Role, search path and tenant are set when a connection changes its tenant. Behind a pooler in transaction mode, another
-client uses the session next, so each transaction sets everything itself and no statement is kept.
-
 The overhead of the driver's own pipeline and cursors exceeds the time of an index search, so this uses libpq's pipeline
-directly, with psycopg's conversion of values to parameters and back.
-
-Spans contain the server's address, the time when a connection was available, and the numbers of statements and rows;
-no values and no statements' texts.
+directly, with psycopg's conversion of values to parameters and back. Spans contain no values and no statements' texts.
 """
 
 from __future__ import annotations
@@ -72,11 +66,7 @@ class PreparedStatement:
 
 @dataclass(slots=True, eq=False)
 class Session:
-    """The settings of one connection, and the statements that it keeps.
-
-    The server reverts the settings of a failed transaction, so after a failure they are unknown, and the next use sets
-    all of them.
-    """
+    """The settings of one connection, unknown after a failed transaction, and the statements that it keeps."""
 
     clock: Callable[[], float] = time.monotonic
     most: int = MOST_KEPT
@@ -94,7 +84,14 @@ class Session:
         if not settings:
             return []
         values, self._values = self._values, None
-        return [] if values is settings or values == settings else self._from(values, settings)
+        if values is settings or values == settings:
+            return []
+        if values is None:
+            self._statements.clear()
+            return [_RESET_ALL, _DEALLOCATE_ALL, set_statement(settings)]
+        either = {**values, **settings}
+        changes = {name: settings.get(name) for name in either if values.get(name) != settings.get(name)}
+        return [set_statement(changes)]
 
     def with_others(self, settings: Mapping[str, str]) -> Mapping[str, str]:
         """These settings, and the others that the session has."""
@@ -103,14 +100,6 @@ class Session:
     def settled(self, settings: Mapping[str, str]) -> None:
         """Note that the statements of ``changes``, and those sent with them, succeeded."""
         self._values = settings or None
-
-    def _from(self, values: Mapping[str, str] | None, settings: Mapping[str, str]) -> list[Compiled]:
-        if values is None:
-            self._statements.clear()
-            return [_RESET_ALL, _DEALLOCATE_ALL, set_statement(settings)]
-        either = {**values, **settings}
-        changes = {name: settings.get(name) for name in either if values.get(name) != settings.get(name)}
-        return [set_statement(changes)] if changes else []
 
     def keep(self, key: Hashable) -> PreparedStatement:
         """The kept statement for ``key``, which is everything that its plan depends on."""
@@ -131,8 +120,7 @@ class Session:
 class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
     """A connection of the pool, with its session.
 
-    The event loop keeps watching its socket between statements. The driver would register the socket for each wait,
-    which takes as long as sending a statement.
+    The event loop keeps watching its socket: to register it for each wait would take as long as sending a statement.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -291,31 +279,25 @@ class WrittenValue:
     format: pq.Format = pq.Format.BINARY
 
 
-async def written(statements: Sequence[Compiled]) -> Sequence[Compiled]:
-    """The statements with their long lists encoded in another thread, before they take a connection.
-
-    In a statement with many parameters, all lists are encoded.
-    """
-    return await aside(lambda: _with_lists_encoded(statements), is_long=True)
-
-
 def long_lists(statement: Compiled) -> dict[str, object]:
-    """The parameters that are lists which are slow to encode."""
+    """The parameters that are slow to encode: long lists, and all lists among many parameters."""
     least = 0 if len(statement.parameters) >= MANY_PARAMETERS else LONG
     lists = [(name, value) for name, value in statement.parameters.items() if type(value) in _LISTS]
     return {name: value for name, value in lists if _size(value) >= least}
 
 
-def _with_lists_encoded(statements: Sequence[Compiled]) -> list[Compiled]:
+async def written(statements: Sequence[Compiled]) -> list[Compiled]:
+    """The statements with their long lists encoded in another thread, before they take a connection."""
     encoded: dict[int, object] = {}  # by identity, because many statements may share a list
-    result = []
-    for statement in statements:
+
+    def with_lists_encoded(statement: Compiled) -> Compiled:
         lists = long_lists(statement)
         for value in lists.values():
             if id(value) not in encoded:
                 encoded[id(value)] = _encode(value)
-        result.append(statement.bind(**{name: encoded[id(value)] for name, value in lists.items()}))
-    return result
+        return statement.bind(**{name: encoded[id(value)] for name, value in lists.items()})
+
+    return await aside(lambda: list(map(with_lists_encoded, statements)), is_long=True)
 
 
 def _size(value: Any) -> int:
@@ -401,8 +383,7 @@ async def _answers(connection: SessionConnection) -> list[pq.abc.PGresult]:
 async def undisturbed(work: Coroutine[Any, Any, None]) -> None:
     """Wait until the work has ended, however often the caller is cancelled meanwhile; the caller then raises.
 
-    A cancelled scope of anyio cancels its task again and again, and the tasks that this one waits for. PgBouncer 1.18
-    exits if a request to cancel breaks off.
+    A cancelled scope of anyio cancels again and again, and PgBouncer 1.18 exits if a request to cancel breaks off.
     """
     task = asyncio.create_task(work)
     while not task.done():
@@ -487,15 +468,13 @@ def server_of(url: str) -> Server:
 
 
 def tell_connected(span: Span | None, server: Server, statements: Sequence[Compiled] = ()) -> None:
-    """Record in the span that a connection became available, and the statements that use it."""
+    """Record that a connection became available, and the statements that use it."""
     if span is not None:
         span.add_event("connected")
         span.set_attributes(server)
         if statements:
             names = {_operation(statement.text) for statement in statements}
             span.set_attribute("db.operation.name", names.pop() if len(names) == 1 else "BATCH")
-        if len(statements) > 1:
-            span.set_attribute("db.operation.batch.size", len(statements))
 
 
 @lru_cache(maxsize=1024)

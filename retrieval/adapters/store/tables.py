@@ -1,8 +1,7 @@
 """The tables as defined in the SQL files: columns for statements, and the doctor's expectations.
 
-``sql/<subject>/tables.sql`` is the only definition of a table. Each column is on a separate line that begins with its
-name; keys and indexes are named. Tables have no schema, because every transaction sets its search path (see
-``database``).
+In ``sql/<subject>/tables.sql`` each column is on a separate line that begins with its name; keys and indexes are named.
+Tables have no schema, because every transaction sets its search path.
 """
 
 from __future__ import annotations

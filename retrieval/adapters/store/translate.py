@@ -54,7 +54,10 @@ class translated:  # noqa: N801 - used as a function, in a with
         if cause is None:
             return
         if self._url and not is_readable(self._url):
-            raise wrong_url(self._setting) from None
+            raise ConfigurationError(
+                f"{self._setting} is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/name, "
+                "and @ / : % in a password as %40 %2F %3A %25"
+            ) from None
         raise translation(cause, self._url, self._setting) from error
 
 
@@ -70,14 +73,6 @@ def _of_driver(error: BaseException) -> psycopg.Error | None:
 def half_a_character() -> InvalidRequestError:
     """The error for a text that has no UTF-8 form, which is the only one that a connection takes."""
     return InvalidRequestError(f"a text contains {NO_UTF8}")
-
-
-def wrong_url(setting: str) -> ConfigurationError:
-    """The error for an unreadable URL, without any part of it."""
-    return ConfigurationError(
-        f"{setting} is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/name, "
-        "and @ / : % in a password as %40 %2F %3A %25"
-    )
 
 
 def is_readable(url: str) -> bool:

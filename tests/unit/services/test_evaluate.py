@@ -10,8 +10,6 @@ from typing import Any
 
 import ir_measures
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from retrieval.domain.errors import EmbedderUnavailableError, InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.context import Context
@@ -19,7 +17,6 @@ from retrieval.domain.search.hit import Explanation, Hit, Path, SearchResult
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.services.evaluate import (
     Metric,
-    Ndcg,
     Report,
     chosen_legs,
     evaluate,
@@ -318,37 +315,6 @@ def test_queries_with_nothing_relevant_score_zero(grades: dict[str, int]) -> Non
 
     assert [result.per_query[name]["q3"] for name in result.means] == [0.0] * 4
     assert result.per_query["nDCG@10"]["q1"] == pytest.approx(1.0)
-
-
-items = st.sampled_from([f"d{number}" for number in range(12)])
-
-
-@given(
-    ranking=st.lists(items, min_size=1, unique=True),
-    grades=st.dictionaries(items, st.integers(-1, 3), min_size=1),
-    cutoff=st.integers(1, 15),
-)
-@settings(max_examples=200, deadline=None)
-def test_the_fast_ndcg_is_the_librarys(ranking: list[str], grades: dict[str, int], cutoff: int) -> None:
-    """Every ranking, grading and cutoff gives what ir-measures gives."""
-    metric = parse_metrics([f"nDCG@{cutoff}"])
-    expected = measure({"q": ranking}, {"q": grades}, metric).means[f"nDCG@{cutoff}"]
-
-    assert Ndcg({"q": grades}, cutoff).score("q", ranking) == pytest.approx(expected, abs=1e-12)
-
-
-@given(st.lists(items, min_size=1, unique=True), st.dictionaries(items, st.integers(1, 3), min_size=1))
-def test_the_ideal_ranking_is_never_beaten(ranking: list[str], grades: dict[str, int]) -> None:
-    """Values lie in [0, 1], and the ranking by grade has 1."""
-    ndcg = Ndcg({"q": grades}, 5)
-
-    assert 0 <= ndcg.score("q", ranking) <= 1 + 1e-12
-    assert ndcg.score("q", sorted(grades, key=lambda item: -grades[item])) == pytest.approx(1.0)
-
-
-def test_the_fast_ndcg_of_an_unjudged_query_is_zero() -> None:
-    """There is no ideal ranking to compare with."""
-    assert [Ndcg({"q": {"a": 0}}).score(query_id, ["a"]) for query_id in ("q", "other")] == [0.0, 0.0]
 
 
 def test_metrics_are_the_librarys_own() -> None:

@@ -213,16 +213,6 @@ def test_progress_counts_the_settings() -> None:
     assert progress == [(number, 20) for number in range(1, 21)]
 
 
-def test_queries_without_a_relevant_item_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They score 0 under every setting and would only blur the means."""
-    monkeypatch.setattr("retrieval.services.tune.FOLDS", 2)
-    rankings, qrels = complementary(6)
-    qrels["q0"] = {"hit": 0}
-    del qrels["q1"]
-
-    assert tune(rankings, qrels, EVEN).queries == 4
-
-
 def test_a_query_that_a_leg_finds_nothing_for_scores_zero_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Empty and missing legs are not an error."""
     monkeypatch.setattr("retrieval.services.tune.FOLDS", 2)

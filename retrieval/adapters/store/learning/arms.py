@@ -54,8 +54,7 @@ def past_arms_statement(
 ) -> Compiled:
     """The statement that computes the arms at that moment from their events; ``arms_from`` reads its rows.
 
-    It omits events that were withdrawn, quarantined or capped since. Retired events count by their baselines, whatever
-    their time.
+    It omits events that were withdrawn, quarantined or capped since.
     """
     return _PAST.bind(collection_id=collection_id, item_ids=list(item_ids), buckets=list(buckets), now=moment)
 
@@ -84,10 +83,7 @@ async def read_arms(
     buckets: Sequence[str],
     now: datetime,
 ) -> dict[str, ItemArms]:
-    """Each of the items with its arms in those context buckets, decayed to ``now``, by item id.
-
-    An unknown item has no arms. ``now`` has a time zone. ``buckets`` are those of ``Context.buckets``.
-    """
+    """Each of the items with its arms in those context buckets, decayed to ``now``; an unknown item has no arms."""
     distinct_ids = list(dict.fromkeys(item_ids))
     if not distinct_ids:
         return {}

@@ -24,27 +24,18 @@ from retrieval.domain.learning.context import ANYWHERE, Context
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.search.filters import Filter
 
+_Kind = tuple[int, Callable[[Any], bytes]]
 _TEXTS, _UUIDS, _TIMES, _NUMBERS = (1009, texts), (2951, uuids), (1185, moments), (1022, partial(numbers, code="d"))
-_ARRAYS: Mapping[str, tuple[int, Callable[[Any], bytes]]] = {
-    **dict.fromkeys(("owners", "item_ids"), _TEXTS),
-    **dict.fromkeys(("feedback_keys", "subjects", "retrieval_ids"), _UUIDS),
-    "retrieval_times": _TIMES,
-    **dict.fromkeys(("actors", "sessions", "kinds"), _TEXTS),
-    **dict.fromkeys(("rewards", "weights"), _NUMBERS),
-    "domains": _TEXTS,
-    "complexities": _NUMBERS,
-    "notes": _TEXTS,
-    "event_times": _TIMES,
-}
-"""The arrays of ``record_feedback``: their type's OID, the same on every server, and their encoder."""
+"""The OIDs of arrays, the same on every server, and their encoders."""
 
 _RECORD = Compiled(
-    f"""
+    """
     SELECT recorded, repeated, superseding, discounted, refused, problems FROM record_feedback(
-        {", ".join(f"%({name})s" for name in _ARRAYS)},
+        %(owners)s, %(item_ids)s, %(feedback_keys)s, %(subjects)s, %(retrieval_ids)s, %(retrieval_times)s, %(actors)s,
+        %(sessions)s, %(kinds)s, %(rewards)s, %(weights)s, %(domains)s, %(complexities)s, %(notes)s, %(event_times)s,
         %(retrieved_from)s::timestamptz, %(retrieved_to)s::timestamptz, %(key_id)s, %(skip_refused)s
     )
-    """,  # noqa: S608 - of the names above
+    """,
     keep=0,
 )
 _ACTORS = Compiled("""
@@ -131,32 +122,32 @@ def _columns(events: Sequence[Feedback], now: datetime, call_key: UUID) -> dict[
     search_times = [time for time in times if time is not None]
     subjects = [event.subject for event in events]
     contexts = [event.context or _NOWHERE for event in events]
-    columns: Mapping[str, Sequence[Any]] = {
-        "owners": [event.collection or "" for event in events],
-        "item_ids": [event.item_id for event in events],
-        "feedback_keys": [
-            event.key_about(subject) or uuid5(call_key, str(place))
-            for place, (event, subject) in enumerate(zip(events, subjects, strict=True))
-        ],
-        "subjects": subjects,
-        "retrieval_ids": [event.retrieval_id for event in events],
-        "retrieval_times": times,
-        "actors": [event.actor for event in events],
-        "sessions": [event.session for event in events],
-        "kinds": [event.kind for event in events],
-        "rewards": [event.reward for event in events],
-        "weights": [event.weight for event in events],
-        "domains": [context.domain for context in contexts],
-        "complexities": [context.complexity for context in contexts],
-        "notes": [event.note for event in events],
-        "event_times": [event.at or now for event in events],
-    }
-    encoded = {
-        name: WrittenValue(write(columns[name]) if any(columns[name]) else None, kind)
-        for name, (kind, write) in _ARRAYS.items()
+    keys = [
+        event.key_about(subject) or uuid5(call_key, str(place))
+        for place, (event, subject) in enumerate(zip(events, subjects, strict=True))
+    ]
+    columns: Mapping[str, tuple[_Kind, Sequence[Any]]] = {
+        "owners": (_TEXTS, [event.collection or "" for event in events]),
+        "item_ids": (_TEXTS, [event.item_id for event in events]),
+        "feedback_keys": (_UUIDS, keys),
+        "subjects": (_UUIDS, subjects),
+        "retrieval_ids": (_UUIDS, [event.retrieval_id for event in events]),
+        "retrieval_times": (_TIMES, times),
+        "actors": (_TEXTS, [event.actor for event in events]),
+        "sessions": (_TEXTS, [event.session for event in events]),
+        "kinds": (_TEXTS, [event.kind for event in events]),
+        "rewards": (_NUMBERS, [event.reward for event in events]),
+        "weights": (_NUMBERS, [event.weight for event in events]),
+        "domains": (_TEXTS, [context.domain for context in contexts]),
+        "complexities": (_NUMBERS, [context.complexity for context in contexts]),
+        "notes": (_TEXTS, [event.note for event in events]),
+        "event_times": (_TIMES, [event.at or now for event in events]),
     }
     return {
-        **encoded,
+        **{
+            name: WrittenValue(write(values) if any(values) else None, oid)
+            for name, ((oid, write), values) in columns.items()
+        },
         "retrieved_from": min(search_times, default=None),
         "retrieved_to": max(search_times, default=None),
     }

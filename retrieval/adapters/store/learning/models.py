@@ -222,9 +222,9 @@ async def is_model_chosen(database: Database, tenant_id: int, collection_id: int
 
 
 def stack_statement(collection_id: int, *, version: int, item_ids: Sequence[str], vector: Vector | None) -> Compiled:
-    """The statement for a stack's signals of items: one row with their octets, and cosines with rewarded queries.
+    """The statement for a stack's signals: one row with arrays of the items' octets, and cosines with rewarded queries.
 
-    Both are arrays in the order of the items, 0 if unknown; without a vector all cosines are 0.
+    They are 0 if unknown; without a vector all cosines are 0.
     """
     return _STACK_VALUES.bind(
         collection_id=collection_id,

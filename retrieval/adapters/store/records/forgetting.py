@@ -51,8 +51,7 @@ _REPLACE = Compiled("""
 async def pseudonymise(database: Database, tenant_id: int, actor: str, pseudonym: str) -> Pseudonymised:
     """Replace an actor's name in a tenant's searches, feedback and quarantines, and remove the sessions.
 
-    The tenant's feedback waits meanwhile. If the actor sends the same feedback again afterwards, it counts again,
-    because nothing shows that it is a repetition.
+    If the actor sends the same feedback again afterwards, it counts again.
     """
     replace = _REPLACE.bind(tenant_id=tenant_id, actor=actor, pseudonym=pseudonym, secret=secrets.token_hex())
     _, [(retrievals, feedback)] = await database.write_each(tenant_id, [_LOCK, replace])

@@ -1,8 +1,7 @@
 """The statement that stores recorded searches, and the encoding of its parameters. Light to import.
 
 Each record is one parameter: a row of the type ``sent_retrieval`` in PostgreSQL's binary format, because JSON for all
-columns would be slower. Columns of feedback are sent as arrays in the same format.
-https://www.postgresql.org/docs/current/protocol-overview.html
+columns would be slower.
 """
 
 from __future__ import annotations

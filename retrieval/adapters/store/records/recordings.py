@@ -40,9 +40,8 @@ async def store_recordings(
 ) -> frozenset[UUID]:
     """Store at most 64 encoded records, and the losses, in one round trip and transaction; returns those stored.
 
-    Records of a removed collection are not stored. Removed items get a random pseudonym in the records, the same one
-    in the whole batch; the statement waits for transactions that forget items or change the weights of feedback. The
-    losses are stored once, with the first search or without any: a repetition must contain the same losses.
+    Records of a removed collection are not stored. Removed items get a random pseudonym, the same in the whole batch.
+    The losses are stored once, with the first search or without any: a repetition must contain the same losses.
     """
     loss_rows = [
         {"collection_id": collection_id, "day": str(day), "reason": reason, "retrievals": number}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import datetime
 from itertools import repeat
 from typing import Any, LiteralString
@@ -72,40 +72,20 @@ async def answers_of(
 ) -> list[RecordedAnswer]:
     """The latest answers of the session, the newest first; ``origin`` None: of any origin."""
     statement = _READ.bind(collection_id=collection_id, session=session, origin=origin, limit=limit)
-    return [
-        RecordedAnswer(
-            retrieval_id=row[0],
-            retrieved_at=row[1],
-            origin=row[2],
-            query=row[3],
-            hits=_hits(*row[4:]),
-        )
-        for row in await database.read(tenant_id, statement)
-    ]
+    return [_answer(row) for row in await database.read(tenant_id, statement)]
 
 
-def _hits(
-    items: Sequence[str],
-    scores: Sequence[float],
-    slots: Sequence[str] | None,
-    propensities: Sequence[float] | None,
-    rank_propensities: Sequence[float] | None,
-) -> tuple[RecordedHit, ...]:
+def _answer(row: Row) -> RecordedAnswer:
+    retrieval_id, retrieved_at, origin, query, items, scores, slots, propensities, rank_propensities = row
     shown_with = propensities or repeat(1.0)
     columns = zip(
         items, scores, slots or repeat(Slot.EXPLOIT), shown_with, rank_propensities or shown_with, strict=False
     )
-    return tuple(
-        RecordedHit(
-            item_id=item_id,
-            rank=rank,
-            score=score,
-            slot=Slot(slot),
-            propensity=propensity,
-            rank_propensity=rank_propensity,
-        )
-        for rank, (item_id, score, slot, propensity, rank_propensity) in enumerate(columns, 1)
+    hits = tuple(
+        RecordedHit(item_id=item_id, rank=rank, score=score, slot=Slot(slot), propensity=shown, rank_propensity=at_rank)
+        for rank, (item_id, score, slot, shown, at_rank) in enumerate(columns, 1)
     )
+    return RecordedAnswer(retrieval_id=retrieval_id, retrieved_at=retrieved_at, origin=origin, query=query, hits=hits)
 
 
 POOL_COLUMNS: LiteralString = """

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
@@ -88,8 +88,7 @@ _READ = Compiled("""
 """)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartQuestion:
+class StartQuestion(NamedTuple):
     """The parameters of the statement; the application sets the numbers."""
 
     collection: str
@@ -153,17 +152,9 @@ class StartAnswer:
 
 async def read_start(database: Database, tenant_id: int, question: StartQuestion) -> StartAnswer:
     """Read the candidates in one round trip. Raises ``UnknownCollectionError``, and the errors of ``DatabaseError``."""
-    fields = StartQuestion.__dataclass_fields__
-    values: dict[str, Any] = {name: getattr(question, name) for name in fields}
-    for name in ("tags", "in_use"):
-        values[name] = list(values[name])
+    values = {**question._asdict(), "tags": list(question.tags), "in_use": list(question.in_use)}
     rows = await database.read(tenant_id, _READ.bind(**values, longest=LONGEST_BODY))
     if not rows:
         raise UnknownCollectionError(f"there is no collection {question.collection!r} yet")
-    collection_id, recording_rate, recent, principles = rows[0]
-    return StartAnswer(
-        collection_id,
-        recording_rate,
-        tuple(recent),
-        tuple(KnownPrinciple(*principle) for principle in principles or ()),
-    )
+    collection_id, recorded, recent, principles = rows[0]
+    return StartAnswer(collection_id, recorded, tuple(recent), tuple(KnownPrinciple(*row) for row in principles or ()))
