@@ -38,8 +38,7 @@ from retrieval.domain.search.fusion import Candidate, fuse
 from retrieval.domain.search.hit import Explanation, Hit
 from retrieval.domain.search.profile import RRF_K, Fusion, FusionKind, Profile
 from retrieval.domain.search.query import DEFAULT_BOUNDS
-from retrieval.domain.search.time_expressions import TimeExpression, time_expression
-from retrieval.domain.search.time_expressions import Certainty
+from retrieval.domain.search.time_expressions import Certainty, TimeExpression, time_expression
 from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_words
 from retrieval.engine.stages import utc_now
