@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
 MAX_SCHEMA_BYTES = 64 * 1024
-"""The longest schema of attributes, as JSON in UTF-8."""
 
 _LISTED_VIOLATIONS = 3
 

@@ -29,9 +29,7 @@ class Event:
     relevance: float | None = None
     """The relevance of the item to the query, 0 to 1; None: unknown."""
     signals: Mapping[str, float] = field(default_factory=dict)
-    """Scores of the legs by name, 0 to 1, as far as recorded."""
     rank: int | None = None
-    """The item's rank, from 1; None: unknown."""
     occurred_at: datetime | None = None
 
     @property
@@ -96,7 +94,6 @@ class Examples:
     rated: Sequence[Example]
     slates: Sequence[Slate]
     clusters: Mapping[str, int]
-    """The embedding cluster by item, where known."""
     octets: Mapping[str, int] = field(default_factory=dict)
     """The length of title and body in octets of UTF-8 by item, where known."""
 

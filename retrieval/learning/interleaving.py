@@ -98,10 +98,8 @@ class Preference(SerializableFigures):
     """The comparison of two profiles by the rewards of their hits, search by search."""
 
     first: int
-    """The number of searches that the first profile won."""
     second: int
     even: int
-    """The number of searches in which both earned equal rewards."""
     p_value: float
     """The p-value of the two-sided sign test: how often fair coins are as uneven; 1 without a decided search."""
     share: float

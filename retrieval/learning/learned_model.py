@@ -241,7 +241,6 @@ class Fitted:
     shared: LogitStack
     """The stack without the rewards of single items."""
     arms: Mapping[str, ItemArms]
-    """The arms by item, of the examples alone, and every item with a known cluster."""
     directions: Mapping[str, Direction]
 
 

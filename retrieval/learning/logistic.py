@@ -133,7 +133,6 @@ USUAL_SCALE = 0.5
 """The median of a lognormal prior on scales, which dominates while held-out events are few."""
 
 MOST_FOR_SCALES = 20_000
-"""The most events for choosing the scales; more would take longer for the same choice."""
 
 NUMBER_SPREAD = 1.0
 
@@ -145,7 +144,6 @@ class Design:
     """Events as a matrix; n rows, p columns, the first of them the intercept."""
 
     matrix: csr_array
-    """(n, p)."""
     reward: Floats
     """(n,), 0 to 1."""
     weight: Floats
@@ -156,7 +154,6 @@ class Design:
     columns: tuple[tuple[str, str], ...]
     """(p,): group and key; a slope's group is empty."""
     centres: Mapping[str, float]
-    """The centres by slope: see ``Slope``."""
 
 
 def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floats | None = None) -> Design:

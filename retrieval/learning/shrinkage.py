@@ -36,9 +36,7 @@ class Level(NamedTuple):
     concentration: float
     """The weight of the item's own rate against its events in a bucket, in pseudo-uses."""
     bucket_variance: float
-    """The variance of the shift of an unseen bucket."""
     cluster_variance: float
-    """The variance of the shift of an item cluster in a bucket without events of the cluster."""
 
 
 UNSEEN_KIND = Level(8.0, 0.05, 0.4)
@@ -65,7 +63,6 @@ class Shrinkage:
     """The estimate of an item without uses, by item cluster."""
     levels: Mapping[str, Level] = field(default_factory=dict)
     buckets: Mapping[str, ShrunkEstimate] = field(default_factory=dict)
-    """The shift of all items in a bucket."""
     cluster_shifts: Mapping[str, Mapping[int, ShrunkEstimate]] = field(default_factory=dict)
     """The shifts by bucket and item cluster, in addition to the bucket's shift."""
 

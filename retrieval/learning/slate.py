@@ -34,7 +34,6 @@ class Ranked:
     learned_share: float = 1.0
     """The share of the learned reward in the score, 0 to 1: score = (1 - share) × relevance + share × reward."""
     eligible: bool = False
-    """True if Thompson slots may pick it; see ``is_eligible``."""
     arm: Arm = NO_ARM
     """The raw counts that determine the Beta posterior."""
     reward_mean: float | None = None
@@ -66,7 +65,6 @@ class Lottery:
     tops: Indices
     """Shape (rows, slots): the candidates on top of each row, without repetitions in a row."""
     floor: float
-    """The probability of a uniform choice, 0 to 1."""
 
     @property
     def slots(self) -> int:
@@ -150,12 +148,9 @@ class SlatePlan:
 
     size: int
     settled: tuple[int, ...]
-    """The candidates at the first places, which are certain."""
     pool: tuple[int, ...] = ()
-    """The candidates of the lottery."""
     lottery: Lottery | None = None
     swaps: float = 0.0
-    """The share of slates with a swap, 0 to 1."""
 
     @property
     def propensities(self) -> Floats:

@@ -55,7 +55,6 @@ class _Ranked(NamedTuple):
 
     scores: Floats
     verdicts: Floats
-    """The expected verdict on each item at the rank at which it was shown."""
 
 
 _Ranking = Callable[[Slate], _Ranked]

@@ -22,10 +22,8 @@ MAX_KEY_BYTES = 512
 """Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: these values are in B-tree indexes."""
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Longest body, in UTF-8 bytes."""
 
 MAX_NESTING = 64
-"""Levels of lists and objects within an attribute."""
 
 MAX_INTEGER_BITS = 1024
 """The range of a double, which every JSON parser supports."""

@@ -166,17 +166,14 @@ class Duplicates(StrEnum):
     MERGE = "merge"
     """The memory joins the most alike one of the same user and type."""
     KEEP = "keep"
-    """It is stored without comparison."""
 
 
 class FactOutcome(StrEnum):
     """The outcome for a fact to remember."""
 
     ADDED = "added"
-    """It is a memory of its own."""
     SAME = "same"
     SUPERSEDED = "superseded"
-    """It is a memory of its own, and replaced another."""
     REFUSED = "refused"
 
 
@@ -198,7 +195,6 @@ class NewMemory:
     content: Any
     """A text, or any other JSON value, of which ``extract_text`` makes the text that is searched."""
     occurred_at: datetime
-    """Event time, with a time zone."""
     user_id: str | None = None
     links: Links = field(default_factory=lambda: MappingProxyType({}))
     """Ids by entity type, such as ``{"questions": ["q1"]}``."""
@@ -208,7 +204,6 @@ class NewMemory:
     expires_at: datetime | None = None
     """The time from which searches no longer find the memory, and after which it is forgotten; None: never."""
     metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    """Further attributes, to filter by."""
     status: str = "active"
     text: str | None = None
     """The text of a content that was stored before, whose keys may have changed their order; None: it is extracted."""
@@ -272,7 +267,6 @@ class Memory(Serializable):
     content: Any
     """A text or another JSON value, equal to what was given; keys come in the order of PostgreSQL's ``jsonb``."""
     text: str
-    """The text that is searched."""
     summary: str
     user_id: str | None
     links: Links
@@ -283,7 +277,6 @@ class Memory(Serializable):
     occurred_at: datetime
     expires_at: datetime | None
     superseded_by: str | None
-    """The memory that took its place."""
     status: str
     """``archived``: superseded, kept, and no longer found."""
     metadata: Mapping[str, Any]
@@ -312,11 +305,9 @@ class StoredMemory:
     memory_id: str
     """The id of the stored memory: its own, or that of the memory that it was merged into."""
     is_new: bool
-    """True if there was no memory of that id before."""
     duplicates: tuple[Duplicate, ...] = ()
     """The memories that state nearly the same when it was stored, the most alike first."""
     merged_into: str | None = None
-    """The memory that it joined; None: it is a memory of its own."""
     notes: tuple[str, ...] = ()
     """The reason why its vector is still missing, if it is."""
 

@@ -15,10 +15,8 @@ from retrieval.domain.checks import (
 from retrieval.domain.errors import InvalidRequestError
 
 MAX_NAME_LENGTH = 200
-"""Characters of a domain's, an actor's or a session's name."""
 
 MAX_BACKTRACKS = 2**31 - 1
-"""The largest number of returns that a record can hold."""
 
 ANYWHERE = ""
 """The bucket that contains every context."""

@@ -21,9 +21,7 @@ class AnalyticsColumn:
 
     name: str
     type: str
-    """The type's name in PostgreSQL."""
     about: str
-    """The column's meaning, in a sentence; empty where the name says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,6 @@ class ViewQuestion:
     since: datetime | timedelta | None = None
     """A time, or how long before ``until``, or before now."""
     until: datetime | None = None
-    """The end of the period (exclusive)."""
     limit: int | None = None
     """The most rows; None: all."""
 

@@ -276,7 +276,6 @@ class RetrievalSummary(Serializable):
     path: str
     hits: int
     top_score: float | None
-    """The first hit's score; None without hits."""
     retrieval_time_ms: float
 
 
@@ -293,22 +292,18 @@ class RecordedRetrieval(Serializable):
     is_by_vector: bool
     """True if the caller gave a vector; otherwise the words were embedded."""
     where: Mapping[str, Any]
-    """The filter; empty: none."""
     request: Mapping[str, Any]
     """The rest of the request, such as ``limit``, ``group_by`` and the call's own ``profile``."""
     context: Context
     profile_version: int
     """0: the call brought its own profile, or an application composed the answer."""
     model_version: int
-    """The version of the learned reward; 0: nothing learned counted."""
     policy: str
-    """Name and version of the exploration policy, such as ``off/1``."""
     path: str
     notes: Sequence[str]
     timings_ms: Mapping[str, float]
     retrieval_time_ms: float
     candidates: int
-    """The number of candidates on record, for replay and comparisons."""
     impressions: Sequence[Impression]
 
 

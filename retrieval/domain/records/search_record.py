@@ -69,7 +69,6 @@ class SearchRecord:
     domain: str
     complexity: float | None
     cluster: int | None
-    """The embedding cluster of the query; None: not known."""
     query: str
     """The words that were ranked by."""
     vector: Sequence[float] | None
@@ -81,15 +80,11 @@ class SearchRecord:
     profile_version: int
     """0: the call brought its own profile, which stands in ``request``, or an application composed the answer."""
     model_version: int
-    """0: nothing learned counted."""
     policy: str
-    """Name and version of the exploration policy, such as ``off/1``."""
     statistics_at: datetime
     """The moment of the arms that were read; the search's own where none were."""
     seed: int
-    """The seed of the draws, 63 bits."""
     eligible: int
-    """Items that exploration could draw."""
     hits: int
     path: str
     notes: Sequence[str]
@@ -97,7 +92,6 @@ class SearchRecord:
     """The milliseconds by stage, without the total."""
     retrieval_time_ms: float
     top_score: float | None
-    """The first hit's score; None without hits."""
     score_spread: float | None
     """The first score minus the fifth, or the last where there are fewer; None without hits."""
     generation_triggered: bool
@@ -124,7 +118,6 @@ class SearchRecord:
     answer that an application composed ``relevance`` and ``score``."""
     pool_values: Matrix = ()
     shown_items: Sequence[str] = ()
-    """The hits, by rank."""
     shown_scores: Sequence[float] = ()
     shown_slots: Sequence[str] | None = None
     """The slot of each item that was shown; None: all have their place for their scores."""
@@ -209,10 +202,8 @@ class ComposedAnswer:
     collection_id: int
     query: str
     vector: Vector | None
-    """The query's vector, shape (dimensions,), unit length; None: the words were searched."""
     space_id: int | None = None
     shown: Sequence[ShownItem]
-    """The items in the order in which they were shown."""
     context: Context
     origin: str
     retrieval_time_ms: float

@@ -25,11 +25,9 @@ class Contribution(NamedTuple):
 
     leg: str
     rank: int
-    """The item's rank in that leg, from 1."""
     raw_score: float
     """The leg's own score: cosine similarity, BM25."""
     weight: float
-    """The leg's weight in the profile."""
     value: float
 
 
@@ -112,7 +110,6 @@ class SearchResult(Serializable, Sequence[Hit]):
     path: Path
     """``exact``, ``approximate`` (an index was walked), or ``none``: no dense leg ran."""
     why: str
-    """The reason for the path, in words."""
     weighed: int = 0
     """Rows that the dense leg read: vectors it compared, or that the HNSW index returned."""
     profile_version: int | None
@@ -170,7 +167,6 @@ class Cursor:
     """The position between two pages of a search."""
 
     question: bytes
-    """The hash of the request."""
     passed: frozenset[bytes] = frozenset()
     """The hashes of what earlier pages passed, items or groups, also those left out for low scores or relevance."""
     shown: int = 0

@@ -26,7 +26,6 @@ class PreviewedHit(Serializable):
     moved: int | None
     """Places up; negative: down; None: it was not there, or is not any more."""
     why: str
-    """The reason for the difference, in words: the shares of its score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,6 @@ class ProfilePreview(Serializable):
     name: str
     profile: Profile
     hits: tuple[PreviewedHit, ...]
-    """Best first."""
     entered: tuple[str, ...]
     """Items of this page that are not on the first profile's, in its order."""
     left: tuple[PreviewedHit, ...]
@@ -51,7 +49,6 @@ class Preview(Serializable):
     query: str
     baseline: str
     previews: tuple[ProfilePreview, ...]
-    """The profiles' pages, in the order in which the profiles were given."""
 
 
 def checked_profiles(profiles: object) -> dict[str, Profile]:

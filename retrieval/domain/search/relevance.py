@@ -31,11 +31,9 @@ class Evidence(NamedTuple):
 
     cosine: float | None
     cosine_behind: float
-    """The best cosine of the search minus the item's."""
     words: float | None
     """BM25 as a share of the most that it can be, 0 to 1."""
     words_behind: float
-    """The best share of the search minus the item's."""
 
     def tells(self, model: str) -> bool:
         """Whether the evidence has the numbers that the model ``both``, ``dense`` or ``lexical`` needs."""

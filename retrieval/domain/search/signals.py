@@ -46,12 +46,10 @@ class Facts:
     cosine: float | None = None
     """Its vector's cosine with the query's, -1 to 1; None: one of the two is missing."""
     base_relevance: float = 1.0
-    """The relevance that its application set, 0 to 1."""
     accesses: int = 0
     entities: frozenset[Entity] = frozenset()
     tags: frozenset[str] = frozenset()
     uses: int = 0
-    """The number of verdicts on it, in all contexts."""
     raw_successes: int = 0
     """The number of good verdicts, 0 to ``uses``."""
 

@@ -18,7 +18,6 @@ from retrieval.domain.search.query import plain_parts
 from retrieval.domain.serialization import Serializable
 
 MAX_CHECKED = 64
-"""Words of a query that are looked up; of a longer query the first."""
 
 MAX_CORRECTED = 8
 """Unknown words of a query that are corrected; the others stay as they are."""
