@@ -12,7 +12,7 @@ from retrieval.apps.memories.messages import FACT, RememberReport, checked_conve
 from retrieval.apps.memories.remembering import FactsOf, Remembering, near_memories, needed_llm
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_project, checked_types
 from retrieval.collection import Collection
-from retrieval.domain.checks import check_flags, checked_list, checked_number, time_fault
+from retrieval.domain.checks import check_flags, checked_choice, checked_list, checked_number, time_fault
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.memory import (
     FILTERABLE,
@@ -23,7 +23,6 @@ from retrieval.domain.items.memory import (
     StoredMemory,
     check_current,
     checked_name,
-    duplicates_named,
     has_expired,
     links_of,
 )
@@ -157,7 +156,7 @@ class MemoryStore:
 
         Raises ``InvalidRequestError`` for values that cannot be stored.
         """
-        policy = duplicates_named(duplicates)
+        policy = checked_choice("treatment of duplicates", duplicates, Duplicates)
         question_links = {"linked_question_ids": linked_question_ids, "linked_hypothesis_ids": linked_hypothesis_ids}
         memory = NewMemory(
             memory_id=self._new_id() if memory_id is None else memory_id,
@@ -183,7 +182,7 @@ class MemoryStore:
         invalid, nothing is stored. After an error of the database, the earlier batches of 2,000 are stored, or with
         ``report`` and ``merge`` the earlier memories.
         """
-        policy = duplicates_named(duplicates)
+        policy = checked_choice("treatment of duplicates", duplicates, Duplicates)
         valid = [self._from_record(memory) for memory in checked_list("memories", memories, '[{"content": "..."}]')]
         for memory in valid:
             memory.item()  # refuses invalid values before anything is stored

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.domain.checks import (
-    checked_choice,
     checked_number,
     checked_time,
     choices_hint,
@@ -319,11 +318,6 @@ def checked_name(name: str, value: object) -> str:
             f"{name} is {value!r:.80}; it must be a text that is not empty, without NUL or half of a surrogate pair"
         )
     return value
-
-
-def duplicates_named(name: str) -> Duplicates:
-    """The treatment of duplicates of that name. Raises ``InvalidRequestError`` naming the choices."""
-    return checked_choice("treatment of duplicates", name, Duplicates)
 
 
 def content_of(item: Item) -> Any:

@@ -110,7 +110,6 @@ def checked_positive(name: str, value: object) -> float:
     return number
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeValue(Signal):
     """The attribute's number, cut to 0 to 1; a profile may have several, such as ``attribute:concreteness``."""
@@ -136,7 +135,6 @@ class AttributeValue(Signal):
         return _clipped(number) if is_number(number) else self.missing
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRelevance(Signal):
     """The relevance that its application set, clipped to 0 to 1; 1 where it set none."""
@@ -148,7 +146,6 @@ class BaseRelevance(Signal):
         return _clipped(facts.base_relevance)
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityOverlap(Signal):
     """Entities of the question that the item is linked to / entities of the question; 0 where it names none."""
@@ -175,7 +172,6 @@ _FEW = 30
 """Up to this many words, searching for them is faster than splitting the whole text."""
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordOverlap(Signal):
     """Words of the question that stand in the item / words of the question; 0 where it has none.
@@ -220,7 +216,6 @@ FULL = 100
 """Accesses from which on the signal is 1."""
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Popularity(Signal):
     """log10(accesses + 1) / log10(101), at most 1: 0 without accesses, .15 after one, .52 after ten, 1 from 100 on."""
@@ -235,7 +230,6 @@ class Popularity(Signal):
 PRIORITIES = MappingProxyType({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low": 0.3})
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priority(Signal):
     """The worth of the item's priority, whatever its case and the spaces around it; ``unknown`` for any other."""
@@ -271,7 +265,6 @@ class Priority(Signal):
         return self._by_name.get(priority.strip().casefold(), self.unknown)
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rating(Signal):
     """(good verdicts + 1) / (verdicts + 2) of all contexts, none of them decayed; .5 without any (see ``rate``)."""
@@ -288,7 +281,6 @@ class Rating(Signal):
 SECONDS_A_DAY = 86_400.0
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recency(Signal):
     """e^(-days / decay_days): 1 now and for what is still to come, .37 after ``decay_days``; 0 without a time.
@@ -311,7 +303,6 @@ class Recency(Signal):
         return math.exp(-max(days, 0.0) / self.decay_days)
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionTime(Signal):
     """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on."""
@@ -340,7 +331,6 @@ class ResolutionTime(Signal):
         return 0.0 if hours is None else _clipped(1 - hours / self.normalization_hours)
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagMatch(Signal):
     """Tags of the question that the item has, case and all, at most ``most``, / ``most``."""
@@ -359,7 +349,6 @@ class TagMatch(Signal):
         return min(len(question.tags & facts.tags), self.most) / self.most
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorSimilarity(Signal):
     """The cosine of the two vectors; 0 where it is negative, or one of them is missing."""
@@ -379,6 +368,8 @@ _KINDS: tuple[type[Signal], ...] = (
     AttributeValue, BaseRelevance, EntityOverlap, KeywordOverlap, Popularity, Priority, Rating, Recency, ResolutionTime,
     TagMatch, VectorSimilarity,
 )  # fmt: skip
+for _kind in _KINDS:
+    checks_argument_names(_kind)
 SIGNALS: Mapping[str, type[Signal]] = {kind.name: kind for kind in _KINDS}
 
 
