@@ -139,12 +139,19 @@ def checked_number(
     raise error(f"{name} is {_written(value)}; it must be a number {bounds}")
 
 
-def checked_positive(name: str, value: object, example: str, high: float = math.inf) -> float:
-    """The number. Raises ``InvalidRequestError`` for anything but a number above 0, at most ``high``."""
+def checked_positive(
+    name: str,
+    value: object,
+    example: str,
+    high: float = math.inf,
+    *,
+    error: type[InvalidRequestError] = InvalidRequestError,
+) -> float:
+    """The number. Raises ``error`` for anything but a number above 0, at most ``high``."""
     if is_number(value, 0, high) and value:
         return value
     at_most = f", at most {high:g}" if high < math.inf else ""
-    raise InvalidRequestError(f"{name} is {_written(value)}; it must be a number above 0{at_most}, such as {example}")
+    raise error(f"{name} is {_written(value)}; it must be a number above 0{at_most}, such as {example}")
 
 
 def checked_choice(

@@ -22,7 +22,7 @@ from retrieval.domain.checks import (
 )
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
-from retrieval.domain.search.profile_parts import check_share, check_weight, check_whole
+from retrieval.domain.search.profile_parts import check_positive, check_share, check_weight, check_whole
 from retrieval.domain.serialization import plain
 from retrieval.domain.words import apart, lowered, terms
 
@@ -100,14 +100,6 @@ class Signal(ABC):
 
 def _clipped(value: float) -> float:
     return min(1.0, max(0.0, value))
-
-
-def checked_positive(name: str, value: object) -> float:
-    """A finite number above 0. Raises ``InvalidProfileError``."""
-    number = check_weight(name, value)
-    if number == 0:
-        raise InvalidProfileError(f"{name} is 0; it must be above 0")
-    return number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +285,7 @@ class Recency(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        checked_positive("decay_days of signal 'recency'", self.decay_days)
+        check_positive("decay_days of signal 'recency'", self.decay_days, "14")
 
     def value(self, facts: Facts, question: Question) -> float:
         """The decayed recency, 0 to 1."""
@@ -318,7 +310,7 @@ class ResolutionTime(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        checked_positive("normalization_hours of signal 'resolution_time'", self.normalization_hours)
+        check_positive("normalization_hours of signal 'resolution_time'", self.normalization_hours, "100")
         if self.unknown_hours is not None:
             check_weight("unknown_hours of signal 'resolution_time'", self.unknown_hours)
 
