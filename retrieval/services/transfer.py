@@ -389,7 +389,7 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
         fields, rows = first["collection"], first["rows"]
         space = None if fields["space"] is None else EmbeddingSpace(**fields["space"])
         if fields["neighbours"] is not None:
-            Neighbours.from_dict(fields["neighbours"])
+            Neighbours(**fields["neighbours"])
         AttributeSchema.checked(fields["schema"])
         IndexKind(fields["index"])
         checked_parts(fields["parts"])

@@ -86,9 +86,6 @@ LEARNED_SHARE = 0.6
 """0.4 relevance + 0.6 learned reward, once there is something learned."""
 
 
-MOST_TRUSTED_FROM = 1_000_000
-
-
 class Combination(StrEnum):
     """The method by which relevance and learned reward become one score."""
 
@@ -115,7 +112,7 @@ class Learned(Serializable):
         object.__setattr__(self, "combination", check_choice("learned combination", self.combination, Combination))
         check_share("learned share", self.share)
         if self.trusted_from is not None:
-            check_whole("learned trusted_from", self.trusted_from, 1, MOST_TRUSTED_FROM)
+            check_whole("learned trusted_from", self.trusted_from, 1, 1_000_000)
 
     @property
     def is_off(self) -> bool:

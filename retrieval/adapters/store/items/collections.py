@@ -268,7 +268,7 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         filterable=tuple(sorted((key, AttributeType(kind)) for key, kind in filterable.items())),
         model_version=model_version,
         clustered_at=clustered_at,
-        neighbours=Neighbours.from_dict(neighbours) if neighbours else None,
+        neighbours=Neighbours(**neighbours) if neighbours else None,
         has_expiring=has_expiring,
         profile_note=profile_note,
         schema=None if schema is None else AttributeSchema.stored(schema),
