@@ -39,10 +39,7 @@ def shortened(name: object) -> str:
 
 
 def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = False) -> str:
-    """The names that could have been meant, the nearest first: ``did you mean 'limit'? There are: query, limit``.
-
-    Of many names the first 20 are listed, with the number of the others.
-    """
+    """The names that could have been meant, at most 20: ``did you mean 'limit'? There are: query, limit``."""
     known = list(map(str, names))
     if not known:
         return "there are none"

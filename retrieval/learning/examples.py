@@ -98,10 +98,7 @@ class Examples:
     """The length of title and body in octets of UTF-8 by item, where known."""
 
     def of(self, questions: frozenset[str], *, inside: bool) -> Examples:
-        """The examples of these questions, or of all others, which include verdicts without a search.
-
-        A verdict with an unknown question is in neither set, because it may belong to a held-out question.
-        """
+        """The examples of these questions, or of all others; verdicts with an unknown question are in neither set."""
         rated = [example for example in self.rated if example.question is not None]
         return Examples(
             rated=[example for example in rated if (example.question in questions) == inside],

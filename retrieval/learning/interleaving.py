@@ -1,8 +1,4 @@
-"""Interleaving: one slate from two rankings, compared by the rewards of their hits, without off-policy estimates.
-
-Team draft (Radlinski, Kurup and Joachims, CIKM 2008): in each round a coin decides which ranking picks its best untaken
-item first. A reward counts for the item's team, which users cannot see.
-"""
+"""Interleaving of two rankings by team draft (Radlinski, Kurup and Joachims, CIKM 2008), and its verdict."""
 
 from __future__ import annotations
 

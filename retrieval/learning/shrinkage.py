@@ -335,11 +335,7 @@ def _most_by_uses(concentration: float) -> float:
 def _fit_kind(
     kind: BucketArms, table: ArmTable, elsewhere: _Estimates, priors: Priors
 ) -> tuple[Level, dict[str, ShrunkEstimate], dict[str, dict[int, ShrunkEstimate]]]:
-    """The level of a kind of bucket, and the shifts of its buckets and of the clusters in them.
-
-    The shifts are relative to each item's rate ``elsewhere``: with its events of this bucket on both sides, an item
-    would seem to have the same rate everywhere.
-    """
+    """The level of a kind, and the shifts of its buckets and of clusters in them, against the rates ``elsewhere``."""
     cluster = table.cluster[kind.item]
     shape = (len(kind.names), len(table.clusters))
     bucket, own = np.zeros(shape[0]), np.zeros(shape)

@@ -1,8 +1,7 @@
 """Exploration policies: the items that a slate shows beyond the best by score, and their probabilities. Pure.
 
-A slate is the list of shown items, which a policy draws from a ranking, with probabilities that are known before the
-draw. ``policy_for`` makes the policy of a profile. For Thompson sampling ``ROWS`` rows of posterior draws are made, and
-one of them, chosen at random, decides: given the rows, the probability of an item is the share of rows with it on top.
+Thompson sampling makes ``ROWS`` rows of posterior draws, one of which, chosen at random, decides: given the rows, the
+probability of an item is exactly the share of rows with it on top.
 """
 
 from __future__ import annotations
@@ -277,8 +276,7 @@ class ThompsonSlots(Policy):
 class UncertaintyBonus(Policy):
     """Orders by score + ``rate`` × uncertainty of the learned reward; equal sums keep their order.
 
-    With probability ``floor`` the last place of several goes to one of the ``most_eligible`` candidates from there on,
-    uniformly.
+    With probability ``floor`` the last place goes to one of ``most_eligible`` candidates from there on, uniformly.
     """
 
     __slots__ = ()

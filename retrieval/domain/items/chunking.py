@@ -357,10 +357,7 @@ def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -> list[Item]:
-    """The chunks as items, whose ids follow from their text: an unchanged chunk keeps its id and its record.
-
-    The first has the ``fingerprint`` of the document's source. Raises ``InvalidItemError``.
-    """
+    """The chunks as items with ids by their text; the first has the ``fingerprint``. Raises ``InvalidItemError``."""
     items: list[Item] = []
     times: Counter[str] = Counter()
     for chunk in chunks:

@@ -294,10 +294,7 @@ def check_version(item_id: str, stored: str | None, expected: str | None) -> Non
 
 
 def merged(target: object, patch: object, depth: int = 0) -> Any:
-    """The target with the patch's members replacing its own, and without those that are null in the patch.
-
-    Raises ``InvalidItemError`` for a patch of more than 64 levels.
-    """
+    """The target with the patch merged in: null removes a member. Raises ``InvalidItemError`` beyond 64 levels."""
     if depth > MAX_NESTING:
         raise InvalidItemError(f"a change is nested deeper than {MAX_NESTING} levels; flatten it")
     if not isinstance(patch, Mapping):

@@ -43,10 +43,7 @@ def entity_type(stem: str) -> str:
 
 
 def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]], others: Iterable[str] = ()) -> Links:
-    """``links`` and the keywords ``linked_<stem>_ids`` together.
-
-    Raises ``InvalidRequestError`` for a keyword of another form, naming the ``others``, and for wrong ids.
-    """
+    """``links`` and the keywords ``linked_<stem>_ids`` together. Raises ``InvalidRequestError``, naming ``others``."""
     given = checked_links({} if links is None else links)
     ids_by_type: dict[str, list[str]] = {name: list(ids) for name, ids in given.items()}
     for keyword, ids in keywords.items():

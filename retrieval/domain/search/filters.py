@@ -1,7 +1,4 @@
-"""The filter language: conditions on items as frozen values, and the mapping that people write. Pure.
-
-docs/concepts/filters.md has the language; an example: ``{"priority": ["High", "Low"], "hours": {"gte": 1}}``.
-"""
+"""The filter language as frozen values, and the mapping that people write (docs/concepts/filters.md). Pure."""
 
 from __future__ import annotations
 
@@ -136,10 +133,9 @@ Where = Mapping[str, Any]
 
 
 def parse_where(where: Where | Filter | None, *, most_values: int | None = None) -> Filter | None:
-    """The filter of a mapping; None and an empty mapping filter nothing.
+    """The filter of a mapping; None and an empty mapping filter nothing. Raises ``InvalidFilterError``.
 
     ``most_values``: the most values that all conditions together may compare with; None: any number.
-    Raises ``InvalidFilterError`` for a filter that cannot be understood or is too large.
     """
     if where is None or isinstance(where, Filter):
         condition = where
@@ -206,10 +202,7 @@ def _check_extent(size: Extent, most_values: int | None) -> None:
 
 
 def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
-    """Measures a mapping before it is parsed: the members of all mappings, and their values, at any depth.
-
-    Raises ``InvalidFilterError`` for too deep nesting, or too many values, which need not all be counted.
-    """
+    """The number of members of all mappings in it, and of values. Raises ``InvalidFilterError`` for too large a one."""
     members = values = 0
     waiting: list[tuple[Any, int]] = [(where, 0)]
     while waiting:

@@ -191,10 +191,7 @@ class Cursor:
 
 
 def read_cursor(text: object, question: str) -> Cursor:
-    """The cursor that a page gave as ``next``; of an empty text the one before the first page.
-
-    ``question`` is a text of the whole request. Raises ``InvalidRequestError`` for anything but a cursor of it.
-    """
+    """The cursor that a page of the same request gave, or one before the first. Raises ``InvalidRequestError``."""
     request_hash = _hash(question.encode(errors="replace"))
     if text == "":
         return Cursor(request_hash)

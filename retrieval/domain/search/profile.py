@@ -147,10 +147,7 @@ class Profile(Serializable):
         return _WORDLESS_LEGS.isdisjoint(self.legs) or not any(map(self.legs.get, _WORDLESS_LEGS))
 
     def weights_of(self, names: Iterable[str]) -> dict[str, float]:
-        """The weights of rankings by their names; a leg's ranking for another wording has the leg's weight.
-
-        A leg's ranking of what is preferred first has that weight too, second half of it, third a third.
-        """
+        """The weights of rankings by leg and wording; of what is preferred, the second weighs half."""
         weights = {**self.weights, REFINING: self.refining.share}
         return {
             name: weights.get(leg_of(name), 0.0) / _preference(name) if ":" in name else weights.get(name, 0.0)

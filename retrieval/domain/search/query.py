@@ -1,8 +1,4 @@
-"""The query language: what people type into a search box, as a value; synonyms; and the size of a search. Pure.
-
-docs/how-to/search.md has the language. Nothing that can be typed is an error; only a query of nothing but exclusions
-leaves nothing to search for.
-"""
+"""The query language of a search box (docs/how-to/search.md), synonyms, and the size of a search. Pure."""
 
 from __future__ import annotations
 

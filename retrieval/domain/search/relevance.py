@@ -1,8 +1,4 @@
-"""The probability that a hit is relevant, from its scores in the legs: a logistic model. Pure.
-
-Its numbers mean the same in every collection: the cosine, and the share of the most that BM25 can give to the query,
-each with its distance to the best of the search. docs/decisions/0033-relevance.md has the reasons.
-"""
+"""The probability that a hit is relevant: a logistic model of its scores in the legs (decision 0033). Pure."""
 
 from __future__ import annotations
 
@@ -43,11 +39,7 @@ class Evidence(NamedTuple):
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration(Serializable):
-    """The coefficients for one embedding space, by the evidence of an item: an intercept, and one for each number.
-
-    Empty coefficients: an item with only that evidence has no relevance. Raises ``InvalidProfileError`` for a wrong
-    number of coefficients, or one that is not finite.
-    """
+    """The coefficients for one space, by the evidence of an item; empty: none. Raises ``InvalidProfileError``."""
 
     space: str
     """The name of the embedding space (``EmbeddingSpace.name``); empty: for a collection without one."""
@@ -112,9 +104,8 @@ def evidence_of(
     *,
     knows_all_words: bool,
 ) -> list[Evidence]:
-    """Collect the evidence of each item.
+    """Collect the evidence of each item; ``most``: see ``most_by_words``.
 
-    ``rankings``: the candidates by leg, those of other wordings too; ``most``: see ``most_by_words``;
     ``knows_all_words``: whether an item that the lexical ranking lacks has none of the words.
     """
     cosines, words = _scores(rankings, _DENSE), _scores(rankings, _LEXICAL)

@@ -275,10 +275,7 @@ SECONDS_A_DAY = 86_400.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recency(Signal):
-    """e^(-days / decay_days): 1 now and for what is still to come, .37 after ``decay_days``; 0 without a time.
-
-    Half the value is reached after ``decay_days`` × ln 2.
-    """
+    """e^(-days / decay_days): 1 now and for what is still to come, .37 after ``decay_days``; 0 without a time."""
 
     name: ClassVar[str] = "recency"
     decay_days: float = 14.0

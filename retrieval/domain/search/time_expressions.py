@@ -1,8 +1,4 @@
-"""The expressions of time in a query: "yesterday", "since June", "between May and July". Pure.
-
-An expression is read as English, relative to the moment ``now`` and in its time zone, and gives a half-open period of
-wall-clock times: a day on which the clocks change has 23 or 25 hours. docs/how-to/recall.md has the rules of dates.
-"""
+"""The times in a query, as half-open periods: "yesterday", "since June" (docs/how-to/recall.md). English. Pure."""
 
 from __future__ import annotations
 
