@@ -71,7 +71,7 @@ class ViewQuestion:
             checked_whole("limit", self.limit, 1, 2**31 - 1, error=InvalidLimitError)
 
     def begins(self, default: timedelta | None, now: datetime) -> datetime | None:
-        """The beginning; None: open. ``default``: the length if only an end is given. Raises ``InvalidRequestError``."""
+        """The beginning; None: open. ``default``: its length with only an end. Raises ``InvalidRequestError``."""
         since = self.since if self.since is not None or self.until is None else default
         if not isinstance(since, timedelta):
             return since
