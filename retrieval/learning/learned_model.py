@@ -17,25 +17,8 @@ from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.search.profile_parts import LEARNED_SHARE, Combination, Learned
 from retrieval.learning import logistic, shrinkage
 from retrieval.learning.arm_table import Floats, arm_table
-from retrieval.learning.examples import (
-    Direction,
-    Event,
-    Example,
-    Examples,
-    arms_of,
-    columns,
-    directions,
-    without_own,
-)
-from retrieval.learning.logistic import (
-    RANK,
-    RELEVANCE,
-    SHRUNK,
-    Logistic,
-    design_of,
-    fit_logistic,
-    logistic_mean,
-)
+from retrieval.learning.examples import Direction, Event, Example, Examples, arms_of, columns, directions, without_own
+from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, design_of, fit_logistic, logistic_mean
 from retrieval.learning.logit import sigmoid
 from retrieval.learning.shrinkage import Posterior, Prediction, Priors, Shrinkage, fit_shrinkage, posterior, predictions
 from retrieval.learning.stack import (
@@ -113,11 +96,7 @@ class LearnedReward:
 
 
 def learn(
-    events: Sequence[Event],
-    arms: Sequence[ItemArms] = (),
-    *,
-    kind: str | None = None,
-    priors: Priors | None = None,
+    events: Sequence[Event], arms: Sequence[ItemArms] = (), *, kind: str | None = None, priors: Priors | None = None
 ) -> LearnedReward:
     """Learn from the events, and from every item with all its arms.
 

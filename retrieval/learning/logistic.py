@@ -87,10 +87,7 @@ def groups_of(contexts: Sequence[str], item_id: str, cluster: int | None) -> lis
 
 
 def logistic_mean(
-    model: Logistic,
-    buckets: Sequence[str],
-    items: Sequence[ItemArms],
-    numbers: Mapping[str, Floats],
+    model: Logistic, buckets: Sequence[str], items: Sequence[ItemArms], numbers: Mapping[str, Floats]
 ) -> tuple[Floats, Floats]:
     """The expected logit of each item in these buckets, (items,); and the slopes' part but that of the shrunk rate.
 

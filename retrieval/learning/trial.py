@@ -16,15 +16,7 @@ from retrieval.learning.examples import Examples, Slate, columns, cosine
 from retrieval.learning.learned_model import Fitted, LearnedModel, fit
 from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.logit import EDGE
-from retrieval.learning.stack import (
-    AFFINITY,
-    LEARNED,
-    LENGTH,
-    LogitStack,
-    affinity_signal,
-    fit_stack,
-    length_signal,
-)
+from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH, LogitStack, affinity_signal, fit_stack, length_signal
 
 FOLDS = 5
 LEAST_QUESTIONS = 50

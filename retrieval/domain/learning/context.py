@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from retrieval.domain.checks import (
-    check_flags,
-    check_text,
-    checked_number,
-    checked_whole,
-    checks_argument_names,
-)
+from retrieval.domain.checks import check_flags, check_text, checked_number, checked_whole, checks_argument_names
 from retrieval.domain.errors import InvalidRequestError
 
 MAX_NAME_LENGTH = 200

@@ -98,11 +98,7 @@ def most_by_words(query: str, documents: int) -> float:
 
 
 def evidence_of(
-    item_ids: Sequence[str],
-    rankings: Mapping[str, Sequence[tuple[Any, ...]]],
-    most: float,
-    *,
-    knows_all_words: bool,
+    item_ids: Sequence[str], rankings: Mapping[str, Sequence[tuple[Any, ...]]], most: float, *, knows_all_words: bool
 ) -> list[Evidence]:
     """Collect the evidence of each item; ``most``: see ``most_by_words``.
 

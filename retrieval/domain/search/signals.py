@@ -12,14 +12,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from retrieval.domain.checks import (
-    checks_argument_names,
-    choices_hint,
-    is_finite,
-    is_number,
-    is_storable,
-    stored_time,
-)
+from retrieval.domain.checks import checks_argument_names, choices_hint, is_finite, is_number, is_storable, stored_time
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_positive, check_share, check_weight, check_whole
