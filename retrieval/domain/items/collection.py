@@ -101,6 +101,7 @@ class CollectionInfo(Serializable):
     items: int
     """Items that a search can find."""
     pending: int
+    """Items that wait for their vector."""
     space: str | None
     """The embedding space's name; None: lexical search only."""
     text_search_config: str
@@ -109,13 +110,17 @@ class CollectionInfo(Serializable):
     """The model of the learned reward that searches use; 0: none."""
     has_hnsw: bool
     index: str
+    """The kind of HNSW index that it asks for: ``auto``, ``full`` or ``quantised``."""
     is_quantised: bool
+    """Whether its HNSW index keeps one bit a dimension."""
     parts: int = 1
     """The number of parts that its HNSW index is to be in."""
     index_parts: int = 0
     """The number of parts that the index is in; 0: there is no index."""
     filterable: Mapping[str, str]
+    """The types of the declared attributes, by name."""
     neighbours: Neighbours | None = None
+    """The neighbours that its items are indexed together with; None: each is indexed alone."""
     schema: Mapping[str, Any] | None = None
     """The JSON Schema that the attributes of its items fit; None: any do."""
 

@@ -263,6 +263,7 @@ class Memory(Serializable):
     content: Any
     """A text or another JSON value, equal to what was given; keys come in the order of PostgreSQL's ``jsonb``."""
     text: str
+    """The text that is searched."""
     summary: str
     user_id: str | None
     links: Links
@@ -273,6 +274,7 @@ class Memory(Serializable):
     occurred_at: datetime
     expires_at: datetime | None
     superseded_by: str | None
+    """The memory that took its place."""
     status: str
     """``archived``: superseded, kept, and no longer found."""
     metadata: Mapping[str, Any]

@@ -29,8 +29,11 @@ class Passage(Serializable):
     document: str
     """The document's id; of an item that is not a chunk, the item's id."""
     title: str
+    """The document's title."""
     headings: tuple[str, ...] = ()
+    """The headings above its beginning, the outermost first."""
     page: int | None = None
+    """The page where it begins, from 1; None where the document has no pages."""
     last_page: int | None = None
     text: str
     rank: int
@@ -38,6 +41,7 @@ class Passage(Serializable):
     score: float
     """The score of its best hit; comparable within one search only."""
     item_ids: tuple[str, ...]
+    """Its chunks, for feedback."""
     cut: bool = False
     """Whether the text is a part of a hit, around the query's words, because the whole hit had no room."""
 
@@ -50,9 +54,11 @@ class Passages(Serializable, Sequence[Passage]):
     text: str
     """Markdown: each passage quoted (``>``) under a heading that names its document; empty without passages."""
     tokens: int
+    """The number of tokens of ``text``."""
     left_out: int = 0
     """Hits that had no room."""
     retrieval_id: UUID | None = None
+    """The identifier of the recorded search, for feedback; None: it is not recorded."""
     notes: tuple[str, ...] = ()
 
     @overload

@@ -21,7 +21,9 @@ class AnalyticsColumn:
 
     name: str
     type: str
+    """The type's name in PostgreSQL."""
     about: str
+    """The column's meaning, in a sentence; empty where the name says it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

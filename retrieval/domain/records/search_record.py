@@ -81,6 +81,7 @@ class SearchRecord:
     """0: the call brought its own profile, which stands in ``request``, or an application composed the answer."""
     model_version: int
     policy: str
+    """Name and version of the exploration policy, such as ``off/1``."""
     statistics_at: datetime
     """The moment of the arms that were read; the search's own where none were."""
     seed: int
@@ -92,6 +93,7 @@ class SearchRecord:
     """The milliseconds by stage, without the total."""
     retrieval_time_ms: float
     top_score: float | None
+    """The first hit's score; None without hits."""
     score_spread: float | None
     """The first score minus the fifth, or the last where there are fewer; None without hits."""
     generation_triggered: bool
@@ -138,20 +140,26 @@ class SearchRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Impression:
-    """A hit that was shown. The names are those of the columns of ``impressions``."""
+class RecordedHit:
+    """An item that was shown."""
 
     item_id: str
     rank: int
     """The rank, from 1."""
     score: float
-    signals: Mapping[str, Any]
-    """The parts of the score, by name: rank, raw, weight and value of each contribution."""
     slot: Slot
     propensity: float
-    """The probability that the item was in the slate, above 0 and at most 1."""
+    """The probability that it was shown, above 0 and at most 1."""
     rank_propensity: float
-    """The probability that it stood at this rank, above 0 and at most ``propensity``."""
+    """The probability that it was shown at this rank, above 0 and at most ``propensity``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impression(RecordedHit):
+    """A hit that was shown. The names are those of the columns of ``impressions``."""
+
+    signals: Mapping[str, Any]
+    """The parts of the score, by name: rank, raw, weight and value of each contribution."""
     pulls: float
     """The decayed number of events known of the item when it was shown."""
 

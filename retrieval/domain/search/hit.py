@@ -25,10 +25,13 @@ class Contribution(NamedTuple):
 
     leg: str
     rank: int
+    """The item's rank in that leg, from 1."""
     raw_score: float
     """The leg's own score: cosine similarity, BM25."""
     weight: float
+    """The leg's weight in the profile."""
     value: float
+    """The leg's part of the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +113,7 @@ class SearchResult(Serializable, Sequence[Hit]):
     path: Path
     """``exact``, ``approximate`` (an index was walked), or ``none``: no dense leg ran."""
     why: str
+    """The reason for the path, in words."""
     weighed: int = 0
     """Rows that the dense leg read: vectors it compared, or that the HNSW index returned."""
     profile_version: int | None

@@ -26,6 +26,7 @@ class PreviewedHit(Serializable):
     moved: int | None
     """Places up; negative: down; None: it was not there, or is not any more."""
     why: str
+    """The reason for the difference, in words: the shares of its score."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,11 +36,13 @@ class ProfilePreview(Serializable):
     name: str
     profile: Profile
     hits: tuple[PreviewedHit, ...]
+    """Best first."""
     entered: tuple[str, ...]
     """Items of this page that are not on the first profile's, in its order."""
     left: tuple[PreviewedHit, ...]
     """Hits of the first profile's page that are not on this one, as they stood there."""
     notes: tuple[str, ...]
+    """Notes of the search: a leg that could not run and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,9 @@ class Preview(Serializable):
 
     query: str
     baseline: str
+    """The first profile's name: the others are compared with it."""
     previews: tuple[ProfilePreview, ...]
+    """The profiles' pages, in the order in which the profiles were given."""
 
 
 def checked_profiles(profiles: object) -> dict[str, Profile]:

@@ -273,8 +273,10 @@ class StoredProfile(Serializable):
     """One version of a collection's profile."""
 
     version: int
+    """The version, from 1."""
     profile: Profile
     note: str
     """The note that it was stored with; ``the default`` of the first one."""
     created_at: datetime
     is_active: bool
+    """True if the collection searches with it."""
