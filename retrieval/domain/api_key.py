@@ -1,8 +1,4 @@
-"""Keys with which a program uses the HTTP service, for one tenant and within the key's scopes.
-
-The text of a key is ``rtv_<key_id>_<secret>``. The id appears in logs and lists; the secret, 256 random bits, is shown
-once, and only the SHA-256 of the whole text is stored.
-"""
+"""Keys of programs for the HTTP service: ``rtv_<key_id>_<secret>``, of which only the SHA-256 is stored."""
 
 from __future__ import annotations
 

@@ -56,10 +56,7 @@ _OURS: Mapping[str, tuple[str, ...]] = {
 
 
 def choices_hint(name: object, names: Iterable[object], *, are_quoted: bool = False) -> str:
-    """The names that could have been meant, the nearest first: ``did you mean 'limit'? There are: query, limit``.
-
-    Of many names the first 20 are listed, with the number of the others.
-    """
+    """The names that could have been meant, at most 20: ``did you mean 'limit'? There are: query, limit``."""
     known = list(map(str, names))
     if not known:
         return "there are none"
@@ -157,12 +154,19 @@ def checked_number(
     raise error(f"{name} is {_written(value)}; it must be a number {bounds}")
 
 
-def checked_positive(name: str, value: object, example: str, high: float = math.inf) -> float:
-    """The number. Raises ``InvalidRequestError`` for anything but a number above 0, at most ``high``."""
+def checked_positive(
+    name: str,
+    value: object,
+    example: str,
+    high: float = math.inf,
+    *,
+    error: type[InvalidRequestError] = InvalidRequestError,
+) -> float:
+    """The number. Raises ``error`` for anything but a number above 0, at most ``high``."""
     if is_number(value, 0, high) and value:
         return value
     at_most = f", at most {high:g}" if high < math.inf else ""
-    raise InvalidRequestError(f"{name} is {_written(value)}; it must be a number above 0{at_most}, such as {example}")
+    raise error(f"{name} is {_written(value)}; it must be a number above 0{at_most}, such as {example}")
 
 
 def checked_choice(

@@ -9,14 +9,13 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError
-from retrieval.domain.items.item import Item
+from retrieval.domain.items.item import Item, refusal
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
     from jsonschema.protocols import Validator
 
 MAX_SCHEMA_BYTES = 64 * 1024
-"""The longest schema of attributes, as JSON in UTF-8."""
 
 _LISTED_VIOLATIONS = 3
 
@@ -68,9 +67,7 @@ class AttributeSchema:
         keywords = list(_keywords(schema))
         references = [value for name, value in keywords if name in _REFERRING and isinstance(value, str)]
         if foreign := next((ref for ref in references if not ref.startswith("#")), None):
-            raise InvalidRequestError(
-                f"the schema refers to {foreign!r:.100}; put that into its $defs, as #/$defs/NAME"
-            )
+            raise InvalidRequestError(f"the schema refers to {foreign!r:.100}; put that into its $defs")
         if any(name in _UNBOUNDED for name, _ in keywords):
             raise InvalidRequestError(
                 "a schema has no 'pattern' and no 'patternProperties': one value can keep a regular expression busy "
@@ -95,7 +92,7 @@ class AttributeSchema:
             violations = sorted(errors, key=lambda error: [str(step) for step in error.absolute_path])
         except (Unresolvable, RecursionError) as unusable:
             reason = f"the collection's schema cannot be followed: {_line(str(unusable))}"
-            raise InvalidItemError(f"item {item.item_id!r:.80}: {reason}", item_id=item.item_id) from None
+            raise refusal(item.item_id, reason) from None
         if violations:
             others = len(violations) - _LISTED_VIOLATIONS
             more = f"; and {others} more" if others > 0 else ""

@@ -40,13 +40,7 @@ def is_llm(value: object) -> bool:
 
 def checked_llm(value: object) -> LLM | None:
     """The language model, or None. Raises ``InvalidRequestError`` for anything else."""
-    try:
-        is_valid = value is None or is_llm(value)
-    except Exception as error:
-        raise InvalidRequestError(
-            "llm has a name that cannot be read; give a language model, such as platform.llm"
-        ) from error
-    if not is_valid:
+    if value is not None and not is_llm(value):
         raise InvalidRequestError(f"llm is {value!r:.80}; give a language model, such as platform.llm, or None")
     return cast("LLM | None", value)
 
@@ -66,21 +60,13 @@ def plain(text: str, most: int = NOTE_LENGTH) -> str:
 
 
 def plain_error(error: BaseException) -> str:
-    """The error's message, or the name of its type if the message is empty or cannot be made."""
-    try:
-        message = plain(str(error))
-    except Exception:  # noqa: BLE001 - another library's __str__
-        message = ""
-    return message or type(error).__name__
+    """The error's message, or the name of its type if the message is empty."""
+    return plain(str(error)) or type(error).__name__
 
 
 def model_name(model: object) -> str:
     """A model's name, or its class's name if the model has no printable name."""
-    try:
-        name = plain(str(model.name), NAME_LENGTH)  # type: ignore[attr-defined]
-    except Exception:  # noqa: BLE001 - another library's property
-        name = ""
-    return name or plain(type(model).__name__, NAME_LENGTH)
+    return plain(str(getattr(model, "name", "")), NAME_LENGTH) or plain(type(model).__name__, NAME_LENGTH)
 
 
 def prompt_data(value: object) -> str:

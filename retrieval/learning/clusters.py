@@ -25,9 +25,8 @@ def number_of_clusters(items: int) -> int:
 def centroids(vectors: Vectors, number: int, *, seed: int, start: Vectors | None = None) -> Vectors:
     """The centroids, shape (number, dimensions), each of length 1, of unit vectors of shape (n, dimensions).
 
-    There are at most as many as distinct vectors. Lloyd's k-means with k-means++ (Arthur and Vassilvitskii, SODA
-    2007). ``start``: earlier centroids to start from, so that a cluster keeps its number; further ones are added where
-    vectors are far from these.
+    Lloyd's k-means with k-means++ (Arthur and Vassilvitskii, SODA 2007). ``start``: earlier centroids, which keep their
+    numbers; further ones are added where vectors are far from these.
     """
     from scipy.cluster.vq import kmeans2
 

@@ -29,9 +29,7 @@ class Event:
     relevance: float | None = None
     """The relevance of the item to the query, 0 to 1; None: unknown."""
     signals: Mapping[str, float] = field(default_factory=dict)
-    """Scores of the legs by name, 0 to 1, as far as recorded."""
     rank: int | None = None
-    """The item's rank, from 1; None: unknown."""
     occurred_at: datetime | None = None
 
     @property
@@ -96,15 +94,11 @@ class Examples:
     rated: Sequence[Example]
     slates: Sequence[Slate]
     clusters: Mapping[str, int]
-    """The embedding cluster by item, where known."""
     octets: Mapping[str, int] = field(default_factory=dict)
     """The length of title and body in octets of UTF-8 by item, where known."""
 
     def of(self, questions: frozenset[str], *, inside: bool) -> Examples:
-        """The examples of these questions, or of all others, which include verdicts without a search.
-
-        A verdict with an unknown question is in neither set, because it may belong to a held-out question.
-        """
+        """The examples of these questions, or of all others; verdicts with an unknown question are in neither set."""
         rated = [example for example in self.rated if example.question is not None]
         return Examples(
             rated=[example for example in rated if (example.question in questions) == inside],

@@ -1,8 +1,4 @@
-"""Interleaving: one slate from two rankings, compared by the rewards of their hits, without off-policy estimates.
-
-Team draft (Radlinski, Kurup and Joachims, CIKM 2008): in each round a coin decides which ranking picks its best untaken
-item first. A reward counts for the item's team, which users cannot see.
-"""
+"""Interleaving of two rankings by team draft (Radlinski, Kurup and Joachims, CIKM 2008), and its verdict."""
 
 from __future__ import annotations
 
@@ -98,10 +94,8 @@ class Preference(SerializableFigures):
     """The comparison of two profiles by the rewards of their hits, search by search."""
 
     first: int
-    """The number of searches that the first profile won."""
     second: int
     even: int
-    """The number of searches in which both earned equal rewards."""
     p_value: float
     """The p-value of the two-sided sign test: how often fair coins are as uneven; 1 without a decided search."""
     share: float

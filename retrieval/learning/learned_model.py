@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Self
 
@@ -17,25 +17,8 @@ from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.search.profile_parts import LEARNED_SHARE, Combination, Learned
 from retrieval.learning import logistic, shrinkage
 from retrieval.learning.arm_table import Floats, arm_table
-from retrieval.learning.examples import (
-    Direction,
-    Event,
-    Example,
-    Examples,
-    arms_of,
-    columns,
-    directions,
-    without_own,
-)
-from retrieval.learning.logistic import (
-    RANK,
-    RELEVANCE,
-    SHRUNK,
-    Logistic,
-    design_of,
-    fit_logistic,
-    logistic_mean,
-)
+from retrieval.learning.examples import Direction, Event, Example, Examples, arms_of, columns, directions, without_own
+from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, design_of, fit_logistic, logistic_mean
 from retrieval.learning.logit import sigmoid
 from retrieval.learning.shrinkage import Posterior, Prediction, Priors, Shrinkage, fit_shrinkage, posterior, predictions
 from retrieval.learning.stack import (
@@ -113,11 +96,7 @@ class LearnedReward:
 
 
 def learn(
-    events: Sequence[Event],
-    arms: Sequence[ItemArms] = (),
-    *,
-    kind: str | None = None,
-    priors: Priors | None = None,
+    events: Sequence[Event], arms: Sequence[ItemArms] = (), *, kind: str | None = None, priors: Priors | None = None
 ) -> LearnedReward:
     """Learn from the events, and from every item with all its arms.
 
@@ -241,7 +220,6 @@ class Fitted:
     shared: LogitStack
     """The stack without the rewards of single items."""
     arms: Mapping[str, ItemArms]
-    """The arms by item, of the examples alone, and every item with a known cluster."""
     directions: Mapping[str, Direction]
 
 
@@ -252,7 +230,7 @@ def fit(examples: Examples) -> Fitted:
     rewarded = directions(examples.rated)
     by_item = learn(events, arms, kind=shrinkage.KIND)
     shown = [example for example in examples.rated if example.event.relevance is not None]
-    signals, verdicts = _signals(examples, shown, rewarded, by_item), columns(shown)
+    signals, verdicts = _signals(examples, shown, arms, rewarded, by_item), columns(shown)
     shared = {name: values for name, values in signals.items() if name not in OF_ITEMS}
     return Fitted(
         reward=learn(events, arms),
@@ -268,49 +246,40 @@ def fit(examples: Examples) -> Fitted:
 
 
 def _signals(
-    examples: Examples, shown: Sequence[Example], rewarded: Mapping[str, Direction], by_item: LearnedReward
+    examples: Examples,
+    shown: Sequence[Example],
+    arms: Sequence[ItemArms],
+    rewarded: Mapping[str, Direction],
+    by_item: LearnedReward,
 ) -> dict[str, Floats]:
     """The stack's signals of rated items, each without the verdicts on its own question, which it is to predict."""
     legs = sorted({leg for example in shown for leg in example.event.signals})
     signals = {
         RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown]),
-        LEARNED: _logits_without_own(examples, shown, by_item),
+        LEARNED: _logits_without_own(shown, arms, by_item),
         AFFINITY: affinity_signal(without_own(shown, rewarded)),
         LENGTH: length_signal([examples.octets.get(example.event.item_id, 0) for example in shown]),
     }
     return signals | {leg: np.array([example.event.signals.get(leg, 0.0) for example in shown]) for leg in legs}
 
 
-def _logits_without_own(examples: Examples, shown: Sequence[Example], by_item: LearnedReward) -> Floats:
-    all_sums, own_sums = _sums(examples.rated, by_question=False), _sums(shown, by_question=True)
+def _logits_without_own(shown: Sequence[Example], arms: Sequence[ItemArms], by_item: LearnedReward) -> Floats:
+    whole = {item.item_id: item for item in arms}
+    events_of: dict[str | None, list[Event]] = defaultdict(list)
     groups: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for place, example in enumerate(shown):
+        events_of[example.question].append(example.event)
         groups[tuple(sorted(example.event.contexts))].append(place)
+    own = {(question, item.item_id): item.arms for question, events in events_of.items() for item in arms_of(events)}
     logits = np.zeros(len(shown))
-    for buckets, places in groups.items():
-        items = []
-        for place in places:
-            example = shown[place]
-            item_id = example.event.item_id
-            arms = {
-                bucket: _minus(all_sums["", item_id, bucket], own_sums[example.question, item_id, bucket])
-                for bucket in (ANYWHERE, *buckets)
-            }
-            items.append(ItemArms(item_id=item_id, arms=arms, cluster=examples.clusters.get(item_id)))
-        logits[places] = [reward.logit_mean for reward in by_item.predict((ANYWHERE, *buckets), items)]
+    for contexts, places in groups.items():
+        buckets, items = (ANYWHERE, *contexts), []
+        for example in (shown[place] for place in places):
+            item, mine = whole[example.event.item_id], own[example.question, example.event.item_id]
+            items.append(replace(item, arms={bucket: _without(item.arms[bucket], mine[bucket]) for bucket in buckets}))
+        logits[places] = [reward.logit_mean for reward in by_item.predict(buckets, items)]
     return logits
 
 
-def _sums(shown: Sequence[Example], *, by_question: bool) -> dict[tuple[str | None, str, str], tuple[float, float]]:
-    sums: dict[tuple[str | None, str, str], tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-    for example in shown:
-        event = example.event
-        for bucket in (ANYWHERE, *event.contexts):
-            key = (example.question if by_question else "", event.item_id, bucket)
-            successes, failures = sums[key]
-            sums[key] = successes + event.weight * event.reward, failures + event.weight * (1 - event.reward)
-    return sums
-
-
-def _minus(total: tuple[float, float], own: tuple[float, float]) -> Arm:
-    return Arm(max(0.0, total[0] - own[0]), max(0.0, total[1] - own[1]))
+def _without(total: Arm, own: Arm) -> Arm:
+    return Arm(max(0.0, total.successes - own.successes), max(0.0, total.failures - own.failures))

@@ -9,8 +9,9 @@ Every effect has a normal prior around 0, so an unseen effect adds nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
@@ -86,10 +87,7 @@ def groups_of(contexts: Sequence[str], item_id: str, cluster: int | None) -> lis
 
 
 def logistic_mean(
-    model: Logistic,
-    buckets: Sequence[str],
-    items: Sequence[ItemArms],
-    numbers: Mapping[str, Floats],
+    model: Logistic, buckets: Sequence[str], items: Sequence[ItemArms], numbers: Mapping[str, Floats]
 ) -> tuple[Floats, Floats]:
     """The expected logit of each item in these buckets, (items,); and the slopes' part but that of the shrunk rate.
 
@@ -133,7 +131,6 @@ USUAL_SCALE = 0.5
 """The median of a lognormal prior on scales, which dominates while held-out events are few."""
 
 MOST_FOR_SCALES = 20_000
-"""The most events for choosing the scales; more would take longer for the same choice."""
 
 NUMBER_SPREAD = 1.0
 
@@ -145,7 +142,6 @@ class Design:
     """Events as a matrix; n rows, p columns, the first of them the intercept."""
 
     matrix: csr_array
-    """(n, p)."""
     reward: Floats
     """(n,), 0 to 1."""
     weight: Floats
@@ -156,7 +152,6 @@ class Design:
     columns: tuple[tuple[str, str], ...]
     """(p,): group and key; a slope's group is empty."""
     centres: Mapping[str, float]
-    """The centres by slope: see ``Slope``."""
 
 
 def design_of(events: Sequence[Event], clusters: Mapping[str, int], shrunk: Floats | None = None) -> Design:
@@ -241,51 +236,38 @@ def _map(design: Design, variances: Floats, start: Floats | None = None, toleran
     Nocedal and Wright, Numerical Optimization, 7.1. Scalar products are computed as sums, because BLAS would start
     threads that mostly wait for each other. Ends when a step reduces the loss by less than the share ``tolerance``.
     """
-    rows = _Rows(design, variances)
+    matrix, reward, weight, precision = design.matrix, design.reward, design.weight, 1.0 / variances
+    transposed = matrix.T.tocsr()
+    squared = transposed.power(2)
+
+    def loss(weights: Floats) -> float:
+        scores = matrix @ weights
+        losses = weight * (np.logaddexp(0.0, scores) - reward * scores)
+        return float(losses.sum() + (precision * weights**2).sum() / 2)
+
     weights = np.zeros(len(variances)) if start is None else start
-    loss = rows.loss(weights)
+    least = loss(weights)
     for _ in range(50):
-        slope, curve = rows.slope_and_curve(weights)
-        step = _conjugate(rows, curve, -slope)
-        weights, least = _shorten_step(rows, weights, step, loss)
-        gain, loss = loss - least, least
-        if gain <= tolerance * abs(loss):
+        rate = sigmoid(matrix @ weights)
+        slope, curve = transposed @ (weight * (rate - reward)) + precision * weights, weight * rate * (1.0 - rate)
+        hessian = partial(_along, matrix, transposed, curve, precision)
+        step = _conjugate(hessian, 1.0 / (squared @ curve + precision), -slope)
+        halvings = (step / 2**times for times in range(20))
+        shortened = next((part for part in halvings if loss(weights + part) <= least), np.zeros(len(step)))
+        weights = weights + shortened
+        before, least = least, loss(weights)
+        if before - least <= tolerance * abs(least):
             break
     return weights
 
 
-class _Rows:
-    """The penalised log-loss of a design, with its first and second derivatives."""
-
-    def __init__(self, design: Design, variances: Floats) -> None:
-        self._design, self._precision = design, 1.0 / variances
-        self._transposed = design.matrix.T.tocsr()
-        self._squared = self._transposed.copy()
-        self._squared.data **= 2
-
-    def loss(self, weights: Floats) -> float:
-        scores = self._design.matrix @ weights
-        losses = self._design.weight * (np.logaddexp(0.0, scores) - self._design.reward * scores)
-        return float(losses.sum() + (self._precision * weights**2).sum() / 2)
-
-    def slope_and_curve(self, weights: Floats) -> tuple[Floats, Floats]:
-        rate = sigmoid(self._design.matrix @ weights)
-        residual = self._design.weight * (rate - self._design.reward)
-        return self._transposed @ residual + self._precision * weights, self._design.weight * rate * (1.0 - rate)
-
-    def along(self, curve: Floats, direction: Floats) -> Floats:
-        """The Hessian times a direction."""
-        product = self._transposed @ (curve * (self._design.matrix @ direction)) + self._precision * direction
-        return np.asarray(product, dtype=np.float64)
-
-    def diagonal(self, curve: Floats) -> Floats:
-        """The Hessian's diagonal."""
-        return np.asarray(self._squared @ curve + self._precision, dtype=np.float64)
+def _along(matrix: csr_array, transposed: csr_array, curve: Floats, precision: Floats, direction: Floats) -> Floats:
+    """The Hessian times a direction."""
+    return np.asarray(transposed @ (curve * (matrix @ direction)) + precision * direction, dtype=np.float64)
 
 
-def _conjugate(rows: _Rows, curve: Floats, target: Floats) -> Floats:
-    """The solution of Hessian × step = target, with a relative error of 1 %, preconditioned by the diagonal."""
-    scale = 1.0 / rows.diagonal(curve)
+def _conjugate(hessian: Callable[[Floats], Floats], scale: Floats, target: Floats) -> Floats:
+    """The solution of Hessian × step = target, with a relative error of 1 %, preconditioned by ``scale``."""
     step, residual = np.zeros(len(target)), target.copy()
     direction = scaled = scale * residual
     before = float((residual * scaled).sum())
@@ -293,23 +275,13 @@ def _conjugate(rows: _Rows, curve: Floats, target: Floats) -> Floats:
     for _ in range(100):
         if before <= enough:
             break
-        product = rows.along(curve, direction)
+        product = hessian(direction)
         length = before / float((direction * product).sum())
         step, residual = step + length * direction, residual - length * product
         scaled = scale * residual
         after = float((residual * scaled).sum())
         direction, before = scaled + after / before * direction, after
     return step
-
-
-def _shorten_step(rows: _Rows, weights: Floats, step: Floats, loss: float) -> tuple[Floats, float]:
-    """The weights after the step, which is halved until the loss does not rise, and their loss."""
-    for _ in range(20):
-        least = rows.loss(weights + step)
-        if least <= loss:
-            return weights + step, least
-        step = step / 2
-    return weights, loss
 
 
 def _numbers(events: Sequence[Event], shrunk: Floats | None) -> tuple[Floats, dict[str, float]]:

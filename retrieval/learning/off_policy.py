@@ -1,8 +1,4 @@
-"""The expected rewards of items, and the verdict on two policies or profiles. Pure.
-
-The estimates are computed in the database (``sql/learning/off_policy.sql``). A prediction leaves out the own rewards
-of the retrieval (cross-fitting: Chernozhukov and others, "Double/debiased machine learning", 2018): no bias.
-"""
+"""The expected rewards of items, and the verdict on two policies or profiles. Pure."""
 
 from __future__ import annotations
 

@@ -57,15 +57,12 @@ class Honesty(Serializable):
 
     hits: int
     relevant: float
-    """The share of relevant hits."""
     told: float
-    """The mean probability."""
     error: float
     """The expected calibration error over ten bins of equal size, 0 to 1; see ``calibration_error``."""
     told_apart: float | None
     """The probability that a relevant hit has a higher probability than another hit (AUC); None: all hits are alike."""
     bins: tuple[Bin, ...]
-    """The bins by tenths of the probability, without empty ones."""
 
 
 def fit_calibration(hits: JudgedHits, *, space: str, fitted_on: str, start: Calibration | None = None) -> Calibration:

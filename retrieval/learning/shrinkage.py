@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from retrieval.domain.learning.arm import ItemArms, uncertainty_of
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.learning.arm_table import ArmTable, BucketArms, Floats, Ints, in_buckets, kind_of, pairs
 from retrieval.learning.logit import EDGE, moderation, sigmoid
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 KIND = "shrinkage"
 
@@ -36,9 +39,7 @@ class Level(NamedTuple):
     concentration: float
     """The weight of the item's own rate against its events in a bucket, in pseudo-uses."""
     bucket_variance: float
-    """The variance of the shift of an unseen bucket."""
     cluster_variance: float
-    """The variance of the shift of an item cluster in a bucket without events of the cluster."""
 
 
 UNSEEN_KIND = Level(8.0, 0.05, 0.4)
@@ -65,7 +66,6 @@ class Shrinkage:
     """The estimate of an item without uses, by item cluster."""
     levels: Mapping[str, Level] = field(default_factory=dict)
     buckets: Mapping[str, ShrunkEstimate] = field(default_factory=dict)
-    """The shift of all items in a bucket."""
     cluster_shifts: Mapping[str, Mapping[int, ShrunkEstimate]] = field(default_factory=dict)
     """The shifts by bucket and item cluster, in addition to the bucket's shift."""
 
@@ -269,8 +269,13 @@ def fit_shrinkage(table: ArmTable, priors: Priors | None = None) -> Shrinkage:
 
 def _fit_items(table: ArmTable, priors: Priors) -> tuple[Shrinkage, Floats]:
     """The model without its buckets; and the prior mean, a logit, of each item's own events, (items,)."""
+    from scipy.sparse import csr_array, hstack
+
     uses = table.successes + table.failures
-    exposure = np.log1p(uses)
+    known = np.flatnonzero(table.cluster >= 0)
+    entries = np.ones(len(known)), (known, table.cluster[known])
+    in_cluster = csr_array(entries, shape=(len(uses), len(table.clusters)))
+    design = csr_array(hstack([np.ones((len(uses), 1)), np.log1p(uses)[:, None], in_cluster]))
     centre, mean = np.zeros(2 + len(table.clusters)), np.zeros(len(uses))
     centre[1] = priors.uses_coefficient
     beta = centre
@@ -278,8 +283,8 @@ def _fit_items(table: ArmTable, priors: Priors) -> tuple[Shrinkage, Floats]:
     covariance: Floats = np.zeros((len(centre), len(centre)))
     for _ in range(ROUNDS):
         prior = np.array([priors.collection_variance, priors.uses_variance, *[between] * len(table.clusters)])
-        beta, covariance = _newton(table, exposure, beta, (centre, prior), concentration)
-        mean = beta[0] + beta[1] * exposure + _by_cluster(beta[2:], table.cluster)
+        beta, covariance = _newton(table, design, beta, (centre, prior), concentration)
+        mean = design @ beta
         between = _spread(beta[2:], np.diag(covariance)[2:], priors.between_variance, priors.between_weight)
         concentration = _concentration(table.successes, table.failures, mean, priors)
     beta[1] = min(float(beta[1]), _most_by_uses(concentration))
@@ -295,7 +300,7 @@ def _fit_items(table: ArmTable, priors: Priors) -> tuple[Shrinkage, Floats]:
 
 
 def _newton(
-    table: ArmTable, exposure: Floats, beta: Floats, prior: tuple[Floats, Floats], concentration: float
+    table: ArmTable, design: csr_array, beta: Floats, prior: tuple[Floats, Floats], concentration: float
 ) -> tuple[Floats, Floats]:
     """Quasi-likelihood steps of a beta-binomial regression on collection, ln(1 + uses) and cluster.
 
@@ -309,11 +314,11 @@ def _newton(
     prior_mean, prior_variance = prior
     covariance: Floats = np.zeros((len(beta), len(beta)))
     for _ in range(8):
-        mean = sigmoid(beta[0] + beta[1] * exposure + _by_cluster(beta[2:], table.cluster))
+        mean = sigmoid(design @ beta)
         slope = weight * (table.successes - uses * mean)
         curve = weight * uses * mean * (1.0 - mean)
-        information = _cross(curve, exposure, table.cluster, len(table.clusters)) + np.diag(1.0 / prior_variance)
-        gradient = _against(slope, exposure, table.cluster, len(table.clusters)) - (beta - prior_mean) / prior_variance
+        information = (design.T @ design.multiply(curve[:, None])).toarray() + np.diag(1.0 / prior_variance)
+        gradient = design.T @ slope - (beta - prior_mean) / prior_variance
         covariance = np.asarray(np.linalg.inv(information), dtype=np.float64)
         step = np.clip(covariance @ gradient, -2.0, 2.0)
         beta += step
@@ -327,29 +332,10 @@ def _most_by_uses(concentration: float) -> float:
     return min(1.0, math.log2(1.0 + 1.0 / concentration))
 
 
-def _cross(weight: Floats, exposure: Floats, cluster: Ints, clusters: int) -> Floats:
-    """XᵀWX of the columns 1, exposure and one for each cluster."""
-    product = np.zeros((2 + clusters, 2 + clusters))
-    product[0, 0], product[0, 1], product[1, 1] = weight.sum(), weight @ exposure, weight @ exposure**2
-    product[0, 2:] = _sums(weight, cluster, clusters)
-    product[1, 2:] = _sums(weight * exposure, cluster, clusters)
-    product += np.triu(product, 1).T
-    product[range(2, 2 + clusters), range(2, 2 + clusters)] = product[0, 2:]
-    return product
-
-
-def _against(values: Floats, exposure: Floats, cluster: Ints, clusters: int) -> Floats:
-    return np.concatenate([[values.sum(), values @ exposure], _sums(values, cluster, clusters)])
-
-
 def _fit_kind(
     kind: BucketArms, table: ArmTable, elsewhere: _Estimates, priors: Priors
 ) -> tuple[Level, dict[str, ShrunkEstimate], dict[str, dict[int, ShrunkEstimate]]]:
-    """The level of a kind of bucket, and the shifts of its buckets and of the clusters in them.
-
-    The shifts are relative to each item's rate ``elsewhere``: with its events of this bucket on both sides, an item
-    would seem to have the same rate everywhere.
-    """
+    """The level of a kind, and the shifts of its buckets and of clusters in them, against the rates ``elsewhere``."""
     cluster = table.cluster[kind.item]
     shape = (len(kind.names), len(table.clusters))
     bucket, own = np.zeros(shape[0]), np.zeros(shape)
@@ -450,10 +436,6 @@ def _sums(values: Floats, index: Ints, length: int) -> Floats:
     valid = index >= 0
     sums = np.bincount(index[valid], weights=values[valid], minlength=length)[:length]
     return sums.astype(np.float64)
-
-
-def _by_cluster(effects: Floats, cluster: Ints) -> Floats:
-    return np.append(effects, 0.0)[cluster]
 
 
 def _by_both(effects: Floats, bucket: Ints, cluster: Ints) -> Floats:

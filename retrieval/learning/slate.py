@@ -1,8 +1,7 @@
 """Exploration policies: the items that a slate shows beyond the best by score, and their probabilities. Pure.
 
-A slate is the list of shown items, which a policy draws from a ranking, with probabilities that are known before the
-draw. ``policy_for`` makes the policy of a profile. For Thompson sampling ``ROWS`` rows of posterior draws are made, and
-one of them, chosen at random, decides: given the rows, the probability of an item is the share of rows with it on top.
+Thompson sampling makes ``ROWS`` rows of posterior draws, one of which, chosen at random, decides: given the rows, the
+probability of an item is exactly the share of rows with it on top.
 """
 
 from __future__ import annotations
@@ -34,7 +33,6 @@ class Ranked:
     learned_share: float = 1.0
     """The share of the learned reward in the score, 0 to 1: score = (1 - share) × relevance + share × reward."""
     eligible: bool = False
-    """True if Thompson slots may pick it; see ``is_eligible``."""
     arm: Arm = NO_ARM
     """The raw counts that determine the Beta posterior."""
     reward_mean: float | None = None
@@ -66,7 +64,6 @@ class Lottery:
     tops: Indices
     """Shape (rows, slots): the candidates on top of each row, without repetitions in a row."""
     floor: float
-    """The probability of a uniform choice, 0 to 1."""
 
     @property
     def slots(self) -> int:
@@ -150,12 +147,9 @@ class SlatePlan:
 
     size: int
     settled: tuple[int, ...]
-    """The candidates at the first places, which are certain."""
     pool: tuple[int, ...] = ()
-    """The candidates of the lottery."""
     lottery: Lottery | None = None
     swaps: float = 0.0
-    """The share of slates with a swap, 0 to 1."""
 
     @property
     def propensities(self) -> Floats:
@@ -282,8 +276,7 @@ class ThompsonSlots(Policy):
 class UncertaintyBonus(Policy):
     """Orders by score + ``rate`` × uncertainty of the learned reward; equal sums keep their order.
 
-    With probability ``floor`` the last place of several goes to one of the ``most_eligible`` candidates from there on,
-    uniformly.
+    With probability ``floor`` the last place goes to one of ``most_eligible`` candidates from there on, uniformly.
     """
 
     __slots__ = ()

@@ -98,12 +98,7 @@ class LogitStack(Serializable):
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """Reads the result of ``as_dict``."""
-        return cls(
-            weights=stored["weights"],
-            intercept=stored["intercept"],
-            position=stored["position"],
-            wrong=stored["wrong"],
-        )
+        return cls(**stored)
 
 
 def verdict_probability(helps: Floats, wrong: float) -> Floats:

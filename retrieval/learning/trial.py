@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,19 +12,11 @@ import numpy as np
 from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.learning.arm_table import Floats
-from retrieval.learning.examples import Direction, Examples, Slate, columns, cosine
-from retrieval.learning.learned_model import LearnedModel, LearnedReward, fit
+from retrieval.learning.examples import Examples, Slate, columns, cosine
+from retrieval.learning.learned_model import Fitted, LearnedModel, fit
 from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.logit import EDGE
-from retrieval.learning.stack import (
-    AFFINITY,
-    LEARNED,
-    LENGTH,
-    LogitStack,
-    affinity_signal,
-    fit_stack,
-    length_signal,
-)
+from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH, LogitStack, affinity_signal, fit_stack, length_signal
 
 FOLDS = 5
 LEAST_QUESTIONS = 50
@@ -55,10 +46,6 @@ class _Ranked(NamedTuple):
 
     scores: Floats
     verdicts: Floats
-    """The expected verdict on each item at the rank at which it was shown."""
-
-
-_Ranking = Callable[[Slate], _Ranked]
 
 
 _Tally = dict[str, list[tuple[float, float]]]
@@ -77,14 +64,13 @@ def trial(examples: Examples, *, share: float, in_use: LearnedModel | None = Non
     sums, shared, stacks, additions = (_Tally() for _ in range(4))
     for questions in _folds(examples):
         training, held_out = examples.of(questions, inside=False), examples.of(questions, inside=True)
-        fitted, by_relevance = fit(training), partial(_by_relevance, relevance_alone(training))
-        by_sum = _sum_ranking(fitted.reward, fitted.arms, share)
-        signals_of = partial(_signals, fitted.by_item, fitted.arms, fitted.directions, training.octets)
+        fitted, by_relevance = fit(training), relevance_alone(training)
         for slate in held_out.slates:
-            signals, alone = signals_of(slate), by_relevance(slate)
+            signals = _signals(fitted, training.octets, slate)
+            alone = _stack(by_relevance, {RELEVANCE: signals[RELEVANCE]})
             by_stack, by_shared = _stack(fitted.stack, signals), _stack(fitted.shared, signals)
             for tally, candidate, other in (
-                (sums, by_sum(slate), alone),
+                (sums, _sum(fitted, share, slate), alone),
                 (shared, by_shared, alone),
                 (stacks, by_stack, alone),
                 (additions, by_stack, by_shared),
@@ -119,39 +105,24 @@ def _folds(examples: Examples) -> list[frozenset[str]]:
     return [frozenset(questions[start::FOLDS]) for start in range(min(FOLDS, len(questions)))]
 
 
-def _by_relevance(alone: LogitStack, slate: Slate) -> _Ranked:
-    relevance = np.array(slate.relevance)
-    return _Ranked(relevance, alone.verdict({RELEVANCE: relevance}, _ranks(len(relevance))))
+def _sum(fitted: Fitted, share: float, slate: Slate) -> _Ranked:
+    def means(ranks: Sequence[int] | None) -> Floats:
+        items = _items(slate, fitted.arms)
+        predicted = fitted.reward.predict(slate.buckets, items, slate.relevance, signals=slate.legs, ranks=ranks)
+        return np.array([reward.mean for reward in predicted])
 
-
-def _sum_ranking(reward: LearnedReward, arms: Mapping[str, ItemArms], share: float) -> _Ranking:
-    def means(slate: Slate, *, shown: bool) -> Floats:
-        predicted = reward.predict(
-            slate.buckets,
-            _items(slate, arms),
-            slate.relevance,
-            signals=slate.legs,
-            ranks=range(1, len(slate.item_ids) + 1) if shown else None,
-        )
-        return np.array([outcome.mean for outcome in predicted])
-
-    return lambda slate: _Ranked(
-        (1 - share) * np.array(slate.relevance) + share * means(slate, shown=False), means(slate, shown=True)
-    )
+    scores = (1 - share) * np.array(slate.relevance) + share * means(None)
+    return _Ranked(scores, means(range(1, len(slate.item_ids) + 1)))
 
 
 def _stack(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
-    return _Ranked(stack.score(signals), stack.verdict(signals, _ranks(len(signals[RELEVANCE]))))
+    ranks = np.arange(1, len(signals[RELEVANCE]) + 1.0)
+    return _Ranked(stack.score(signals), stack.verdict(signals, ranks))
 
 
-def _signals(
-    by_item: LearnedReward,
-    arms: Mapping[str, ItemArms],
-    rewarded: Mapping[str, Direction],
-    octets: Mapping[str, int],
-    slate: Slate,
-) -> dict[str, Floats]:
-    predicted = by_item.predict(slate.buckets, _items(slate, arms))
+def _signals(fitted: Fitted, octets: Mapping[str, int], slate: Slate) -> dict[str, Floats]:
+    predicted = fitted.by_item.predict(slate.buckets, _items(slate, fitted.arms))
+    rewarded = fitted.directions
     totals = [rewarded[item].total if item in rewarded else None for item in slate.item_ids]
     return {
         RELEVANCE: np.array(slate.relevance),
@@ -159,10 +130,6 @@ def _signals(
         AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
         LENGTH: length_signal([octets.get(item_id, 0) for item_id in slate.item_ids]),
     } | {leg: np.array(scores) for leg, scores in slate.legs.items()}
-
-
-def _ranks(items: int) -> Floats:
-    return np.arange(1, items + 1.0)
 
 
 def _items(slate: Slate, arms: Mapping[str, ItemArms]) -> list[ItemArms]:

@@ -386,7 +386,7 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
         if fields["weighed_length"] is not None:
             checked_number("the average length", fields["weighed_length"], sys.float_info.max)
         if fields["neighbours"] is not None:
-            Neighbours.from_dict(fields["neighbours"])
+            Neighbours(**fields["neighbours"])
         AttributeSchema.checked(fields["schema"])
         IndexKind(fields["index"])
         checked_parts(fields["parts"])

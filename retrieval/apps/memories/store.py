@@ -15,7 +15,7 @@ from retrieval.apps.memories.remembering import Remembering, near_memories, need
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_types
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, checked_list, checked_number, time_fault
+from retrieval.domain.checks import check_flags, checked_choice, checked_list, checked_number, time_fault
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.memory import (
     FILTERABLE,
@@ -28,7 +28,6 @@ from retrieval.domain.items.memory import (
     StoredMemory,
     check_current,
     checked_name,
-    duplicates_named,
     has_expired,
     links_of,
 )
@@ -145,7 +144,7 @@ class MemoryStore:
 
         Raises ``InvalidRequestError`` for values that cannot be stored.
         """
-        policy = duplicates_named(duplicates)
+        policy = checked_choice("treatment of duplicates", duplicates, Duplicates)
         memory = self._from_record(
             {
                 **linked_ids,
@@ -175,7 +174,7 @@ class MemoryStore:
         invalid, nothing is stored. After an error of the database, the earlier batches of 2,000 are stored, or with
         ``report`` and ``merge`` the earlier memories.
         """
-        policy = duplicates_named(duplicates)
+        policy = checked_choice("treatment of duplicates", duplicates, Duplicates)
         valid = [self._from_record(memory) for memory in checked_list("memories", memories, '[{"content": "..."}]')]
         for memory in valid:
             memory.item()  # refuses invalid values before anything is stored

@@ -69,7 +69,6 @@ class Block:
     headings: tuple[str, ...] = ()
     """The headings above it, the outermost first; of a heading its own too."""
     page: int | None = None
-    """The page's number, from 1; None where the document has no pages."""
     is_heading: bool = False
     is_lines: bool = False
     """Whether the block is cut between lines, as code and tables are, and not between sentences."""
@@ -105,7 +104,6 @@ class Chunk:
     number: int
     """The chunk's number, from 0, in the order of the document."""
     title: str
-    """The document's title and the headings, as far as there is room."""
     body: str
     headings: tuple[str, ...] = ()
     overlap: int = 0
@@ -359,10 +357,7 @@ def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
 
 
 def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -> list[Item]:
-    """The chunks as items, whose ids follow from their text: an unchanged chunk keeps its id and its record.
-
-    The first has the ``fingerprint`` of the document's source. Raises ``InvalidItemError``.
-    """
+    """The chunks as items with ids by their text; the first has the ``fingerprint``. Raises ``InvalidItemError``."""
     items: list[Item] = []
     times: Counter[str] = Counter()
     for chunk in chunks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any
 
 from retrieval.domain.checks import checked_choice, checked_whole, checks_argument_names, is_storable
 from retrieval.domain.errors import InvalidRequestError
@@ -84,11 +84,6 @@ class Neighbours(Serializable):
         checked_whole("own_weight", self.own_weight, 1, MAX_OWN_WEIGHT)
         if not self.before and not self.after:
             raise InvalidRequestError("neighbours need before or after above 0; use None for a collection without them")
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Reads the result of ``as_dict``."""
-        return cls(**values)
 
 
 def checked_neighbours(neighbours: object) -> Neighbours | None:

@@ -22,10 +22,8 @@ MAX_KEY_BYTES = 512
 """Longest ``item_id``, kind, status, source or tag, in UTF-8 bytes: these values are in B-tree indexes."""
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
-"""Longest body, in UTF-8 bytes."""
 
 MAX_NESTING = 64
-"""Levels of lists and objects within an attribute."""
 
 MAX_INTEGER_BITS = 1024
 """The range of a double, which every JSON parser supports."""
@@ -296,10 +294,7 @@ def check_version(item_id: str, stored: str | None, expected: str | None) -> Non
 
 
 def merged(target: object, patch: object, depth: int = 0) -> Any:
-    """The target with the patch's members replacing its own, and without those that are null in the patch.
-
-    Raises ``InvalidItemError`` for a patch of more than 64 levels.
-    """
+    """The target with the patch merged in: null removes a member. Raises ``InvalidItemError`` beyond 64 levels."""
     if depth > MAX_NESTING:
         raise InvalidItemError(f"a change is nested deeper than {MAX_NESTING} levels; flatten it")
     if not isinstance(patch, Mapping):

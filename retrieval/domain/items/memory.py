@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import Any
 
 from retrieval.domain.checks import (
-    checked_choice,
     checked_number,
     checked_time,
     choices_hint,
@@ -44,10 +43,7 @@ def entity_type(stem: str) -> str:
 
 
 def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]], others: Iterable[str] = ()) -> Links:
-    """``links`` and the keywords ``linked_<stem>_ids`` together.
-
-    Raises ``InvalidRequestError`` for a keyword of another form, naming the ``others``, and for wrong ids.
-    """
+    """``links`` and the keywords ``linked_<stem>_ids`` together. Raises ``InvalidRequestError``, naming ``others``."""
     given = checked_links({} if links is None else links)
     ids_by_type: dict[str, list[str]] = {name: list(ids) for name, ids in given.items()}
     for keyword, ids in keywords.items():
@@ -166,17 +162,14 @@ class Duplicates(StrEnum):
     MERGE = "merge"
     """The memory joins the most alike one of the same user and type."""
     KEEP = "keep"
-    """It is stored without comparison."""
 
 
 class FactOutcome(StrEnum):
     """The outcome for a fact to remember."""
 
     ADDED = "added"
-    """It is a memory of its own."""
     SAME = "same"
     SUPERSEDED = "superseded"
-    """It is a memory of its own, and replaced another."""
     REFUSED = "refused"
 
 
@@ -198,7 +191,6 @@ class NewMemory:
     content: Any
     """A text, or any other JSON value, of which ``extract_text`` makes the text that is searched."""
     occurred_at: datetime
-    """Event time, with a time zone."""
     user_id: str | None = None
     links: Links = field(default_factory=lambda: MappingProxyType({}))
     """Ids by entity type, such as ``{"questions": ["q1"]}``."""
@@ -208,7 +200,6 @@ class NewMemory:
     expires_at: datetime | None = None
     """The time from which searches no longer find the memory, and after which it is forgotten; None: never."""
     metadata: Mapping[str, Any] = field(default_factory=lambda: _NOTHING)
-    """Further attributes, to filter by."""
     status: str = "active"
     text: str | None = None
     """The text of a content that was stored before, whose keys may have changed their order; None: it is extracted."""
@@ -312,11 +303,9 @@ class StoredMemory:
     memory_id: str
     """The id of the stored memory: its own, or that of the memory that it was merged into."""
     is_new: bool
-    """True if there was no memory of that id before."""
     duplicates: tuple[Duplicate, ...] = ()
     """The memories that state nearly the same when it was stored, the most alike first."""
     merged_into: str | None = None
-    """The memory that it joined; None: it is a memory of its own."""
     notes: tuple[str, ...] = ()
     """The reason why its vector is still missing, if it is."""
 
@@ -328,11 +317,6 @@ def checked_name(name: str, value: object) -> str:
             f"{name} is {value!r:.80}; it must be a text that is not empty, without NUL or half of a surrogate pair"
         )
     return value
-
-
-def duplicates_named(name: str) -> Duplicates:
-    """The treatment of duplicates of that name. Raises ``InvalidRequestError`` naming the choices."""
-    return checked_choice("treatment of duplicates", name, Duplicates)
 
 
 def content_of(item: Item) -> Any:

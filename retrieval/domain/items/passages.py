@@ -29,6 +29,7 @@ class Passage(Serializable):
     document: str
     """The document's id; of an item that is not a chunk, the item's id."""
     title: str
+    """The document's title."""
     headings: tuple[str, ...] = ()
     """The headings above its beginning, the outermost first."""
     page: int | None = None
@@ -53,6 +54,7 @@ class Passages(Serializable, Sequence[Passage]):
     text: str
     """Markdown: each passage quoted (``>``) under a heading that names its document; empty without passages."""
     tokens: int
+    """The number of tokens of ``text``."""
     left_out: int = 0
     """Hits that had no room."""
     retrieval_id: UUID | None = None

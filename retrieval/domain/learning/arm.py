@@ -23,7 +23,6 @@ class Arm(NamedTuple):
     raw_successes: int = 0
     """The uses with a reward of at least 0.5."""
     last_used_at: datetime | None = None
-    """The time of the latest of them."""
 
     @property
     def pulls(self) -> float:

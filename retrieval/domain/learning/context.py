@@ -3,33 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-from retrieval.domain.checks import (
-    check_flags,
-    check_text,
-    checked_number,
-    checked_whole,
-    checks_argument_names,
-)
+from retrieval.domain.checks import check_flags, check_text, checked_number, checked_whole, checks_argument_names
 from retrieval.domain.errors import InvalidRequestError
 
 MAX_NAME_LENGTH = 200
-"""Characters of a domain's, an actor's or a session's name."""
 
 MAX_BACKTRACKS = 2**31 - 1
-"""The largest number of returns that a record can hold."""
 
 ANYWHERE = ""
 """The bucket that contains every context."""
-
-
-class ComplexityRange(StrEnum):
-    """Thirds of the scale."""
-
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
 
 
 @checks_argument_names
@@ -65,17 +48,11 @@ class Context:
         if self.domain:
             buckets.append(f"domain={self.domain}")
         if self.complexity is not None:
-            buckets.append(f"complexity={complexity_range(self.complexity)}")
+            third = "low" if self.complexity < 1 / 3 else "medium" if self.complexity < 2 / 3 else "high"
+            buckets.append(f"complexity={third}")
         if cluster is not None:
             buckets.append(f"cluster={cluster}")
         return tuple(buckets)
-
-
-def complexity_range(complexity: float) -> ComplexityRange:
-    """The third of the scale from 0 to 1 that the complexity lies in."""
-    if complexity < 1 / 3:
-        return ComplexityRange.LOW
-    return ComplexityRange.MEDIUM if complexity < 2 / 3 else ComplexityRange.HIGH
 
 
 def checked_context(context: object) -> Context:

@@ -26,7 +26,6 @@ from retrieval.domain.records.retrieval_id import checked_id, time_of
 from retrieval.domain.serialization import Serializable
 
 MAX_NOTE_LENGTH = 10_000
-"""Characters of a note."""
 
 MAX_AHEAD = timedelta(days=1)
 """The longest time by which an event's own time may lie after its arrival."""

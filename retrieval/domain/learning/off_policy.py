@@ -32,7 +32,6 @@ class TargetPolicy:
 
 
 LEAST_SAMPLE = 200.0
-"""Below this effective sample size nothing is concluded."""
 
 TOLERATED_ERRORS = 3.0
 """Standard errors by which the mean weight may miss the target's expected slate size."""
@@ -58,7 +57,6 @@ class Weighing(SerializableFigures):
     expected_weight: float
     """The mean weight expected if the recorded policy can show all that the target shows: its mean slate size."""
     weight_error: float
-    """The standard error of their difference."""
     max_weight: float
     clipped: int
     """Impressions with a weight above ``CLIP``."""

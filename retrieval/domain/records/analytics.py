@@ -55,7 +55,6 @@ class ViewQuestion:
     since: datetime | timedelta | None = None
     """A time, or how long before ``until``, or before now."""
     until: datetime | None = None
-    """The end of the period (exclusive)."""
     limit: int | None = None
     """The most rows; None: all."""
 
@@ -74,10 +73,7 @@ class ViewQuestion:
             checked_whole("limit", self.limit, 1, 2**31 - 1, error=InvalidLimitError)
 
     def begins(self, default: timedelta | None, now: datetime) -> datetime | None:
-        """The beginning of the period; None: it is open. ``default``: the length of a period with only an end.
-
-        Raises ``InvalidRequestError`` for an age that reaches back before the year 1.
-        """
+        """The beginning; None: open. ``default``: its length with only an end. Raises ``InvalidRequestError``."""
         since = self.since if self.since is not None or self.until is None else default
         if not isinstance(since, timedelta):
             return since

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from retrieval.domain.learning.context import Context
-from retrieval.domain.records.search_record import TOTAL, USUAL, Impression, Matrix, SearchRecord
+from retrieval.domain.records.search_record import TOTAL, USUAL, Impression, Matrix, RecordedHit, SearchRecord
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.diversity import REFINING, from_steps
 from retrieval.domain.search.fusion import fused_again, leg_features_again, on_unit_scale, values_again
@@ -310,6 +310,7 @@ class RecordedRetrieval(Serializable):
     candidates: int
     """The number of candidates on record, for replay and comparisons."""
     impressions: Sequence[Impression]
+    """The items that were shown, by rank."""
 
 
 def retrieval_of(recorded: RecordedSearch, collection: str) -> RecordedRetrieval:
@@ -336,21 +337,6 @@ def context_of(recorded: RecordedSearch) -> Context:
         backtracks=recorded.backtrack_count,
         generated=recorded.generation_triggered,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RecordedHit:
-    """An item that was shown."""
-
-    item_id: str
-    rank: int
-    """The rank, from 1."""
-    score: float
-    slot: Slot
-    propensity: float
-    """The probability that it was shown, above 0 and at most 1."""
-    rank_propensity: float
-    """The probability that it was shown at this rank, above 0 and at most ``propensity``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,6 @@ from retrieval.domain.errors import InvalidRequestError
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATEST_MS = 253_402_300_799_999
 """The last millisecond of the year 9999, where Python's times end."""
-_VERSION = 7
-_VARIANT = 0b10
 
 
 class Bits(Protocol):
@@ -26,11 +24,7 @@ class Bits(Protocol):
 def uuid7(ms: int, rng: Bits) -> UUID:
     """A UUID of version 7 (RFC 9562, 5.7): 48 bits of milliseconds since 1970, then 74 random ones."""
     return UUID(
-        int=(ms & 0xFFFF_FFFF_FFFF) << 80
-        | _VERSION << 76
-        | rng.getrandbits(12) << 64
-        | _VARIANT << 62
-        | rng.getrandbits(62)
+        int=(ms & 0xFFFF_FFFF_FFFF) << 80 | 7 << 76 | rng.getrandbits(12) << 64 | 0b10 << 62 | rng.getrandbits(62)
     )
 
 

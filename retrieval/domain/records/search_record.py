@@ -69,7 +69,6 @@ class SearchRecord:
     domain: str
     complexity: float | None
     cluster: int | None
-    """The embedding cluster of the query; None: not known."""
     query: str
     """The words that were ranked by."""
     vector: Sequence[float] | None
@@ -81,15 +80,12 @@ class SearchRecord:
     profile_version: int
     """0: the call brought its own profile, which stands in ``request``, or an application composed the answer."""
     model_version: int
-    """0: nothing learned counted."""
     policy: str
     """Name and version of the exploration policy, such as ``off/1``."""
     statistics_at: datetime
     """The moment of the arms that were read; the search's own where none were."""
     seed: int
-    """The seed of the draws, 63 bits."""
     eligible: int
-    """Items that exploration could draw."""
     hits: int
     path: str
     notes: Sequence[str]
@@ -124,7 +120,6 @@ class SearchRecord:
     answer that an application composed ``relevance`` and ``score``."""
     pool_values: Matrix = ()
     shown_items: Sequence[str] = ()
-    """The hits, by rank."""
     shown_scores: Sequence[float] = ()
     shown_slots: Sequence[str] | None = None
     """The slot of each item that was shown; None: all have their place for their scores."""
@@ -145,20 +140,26 @@ class SearchRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Impression:
-    """A hit that was shown. The names are those of the columns of ``impressions``."""
+class RecordedHit:
+    """An item that was shown."""
 
     item_id: str
     rank: int
     """The rank, from 1."""
     score: float
-    signals: Mapping[str, Any]
-    """The parts of the score, by name: rank, raw, weight and value of each contribution."""
     slot: Slot
     propensity: float
-    """The probability that the item was in the slate, above 0 and at most 1."""
+    """The probability that it was shown, above 0 and at most 1."""
     rank_propensity: float
-    """The probability that it stood at this rank, above 0 and at most ``propensity``."""
+    """The probability that it was shown at this rank, above 0 and at most ``propensity``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Impression(RecordedHit):
+    """A hit that was shown. The names are those of the columns of ``impressions``."""
+
+    signals: Mapping[str, Any]
+    """The parts of the score, by name: rank, raw, weight and value of each contribution."""
     pulls: float
     """The decayed number of events known of the item when it was shown."""
 
@@ -209,10 +210,8 @@ class ComposedAnswer:
     collection_id: int
     query: str
     vector: Vector | None
-    """The query's vector, shape (dimensions,), unit length; None: the words were searched."""
     space_id: int | None = None
     shown: Sequence[ShownItem]
-    """The items in the order in which they were shown."""
     context: Context
     origin: str
     retrieval_time_ms: float

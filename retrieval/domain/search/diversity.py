@@ -11,11 +11,10 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.domain.checks import checks_argument_names, is_number
-from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.checks import checks_argument_names
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.memory import normalised
-from retrieval.domain.search.profile_parts import check_share
+from retrieval.domain.search.profile_parts import check_positive, check_share
 from retrieval.domain.search.signals import STOP_WORDS
 from retrieval.domain.words import terms
 
@@ -114,12 +113,10 @@ class Diversity:
 
     def __post_init__(self) -> None:
         above, share = self.collapse_above, self.relevance_share
-        if above is not None and not (is_number(above, 0, 1) and above > 0):
-            raise InvalidProfileError(
-                f"collapse_above is {above!r:.80}; it must be above 0 and at most 1, such as 0.95"
-            )
-        if share is not None and not is_number(share, 0, 1):
-            raise InvalidProfileError(f"relevance_share is {share!r:.80}; it must be 0 to 1, such as 0.7")
+        if above is not None:
+            check_positive("collapse_above", above, "0.95", high=1)
+        if share is not None:
+            check_share("relevance_share", share)
 
     @property
     def is_off(self) -> bool:

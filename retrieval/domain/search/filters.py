@@ -1,7 +1,4 @@
-"""The filter language: conditions on items as frozen values, and the mapping that people write. Pure.
-
-docs/concepts/filters.md has the language; an example: ``{"priority": ["High", "Low"], "hours": {"gte": 1}}``.
-"""
+"""The filter language as frozen values, and the mapping that people write (docs/concepts/filters.md). Pure."""
 
 from __future__ import annotations
 
@@ -136,10 +133,9 @@ Where = Mapping[str, Any]
 
 
 def parse_where(where: Where | Filter | None, *, most_values: int | None = None) -> Filter | None:
-    """The filter of a mapping; None and an empty mapping filter nothing.
+    """The filter of a mapping; None and an empty mapping filter nothing. Raises ``InvalidFilterError``.
 
     ``most_values``: the most values that all conditions together may compare with; None: any number.
-    Raises ``InvalidFilterError`` for a filter that cannot be understood or is too large.
     """
     if where is None or isinstance(where, Filter):
         condition = where
@@ -160,20 +156,27 @@ class Extent(NamedTuple):
     values: int
 
 
-def extent(condition: Filter) -> Extent:
-    """Measures a filter."""
+def leaves(condition: Filter | None) -> Iterator[Leaf]:
+    """The parts of a filter that have no parts, in order; of None, none."""
     match condition:
         case And(filters) | Or(filters):
-            parts = [extent(part) for part in filters]
-            return Extent(max(1, sum(part.conditions for part in parts)), sum(part.values for part in parts))
+            for part in filters:
+                yield from leaves(part)
         case Not(inner):
-            return extent(inner)
-        case OneOf(values=values):
-            return Extent(1, len(values))
-        case AllTags(tags):
-            return Extent(len(tags), len(tags))
+            yield from leaves(inner)
+        case None:
+            return
         case _:
-            return Extent(1, 1)
+            yield condition
+
+
+def extent(condition: Filter) -> Extent:
+    """Measures a filter."""
+    conditions = values = 0
+    for leaf in leaves(condition):
+        conditions += len(leaf.tags) if isinstance(leaf, AllTags) else 1
+        values += len(leaf.tags) if isinstance(leaf, AllTags) else len(leaf.values) if isinstance(leaf, OneOf) else 1
+    return Extent(conditions, values)
 
 
 def is_small(condition: Filter | None) -> bool:
@@ -199,10 +202,7 @@ def _check_extent(size: Extent, most_values: int | None) -> None:
 
 
 def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
-    """Measures a mapping before it is parsed: the members of all mappings, and their values, at any depth.
-
-    Raises ``InvalidFilterError`` for too deep nesting, or too many values, which need not all be counted.
-    """
+    """The number of members of all mappings in it, and of values. Raises ``InvalidFilterError`` for too large a one."""
     members = values = 0
     waiting: list[tuple[Any, int]] = [(where, 0)]
     while waiting:
@@ -215,37 +215,22 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
         ]
         waiting += [(value, depth + 1) for value in inner]
         members += len(part) if isinstance(part, Mapping) else 0
-        values += max(1, len(part) - len(inner))
+        values += len(part) - len(inner) if part else 1
     return Extent(members, values)
 
 
 def attribute_names(condition: Filter | None) -> frozenset[str]:
     """The attributes that a filter names."""
-    match condition:
-        case And(filters) | Or(filters):
-            return frozenset().union(*map(attribute_names, filters))
-        case Not(inner):
-            return attribute_names(inner)
-        case (
-            OneOf(field=field) | Compare(field=field) | Exists(field=field) | Is(field=field) | HasType(field=field)
-        ) if field.is_attribute:
-            return frozenset({field.name})
-        case _:
-            return frozenset()
+    fields = (leaf.field for leaf in leaves(condition) if not isinstance(leaf, AllTags | Contains))
+    return frozenset(field.name for field in fields if field.is_attribute)
 
 
 def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Scalar, ...], bool]]:
     """The attributes that a filter compares, with the values, and whether they are compared by order."""
-    match condition:
-        case And(filters) | Or(filters):
-            for part in filters:
-                yield from compared_values(part)
-        case Not(inner):
-            yield from compared_values(inner)
-        case OneOf(field, values) if field.is_attribute and not field.path:
-            yield field, values, False
-        case Compare(field, _, value) if field.is_attribute and not field.path:
-            yield field, (value,), True
+    for leaf in leaves(condition):
+        if isinstance(leaf, OneOf | Compare) and leaf.field.is_attribute and not leaf.field.path:
+            values = (leaf.value,) if isinstance(leaf, Compare) else leaf.values
+            yield leaf.field, values, isinstance(leaf, Compare)
 
 
 def _parse_mapping(where: Where, depth: int) -> Filter:

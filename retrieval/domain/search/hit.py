@@ -31,6 +31,7 @@ class Contribution(NamedTuple):
     weight: float
     """The leg's weight in the profile."""
     value: float
+    """The leg's part of the score."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +171,6 @@ class Cursor:
     """The position between two pages of a search."""
 
     question: bytes
-    """The hash of the request."""
     passed: frozenset[bytes] = frozenset()
     """The hashes of what earlier pages passed, items or groups, also those left out for low scores or relevance."""
     shown: int = 0
@@ -195,10 +195,7 @@ class Cursor:
 
 
 def read_cursor(text: object, question: str) -> Cursor:
-    """The cursor that a page gave as ``next``; of an empty text the one before the first page.
-
-    ``question`` is a text of the whole request. Raises ``InvalidRequestError`` for anything but a cursor of it.
-    """
+    """The cursor that a page of the same request gave, or one before the first. Raises ``InvalidRequestError``."""
     request_hash = _hash(question.encode(errors="replace"))
     if text == "":
         return Cursor(request_hash)

@@ -42,6 +42,7 @@ class ProfilePreview(Serializable):
     left: tuple[PreviewedHit, ...]
     """Hits of the first profile's page that are not on this one, as they stood there."""
     notes: tuple[str, ...]
+    """Notes of the search: a leg that could not run and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +51,7 @@ class Preview(Serializable):
 
     query: str
     baseline: str
+    """The first profile's name: the others are compared with it."""
     previews: tuple[ProfilePreview, ...]
     """The profiles' pages, in the order in which the profiles were given."""
 

@@ -34,7 +34,6 @@ MAX_RRF_K = 1_000_000
 """Beyond it no rank makes a difference."""
 
 MAX_WEIGHT = 1e12
-"""The largest weight of a leg: only the ratios of weights matter, and their sums must be finite."""
 
 DEPTH = 50
 """Candidates that a leg is asked for, unless a profile says otherwise."""
@@ -107,7 +106,6 @@ class Profile(Serializable):
     signals: tuple[Signal, ...] = ()
     """The signals that a union scores its candidates by: the sum of weight × value."""
     min_score: float | None = None
-    """The least score of a hit, 0 to 1, for a union; None: any."""
     diversity: Diversity = field(default_factory=Diversity)
     """The treatment of near-duplicates and similar hits. Off by default."""
     learned: Learned = field(default_factory=Learned)
@@ -117,7 +115,6 @@ class Profile(Serializable):
     recording: Recording = field(default_factory=Recording)
     """The searches that are recorded. All by default."""
     calibration: Calibration | None = None
-    """The calibration of a hit's relevance; None: the one that is shipped for the embedding space."""
     synonyms: Synonyms = ()
     """Groups of texts that mean the same, which the lexical leg takes for one another."""
     rerank: Rerank | None = None
@@ -150,10 +147,7 @@ class Profile(Serializable):
         return _WORDLESS_LEGS.isdisjoint(self.legs) or not any(map(self.legs.get, _WORDLESS_LEGS))
 
     def weights_of(self, names: Iterable[str]) -> dict[str, float]:
-        """The weights of rankings by their names; a leg's ranking for another wording has the leg's weight.
-
-        A leg's ranking of what is preferred first has that weight too, second half of it, third a third.
-        """
+        """The weights of rankings by leg and wording; of what is preferred, the second weighs half."""
         weights = {**self.weights, REFINING: self.refining.share}
         return {
             name: weights.get(leg_of(name), 0.0) / _preference(name) if ":" in name else weights.get(name, 0.0)
@@ -285,3 +279,4 @@ class StoredProfile(Serializable):
     """The note that it was stored with; ``the default`` of the first one."""
     created_at: datetime
     is_active: bool
+    """True if the collection searches with it."""

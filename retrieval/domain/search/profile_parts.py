@@ -10,15 +10,16 @@ from functools import partial
 from retrieval.domain.checks import (
     checked_choice,
     checked_number,
+    checked_positive,
     checked_whole,
     checks_argument_names,
-    is_finite,
 )
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.serialization import Serializable
 
 check_share = partial(checked_number, error=InvalidProfileError)
 check_weight = partial(checked_number, high=sys.float_info.max, error=InvalidProfileError)
+check_positive = partial(checked_positive, high=sys.float_info.max, error=InvalidProfileError)
 check_whole = partial(checked_whole, error=InvalidProfileError)
 check_choice = partial(checked_choice, error=InvalidProfileError)
 """The checks of a profile's numbers and names: a share from 0 to 1, a finite weight of at least 0, and the others."""
@@ -73,10 +74,7 @@ class Exploration(Serializable):
         check_whole("exploration slots", self.slots, 1, 2)
         check_whole("exploration fewer_uses_than", self.fewer_uses_than, 0, 1_000_000)
         check_whole("exploration most_eligible", self.most_eligible, 1, 300)
-        if not is_finite(self.younger_than_days) or not 0 <= self.younger_than_days < 100_000:
-            raise InvalidProfileError(
-                f"exploration younger_than_days is {self.younger_than_days!r:.40}; it must be a number from 0"
-            )
+        check_share("exploration younger_than_days", self.younger_than_days, high=100_000)
 
     @property
     def is_off(self) -> bool:
@@ -86,9 +84,6 @@ class Exploration(Serializable):
 
 LEARNED_SHARE = 0.6
 """0.4 relevance + 0.6 learned reward, once there is something learned."""
-
-
-MOST_TRUSTED_FROM = 1_000_000
 
 
 class Combination(StrEnum):
@@ -117,7 +112,7 @@ class Learned(Serializable):
         object.__setattr__(self, "combination", check_choice("learned combination", self.combination, Combination))
         check_share("learned share", self.share)
         if self.trusted_from is not None:
-            check_whole("learned trusted_from", self.trusted_from, 1, MOST_TRUSTED_FROM)
+            check_whole("learned trusted_from", self.trusted_from, 1, 1_000_000)
 
     @property
     def is_off(self) -> bool:

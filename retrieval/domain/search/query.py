@@ -1,8 +1,4 @@
-"""The query language: what people type into a search box, as a value; synonyms; and the size of a search. Pure.
-
-docs/how-to/search.md has the language. Nothing that can be typed is an error; only a query of nothing but exclusions
-leaves nothing to search for.
-"""
+"""The query language of a search box (docs/how-to/search.md), synonyms, and the size of a search. Pure."""
 
 from __future__ import annotations
 
@@ -43,9 +39,7 @@ class ParsedQuery:
     words: str
     """Everything to rank by, including the phrases' words and the prefixes, without the exclusions."""
     phrases: tuple[str, ...] = ()
-    """Phrases that an item must contain."""
     excluded: tuple[str, ...] = ()
-    """Words and phrases that an item must not contain."""
     prefixes: tuple[str, ...] = ()
     """Beginnings of words, without their star."""
 
@@ -90,7 +84,6 @@ def _kind(token: re.Match[str]) -> tuple[str, str]:
 
 
 MAX_QUERY_BYTES = 32 * 1024
-"""The most bytes of a query, and of each of its rewrites, in UTF-8."""
 
 MAX_FILTER_VALUES = 10_000
 """The most values that one filter compares with, summed over its conditions."""

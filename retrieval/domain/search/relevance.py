@@ -1,8 +1,4 @@
-"""The probability that a hit is relevant, from its scores in the legs: a logistic model. Pure.
-
-Its numbers mean the same in every collection: the cosine, and the share of the most that BM25 can give to the query,
-each with its distance to the best of the search. docs/decisions/0033-relevance.md has the reasons.
-"""
+"""The probability that a hit is relevant: a logistic model of its scores in the legs (decision 0033). Pure."""
 
 from __future__ import annotations
 
@@ -31,11 +27,9 @@ class Evidence(NamedTuple):
 
     cosine: float | None
     cosine_behind: float
-    """The best cosine of the search minus the item's."""
     words: float | None
     """BM25 as a share of the most that it can be, 0 to 1."""
     words_behind: float
-    """The best share of the search minus the item's."""
 
     def tells(self, model: str) -> bool:
         """Whether the evidence has the numbers that the model ``both``, ``dense`` or ``lexical`` needs."""
@@ -45,11 +39,7 @@ class Evidence(NamedTuple):
 @checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration(Serializable):
-    """The coefficients for one embedding space, by the evidence of an item: an intercept, and one for each number.
-
-    Empty coefficients: an item with only that evidence has no relevance. Raises ``InvalidProfileError`` for a wrong
-    number of coefficients, or one that is not finite.
-    """
+    """The coefficients for one space, by the evidence of an item; empty: none. Raises ``InvalidProfileError``."""
 
     space: str
     """The name of the embedding space (``EmbeddingSpace.name``); empty: for a collection without one."""
@@ -108,15 +98,10 @@ def most_by_words(query: str, documents: int) -> float:
 
 
 def evidence_of(
-    item_ids: Sequence[str],
-    rankings: Mapping[str, Sequence[tuple[Any, ...]]],
-    most: float,
-    *,
-    knows_all_words: bool,
+    item_ids: Sequence[str], rankings: Mapping[str, Sequence[tuple[Any, ...]]], most: float, *, knows_all_words: bool
 ) -> list[Evidence]:
-    """Collect the evidence of each item.
+    """Collect the evidence of each item; ``most``: see ``most_by_words``.
 
-    ``rankings``: the candidates by leg, those of other wordings too; ``most``: see ``most_by_words``;
     ``knows_all_words``: whether an item that the lexical ranking lacks has none of the words.
     """
     cosines, words = _scores(rankings, _DENSE), _scores(rankings, _LEXICAL)

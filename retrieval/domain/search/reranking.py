@@ -19,10 +19,6 @@ RERANK = "rerank"
 READ = 8_000
 """The most characters of a candidate's title and text that are sent to a reranker."""
 
-MAX_CANDIDATES = 1000
-
-MAX_MILLISECONDS = 60_000
-
 
 class Reranker(Protocol):
     """Says how well texts answer a query, or raises ``RerankerUnavailableError`` or ``RerankerRejectedError``."""
@@ -63,8 +59,8 @@ class Rerank(Serializable):
             raise InvalidProfileError(
                 f"rerank model is {self.model!r:.80}; name a reranker, such as 'cohere/rerank-v3.5', or leave it out"
             )
-        check_whole("rerank candidates", self.candidates, 1, MAX_CANDIDATES)
-        check_whole("rerank milliseconds", self.milliseconds, 1, MAX_MILLISECONDS)
+        check_whole("rerank candidates", self.candidates, 1, 1000)
+        check_whole("rerank milliseconds", self.milliseconds, 1, 60_000)
         check_share("rerank weight", self.weight)
         if not self.weight:
             raise InvalidProfileError("rerank weight is 0; give more, or leave rerank out")

@@ -12,17 +12,10 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-from retrieval.domain.checks import (
-    checks_argument_names,
-    choices_hint,
-    is_finite,
-    is_number,
-    is_storable,
-    stored_time,
-)
+from retrieval.domain.checks import checks_argument_names, choices_hint, is_finite, is_number, is_storable, stored_time
 from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
-from retrieval.domain.search.profile_parts import check_share, check_weight, check_whole
+from retrieval.domain.search.profile_parts import check_positive, check_share, check_weight, check_whole
 from retrieval.domain.serialization import plain
 from retrieval.domain.words import apart, lowered, terms
 
@@ -46,12 +39,10 @@ class Facts:
     cosine: float | None = None
     """Its vector's cosine with the query's, -1 to 1; None: one of the two is missing."""
     base_relevance: float = 1.0
-    """The relevance that its application set, 0 to 1."""
     accesses: int = 0
     entities: frozenset[Entity] = frozenset()
     tags: frozenset[str] = frozenset()
     uses: int = 0
-    """The number of verdicts on it, in all contexts."""
     raw_successes: int = 0
     """The number of good verdicts, 0 to ``uses``."""
 
@@ -104,15 +95,6 @@ def _clipped(value: float) -> float:
     return min(1.0, max(0.0, value))
 
 
-def checked_positive(name: str, value: object) -> float:
-    """A finite number above 0. Raises ``InvalidProfileError``."""
-    number = check_weight(name, value)
-    if number == 0:
-        raise InvalidProfileError(f"{name} is 0; it must be above 0")
-    return number
-
-
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributeValue(Signal):
     """The attribute's number, cut to 0 to 1; a profile may have several, such as ``attribute:concreteness``."""
@@ -138,7 +120,6 @@ class AttributeValue(Signal):
         return _clipped(number) if is_number(number) else self.missing
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRelevance(Signal):
     """The relevance that its application set, clipped to 0 to 1; 1 where it set none."""
@@ -150,7 +131,6 @@ class BaseRelevance(Signal):
         return _clipped(facts.base_relevance)
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityOverlap(Signal):
     """Entities of the question that the item is linked to / entities of the question; 0 where it names none."""
@@ -177,7 +157,6 @@ _FEW = 30
 """Up to this many words, searching for them is faster than splitting the whole text."""
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordOverlap(Signal):
     """Words of the question that stand in the item / words of the question; 0 where it has none.
@@ -222,7 +201,6 @@ FULL = 100
 """Accesses from which on the signal is 1."""
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Popularity(Signal):
     """log10(accesses + 1) / log10(101), at most 1: 0 without accesses, .15 after one, .52 after ten, 1 from 100 on."""
@@ -237,7 +215,6 @@ class Popularity(Signal):
 PRIORITIES = MappingProxyType({"Critical": 1.0, "High": 0.8, "Medium": 0.5, "Low": 0.3})
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Priority(Signal):
     """The worth of the item's priority, whatever its case and the spaces around it; ``unknown`` for any other."""
@@ -273,7 +250,6 @@ class Priority(Signal):
         return self._by_name.get(priority.strip().casefold(), self.unknown)
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rating(Signal):
     """(good verdicts + 1) / (verdicts + 2) of all contexts, none of them decayed; .5 without any (see ``rate``)."""
@@ -290,20 +266,16 @@ class Rating(Signal):
 SECONDS_A_DAY = 86_400.0
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recency(Signal):
-    """e^(-days / decay_days): 1 now and for what is still to come, .37 after ``decay_days``; 0 without a time.
-
-    Half the value is reached after ``decay_days`` × ln 2.
-    """
+    """e^(-days / decay_days): 1 now and for what is still to come, .37 after ``decay_days``; 0 without a time."""
 
     name: ClassVar[str] = "recency"
     decay_days: float = 14.0
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        checked_positive("decay_days of signal 'recency'", self.decay_days)
+        check_positive("decay_days of signal 'recency'", self.decay_days, "14")
 
     def value(self, facts: Facts, question: Question) -> float:
         """The decayed recency, 0 to 1."""
@@ -313,7 +285,6 @@ class Recency(Signal):
         return math.exp(-max(days, 0.0) / self.decay_days)
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolutionTime(Signal):
     """max(0, 1 - hours / normalization_hours): 1 at 0 hours, 0 from ``normalization_hours`` on."""
@@ -329,7 +300,7 @@ class ResolutionTime(Signal):
 
     def __post_init__(self) -> None:
         Signal.__post_init__(self)
-        checked_positive("normalization_hours of signal 'resolution_time'", self.normalization_hours)
+        check_positive("normalization_hours of signal 'resolution_time'", self.normalization_hours, "100")
         if self.unknown_hours is not None:
             check_weight("unknown_hours of signal 'resolution_time'", self.unknown_hours)
 
@@ -342,7 +313,6 @@ class ResolutionTime(Signal):
         return 0.0 if hours is None else _clipped(1 - hours / self.normalization_hours)
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagMatch(Signal):
     """Tags of the question that the item has, case and all, at most ``most``, / ``most``."""
@@ -361,7 +331,6 @@ class TagMatch(Signal):
         return min(len(question.tags & facts.tags), self.most) / self.most
 
 
-@checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorSimilarity(Signal):
     """The cosine of the two vectors; 0 where it is negative, or one of them is missing."""
@@ -381,6 +350,8 @@ _KINDS: tuple[type[Signal], ...] = (
     AttributeValue, BaseRelevance, EntityOverlap, KeywordOverlap, Popularity, Priority, Rating, Recency, ResolutionTime,
     TagMatch, VectorSimilarity,
 )  # fmt: skip
+for _kind in _KINDS:
+    checks_argument_names(_kind)
 SIGNALS: Mapping[str, type[Signal]] = {kind.name: kind for kind in _KINDS}
 
 

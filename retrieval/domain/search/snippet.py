@@ -56,10 +56,7 @@ def checked_size(size: object) -> int:
 
 
 def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> Snippet:
-    """The snippet of a text in which the database marked the words of the query.
-
-    Words that begin with a prefix are marked as well, and pairs of characters of scripts without spaces.
-    """
+    """The snippet of a text in which the database marked words; prefixes and pairs of characters are marked here."""
     text, spans = _strip_marks(marked)
     spans = _merge([*spans, *_prefix_spans(text, prefixes), *_pair_spans(text, words)])
     start, end = _best_window(text, spans, size)

@@ -1,8 +1,4 @@
-"""Corrections of misspelt words, and completions of a text. Pure.
-
-A word that no item holds is compared with the words one edit away (Damerau, 1964), which are made here and looked up;
-a longer word also with the collection's terms of the same beginning, two edits away.
-"""
+"""Corrections of words that no item holds, by edit distance (Damerau, 1964); completions of a text. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +14,6 @@ from retrieval.domain.search.query import plain_parts
 from retrieval.domain.serialization import Serializable
 
 MAX_CHECKED = 64
-"""Words of a query that are looked up; of a longer query the first."""
 
 MAX_CORRECTED = 8
 """Unknown words of a query that are corrected; the others stay as they are."""

@@ -1,8 +1,4 @@
-"""The expressions of time in a query: "yesterday", "since June", "between May and July". Pure.
-
-An expression is read as English, relative to the moment ``now`` and in its time zone, and gives a half-open period of
-wall-clock times: a day on which the clocks change has 23 or 25 hours. docs/how-to/recall.md has the rules of dates.
-"""
+"""The times in a query, as half-open periods: "yesterday", "since June" (docs/how-to/recall.md). English. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ from calendar import isleap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from enum import IntEnum, StrEnum
+from enum import IntEnum
 
 from retrieval.domain.errors import InvalidRequestError
 
@@ -45,22 +41,9 @@ _DAY = timedelta(days=1)
 _LEAP_DAY = (2, 29)
 
 
-class Unit(StrEnum):
-    """A unit in which time is counted."""
-
-    MINUTE = "minute"
-    HOUR = "hour"
-    DAY = "day"
-    WEEKEND = "weekend"
-    WEEK = "week"
-    MONTH = "month"
-    QUARTER = "quarter"
-    YEAR = "year"
-
-
-_DAYS_OF = {Unit.DAY: 1, Unit.WEEK: 7, Unit.WEEKEND: 7}
-_MONTHS_OF = {Unit.MONTH: 1, Unit.QUARTER: 3, Unit.YEAR: 12}
-_BY_CLOCK = {Unit.MINUTE: timedelta(minutes=1), Unit.HOUR: timedelta(hours=1)}
+_DAYS_OF = {"day": 1, "week": 7, "weekend": 7}
+_MONTHS_OF = {"month": 1, "quarter": 3, "year": 12}
+_BY_CLOCK = {"minute": timedelta(minutes=1), "hour": timedelta(hours=1)}
 
 
 class Certainty(IntEnum):
@@ -235,9 +218,9 @@ def _with_part(text: str, phrase: _Phrase) -> _Phrase:
     if match is None or phrase.rule.certainty is Certainty.VAGUE:
         return phrase
     if match["whole"]:
-        span = _unit_of(span.start, Unit(match["whole"]))
+        span = _unit_of(span.start, match["whole"])
     elif match["nth"]:
-        span = _nth(span, match["nth"], Unit(match["unit"]))
+        span = _nth(span, match["nth"], match["unit"])
     else:
         halves = {"first": (0.0, 0.5), "second": (0.5, 1.0)}
         first, after = halves.get(match["half"]) or next(share for name, share in _THIRDS.items() if match[name])
@@ -246,9 +229,9 @@ def _with_part(text: str, phrase: _Phrase) -> _Phrase:
     return replace(phrase, begin=match.start(), span=span)
 
 
-def _nth(span: _Span, nth: str, unit: Unit) -> _Span:
+def _nth(span: _Span, nth: str, unit: str) -> _Span:
     """A week, of seven days counted from the start or back from the end, or a weekend, by its Saturday."""
-    is_weekend = unit is Unit.WEEKEND
+    is_weekend = unit == "weekend"
     if nth == "last":
         return _days(_weekday_before(span.end, _SATURDAY), 2) if is_weekend else _Span(span.end - 7 * _DAY, span.end)
     first = _weekday_after(span.start - _DAY, _SATURDAY) if is_weekend else span.start
@@ -262,8 +245,8 @@ def _beside(span: _Span, match: re.Match[str]) -> _Span:
     if match["weekday"]:
         number = _WEEKDAYS.index(match["weekday"])
         return _days(_weekday_before(edge, number) if is_before else _weekday_after(edge - _DAY, number))
-    unit, count = Unit(match["unit"]), _counted(match["count"] or "one")[1]
-    if unit is Unit.WEEKEND:
+    unit, count = match["unit"], _counted(match["count"] or "one")[1]
+    if unit == "weekend":
         saturday = _weekday_before(edge, _SUNDAY) - _DAY if is_before else _weekday_after(edge - _DAY, _SATURDAY)
         return _days(saturday, 2)
     if count > 1:
@@ -313,20 +296,20 @@ def _months(now: datetime, year: int, first: int, count: int = 1) -> _Span:
     return _Span(start, _later_by_months(start, count))
 
 
-def _unit_of(moment: datetime, unit: Unit) -> _Span:
+def _unit_of(moment: datetime, unit: str) -> _Span:
     """The calendar unit that holds the moment, from Monday or Saturday on; a minute and an hour end at the moment."""
     if unit in _BY_CLOCK:
         return _rolling(moment, unit, -1)
     if unit in _MONTHS_OF:
         count = _MONTHS_OF[unit]
         return _months(moment, moment.year, moment.month - (moment.month - 1) % count, count)
-    if unit is Unit.DAY:
+    if unit == "day":
         return _days(moment)
     monday = moment - moment.weekday() * _DAY
-    return _days(monday, 7) if unit is Unit.WEEK else _days(monday + _SATURDAY * _DAY, 2)
+    return _days(monday, 7) if unit == "week" else _days(monday + _SATURDAY * _DAY, 2)
 
 
-def _moved(moment: datetime, unit: Unit, count: int) -> datetime:
+def _moved(moment: datetime, unit: str, count: int) -> datetime:
     """The moment ``count`` units later, or earlier if negative; a day that the month lacks becomes its last day."""
     if unit in _DAYS_OF:
         return moment + count * _DAYS_OF[unit] * _DAY
@@ -343,7 +326,7 @@ def _later_by_months(moment: datetime, count: int) -> datetime:
     return first.replace(day=min(moment.day, longest))
 
 
-def _rolling(now: datetime, unit: Unit, count: int) -> _Span:
+def _rolling(now: datetime, unit: str, count: int) -> _Span:
     """The units up to now, or if ``count`` is positive from now on: whole days with today, or exact by the clock."""
     start, end = sorted((now, _moved(now, unit, count)))
     return _Span(start, end) if unit in _BY_CLOCK else _Span(_midnight(start), _midnight(end) + _DAY)
@@ -430,18 +413,18 @@ def _daytime(day: datetime, name: str | None) -> _Span:
 
 def _ago(match: re.Match[str], now: datetime) -> _Span:
     """The calendar unit that many units back: one week ago is the week before this."""
-    (least, most), unit = _counted(match["count"]), Unit(match["unit"])
+    (least, most), unit = _counted(match["count"]), match["unit"]
     return _Span(_unit_of(_moved(now, unit, -most), unit).start, _unit_of(_moved(now, unit, -least), unit).end)
 
 
 def _rolled(match: re.Match[str], now: datetime) -> _Span:
     count = _counted(match["count"] or "one")[1]
-    return _rolling(now, Unit(match["unit"]), count if match["which"] in _COMING else -count)
+    return _rolling(now, match["unit"], count if match["which"] in _COMING else -count)
 
 
 def _which_unit(match: re.Match[str], now: datetime) -> _Span:
     """This, the last or the next calendar unit."""
-    unit = Unit(match["unit"])
+    unit = match["unit"]
     if match["which"] in _CURRENT:
         return _unit_of(now, unit)
     step = 1 if match["which"] in _COMING else -1
@@ -550,7 +533,7 @@ _RULES = (
     _Rule(_pattern("tonight"), lambda _, now: _daytime(now, "night")),
     _Rule(
         _pattern(rf"(?:the )?{_UNIT} before last"),
-        lambda match, now: _unit_of(_moved(now, Unit(match["unit"]), -2), Unit(match["unit"])),
+        lambda match, now: _unit_of(_moved(now, match["unit"], -2), match["unit"]),
     ),
     _Rule(_pattern(rf"{_COUNT} {_UNIT} (?:ago|back)"), _ago),
     _Rule(_pattern(rf"(?P<which>last|past|previous|next|coming|following) {_COUNT} {_UNIT}"), _rolled),
@@ -565,7 +548,7 @@ _RULES = (
     _Rule(_pattern(_YEAR), lambda match, now: _months(now, int(match["year"]), 1, 12), _DATED, needs_lead=True),
     _Rule(
         _pattern(r"recently|lately|recent|latest|newest|currently|nowadays|these days|at the moment|right now"),
-        lambda _, now: _rolling(now, Unit.DAY, -RECENT_DAYS),
+        lambda _, now: _rolling(now, "day", -RECENT_DAYS),
         _VAGUE,
     ),
     _Rule(

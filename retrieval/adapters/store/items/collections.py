@@ -252,7 +252,7 @@ def _from_row(row: tuple[Any, ...]) -> StoredCollection:
         "ann_index": _ann_index(facts["ann_index"]),
         "attributes": {key: tuple(types) for key, types in facts["attributes"].items()},
         "filterable": tuple(sorted((key, AttributeType(kind)) for key, kind in facts["filterable"].items())),
-        "neighbours": Neighbours.from_dict(facts["neighbours"]) if facts["neighbours"] else None,
+        "neighbours": Neighbours(**facts["neighbours"]) if facts["neighbours"] else None,
         "schema": None if facts["schema"] is None else AttributeSchema.stored(facts["schema"]),
         "index_kind": IndexKind(facts["index_kind"]),
     }

@@ -39,12 +39,12 @@ from retrieval.domain.search.filters import (
     Field,
     Filter,
     Is,
-    Leaf,
     Not,
     OneOf,
     Or,
     Scalar,
     extent,
+    leaves,
 )
 
 INDEXED_CHARACTERS = 300
@@ -477,18 +477,6 @@ def with_own_leaves(filter_: Filter) -> Filter:
             return Not(with_own_leaves(inner))
         case _:
             return replace(filter_)
-
-
-def leaves(filter_: Filter) -> Iterator[Leaf]:
-    """The filter's parts without parts, in order."""
-    match filter_:
-        case And(filters) | Or(filters):
-            for part in filters:
-                yield from leaves(part)
-        case Not(inner):
-            yield from leaves(inner)
-        case _:
-            yield filter_
 
 
 def shape_of(filter_: Filter | None, filterable: Filterable) -> Hashable:

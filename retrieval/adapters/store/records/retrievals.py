@@ -13,13 +13,13 @@ from retrieval.adapters.store.database import Connection, Database
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.records.recorded import (
     RecordedAnswer,
-    RecordedHit,
     RecordedPool,
     RetrievalSummary,
     columns_of,
     pool_signals_of,
 )
 from retrieval.domain.records.retrieval_id import time_of
+from retrieval.domain.records.search_record import RecordedHit
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Exploration, Learned

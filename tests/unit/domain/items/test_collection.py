@@ -20,7 +20,7 @@ def test_two_on_each_side_in_order_of_time_are_the_default() -> None:
         "after": 2,
         "own_weight": 2,
     }
-    assert Neighbours.from_dict(setting.as_dict()) == setting
+    assert Neighbours(**setting.as_dict()) == setting
 
 
 @pytest.mark.parametrize(

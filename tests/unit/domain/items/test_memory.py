@@ -15,7 +15,6 @@ from retrieval.domain.items.memory import (
     Memory,
     NewMemory,
     changed,
-    duplicates_named,
     entity_type,
     extract_text,
     has_expired,
@@ -195,12 +194,6 @@ def test_a_memory_expires_at_its_moment() -> None:
     assert has_expired(stored_memory(expires_at=MAY), MAY)
     assert not has_expired(stored_memory(expires_at=MAY), MAY - DAY)
     assert not has_expired(stored_memory(), MAY)
-
-
-def test_the_treatment_of_duplicates_is_checked() -> None:
-    """The error names the choices."""
-    with pytest.raises(InvalidRequestError, match="report, merge, keep"):
-        duplicates_named("drop")
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from retrieval import Context
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.learning.context import checked_context, complexity_range
+from retrieval.domain.learning.context import checked_context
 
 
 def test_every_context_is_in_the_bucket_of_all_and_in_one_of_each_kind() -> None:
@@ -23,7 +23,7 @@ def test_every_context_is_in_the_bucket_of_all_and_in_one_of_each_kind() -> None
 )
 def test_complexity_is_bucketed_in_thirds(complexity: float, named: str) -> None:
     """The upper end of a third belongs to the next."""
-    assert complexity_range(complexity) == named
+    assert Context(complexity=complexity).buckets()[1] == f"complexity={named}"
 
 
 @pytest.mark.parametrize(

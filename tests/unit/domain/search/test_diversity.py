@@ -99,14 +99,14 @@ def test_without_collapse_every_candidate_comes_once(number: int, seed: int, sha
 @pytest.mark.parametrize("above", [0, -0.1, 1.01, float("nan"), True, "0.9"])
 def test_a_similarity_outside_its_range_is_refused(above: Any) -> None:
     """With an example of a good one."""
-    with pytest.raises(InvalidProfileError, match=r"above 0 and at most 1, such as 0\.95"):
+    with pytest.raises(InvalidProfileError, match=r"above 0, at most 1, such as 0\.95"):
         Diversity(collapse_above=above)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.01, float("inf"), False, "0.5"])
 def test_a_share_outside_its_range_is_refused(share: Any) -> None:
     """With an example of a good one."""
-    with pytest.raises(InvalidProfileError, match=r"0 to 1, such as 0\.7"):
+    with pytest.raises(InvalidProfileError, match=r"from 0 to 1"):
         Diversity(relevance_share=share)
 
 
