@@ -23,6 +23,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.telemetry import TelemetryConfig
 from opentelemetry import propagate
 from opentelemetry.trace import Span, SpanKind
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -36,7 +37,7 @@ from retrieval.settings import Settings
 from retrieval.surfaces.http.admission import OPEN_PATHS, Access
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.authentication import RATE_HEADERS
-from retrieval.surfaces.http.caller import Handles
+from retrieval.surfaces.http.caller import CALLER, Handles
 from retrieval.surfaces.http.connection import Connection, Exchange
 from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, path_of_names
 from retrieval.surfaces.http.limits import (
@@ -125,20 +126,17 @@ class Frame:
             check_length(exchange.sent_headers.get(b"content-length"), limit)
             seconds = most_seconds(exchange.sent_headers.get(TIMEOUT_HEADER), self._settings)
             async with exchange.limit(seconds=seconds, body_bytes=limit, flows=is_stream(scope)):
-                await self._let_in(exchange, scope, room)
+                if self._access.is_open:
+                    check_local(scope)
+                if room is None:
+                    await self._route(scope, exchange.receive, exchange.send)
+                else:
+                    await self._access.serve(self._route, scope, exchange, room)
         except ClientDisconnect:
             pass  # in the middle of the body: nobody to respond to
         except Exception as error:  # noqa: BLE001 - see above
             is_late = isinstance(error, TimeoutError) and exchange.is_late
             await (exchange.refuse_late() if is_late else exchange.refuse(error))
-
-    async def _let_in(self, exchange: Exchange, scope: Scope, room: RequestRoom | None) -> None:
-        if self._access.is_open:
-            check_local(scope)
-        if room is None:
-            await self._route(scope, exchange.receive, exchange.send)
-        else:
-            await self._access.serve(self._route, scope, exchange, room)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         inner = scope
@@ -157,7 +155,7 @@ class Frame:
         self._metrics.answered(method, route, status, seconds)
         level = logging.DEBUG if scope["path"] in _QUIET else logging.INFO
         if ACCESS.isEnabledFor(level):
-            caller = scope.get("state", {}).get("caller")
+            caller = scope.get("state", {}).get(CALLER)
             fields: dict[str, Any] = {
                 "method": method,
                 "route": route or None,
@@ -173,15 +171,8 @@ class Frame:
             ACCESS.log(level, "%s %s %d", method, where, status, extra={"told": fields})
 
 
-_HOST, _ORIGIN = b"host", b"origin"
-_HOST_AND_PORT = rb"(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(:[0-9]*)?"
-_FORMS = {_HOST: re.compile(_HOST_AND_PORT), _ORIGIN: re.compile(rb"https?://" + _HOST_AND_PORT)}
-"""The strict form of a host, because parsers disagree about ``a@b`` and ``a/b``."""
-
-_REFUSALS = {
-    _HOST: "this service accepts only requests from this machine: call it as 127.0.0.1 or localhost",
-    _ORIGIN: "this service accepts only requests from this machine, and none from pages of other hosts",
-}
+_PLACE = re.compile(r"(?:https?://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(?::[0-9]*)?")
+"""The strict form of a host or an origin, because parsers disagree about ``a@b`` and ``a/b``."""
 
 
 def check_local(scope: Scope) -> None:
@@ -189,17 +180,19 @@ def check_local(scope: Scope) -> None:
 
     This refuses DNS rebinding: a foreign host's name may resolve to this machine, but the browser still sends the name.
     """
-    headers = [(name, value) for name, value in scope["headers"] if name in _REFUSALS]
-    for name, refusal in _REFUSALS.items():
-        values = [value for header, value in headers if header == name]
-        if len(values) > 1 or not (_names_this_machine(name, values[0]) if values else name == _ORIGIN):
-            raise MisdirectedError(refusal)
+    headers = Headers(scope=scope)
+    hosts, origins = headers.getlist("host"), headers.getlist("origin")
+    if len(hosts) != 1 or len(origins) > 1 or not all(map(_names_this_machine, (*hosts, *origins))):
+        raise MisdirectedError(
+            "this service accepts only requests from this machine, and none from pages of other hosts: call it as "
+            "127.0.0.1 or localhost"
+        )
 
 
 @lru_cache(maxsize=64)
-def _names_this_machine(name: bytes, value: bytes) -> bool:
-    match = _FORMS[name].fullmatch(value)
-    return match is not None and is_local(match["host"].strip(b"[]").decode("ascii"))
+def _names_this_machine(place: str) -> bool:
+    match = _PLACE.fullmatch(place)
+    return match is not None and is_local(match["host"].strip("[]"))
 
 
 def route_of(scope: Scope) -> str:
