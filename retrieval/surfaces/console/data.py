@@ -38,8 +38,8 @@ from retrieval.services.ingest import IngestReport
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, shown_value, table, view
 from retrieval.surfaces.http.answers import report
 from retrieval.surfaces.http.bulk import MAX_LINE_BYTES
+from retrieval.surfaces.http.caller import Service
 from retrieval.surfaces.http.problems import INTERNAL, problem_type
-from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.tenants import begin_holding, give_back
 
 _PAGE = 50

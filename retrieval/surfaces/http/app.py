@@ -37,7 +37,7 @@ from retrieval.settings import Settings
 from retrieval.surfaces.http.admission import OPEN_PATHS, Access
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.authentication import RATE_HEADERS
-from retrieval.surfaces.http.caller import CALLER, Handles
+from retrieval.surfaces.http.caller import CALLER, Handles, Service
 from retrieval.surfaces.http.connection import Connection, Exchange
 from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, path_of_names
 from retrieval.surfaces.http.limits import (
@@ -52,7 +52,6 @@ from retrieval.surfaces.http.openapi import add_front, describe, operation_id
 from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError, problem_type
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
-from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import HEADER, request_id_of, reset_request_id, set_request_id
 from retrieval.surfaces.listening import installed_version, is_local, listening_socket, server_of, url_of
 from retrieval.surfaces.tenants import begin_holding, give_back

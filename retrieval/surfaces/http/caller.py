@@ -1,10 +1,11 @@
-"""The caller of a request: its tenant, its scopes, and its open collections.
+"""The state that requests share, and the caller of a request: its tenant, its scopes, and its open collections.
 
 A route takes the platform or the collection by the scope that it needs: ``ReadPlatform``, ``WriteCollection``.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Annotated, Any
 from uuid import UUID
@@ -18,12 +19,35 @@ from retrieval.collection import Collection
 from retrieval.domain.api_key import Caller, Scope
 from retrieval.domain.checks import arguments_hint
 from retrieval.domain.errors import UnknownCollectionError
+from retrieval.domain.items.embedding import Embedder
+from retrieval.domain.llm import LLM
 from retrieval.engine.collection_handle import FRESH_SECONDS
-from retrieval.platform import Platform
+from retrieval.platform import Platform, connect
+from retrieval.settings import Settings
 from retrieval.surfaces.http.json_bodies import CollectionName
-from retrieval.surfaces.http.limits import Latest
+from retrieval.surfaces.http.limits import Latest, Load
 from retrieval.surfaces.http.problems import AuthenticationError, ForbiddenError
-from retrieval.surfaces.http.service import Service
+from retrieval.surfaces.http.telemetry import Figures, Metrics, StateMetrics
+from retrieval.surfaces.tenants import PlatformOpening, ServedPlatforms
+
+
+class Service(ServedPlatforms):
+    """The state that all requests share; it is open while the application runs: ``async with Service(settings)``."""
+
+    def __init__(self, settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None) -> None:
+        opening = PlatformOpening(lambda: self._observe(connect(settings=settings, embedder=embedder, llm=llm)))
+        super().__init__(settings, opening)
+        self.stopping = asyncio.Event()
+        """Set when the service begins to shut down: streams, which have no deadline, end then."""
+        self.load = Load(settings.http_max_requests)
+        self.metrics = Metrics()
+        self.figures = Figures()
+        self.metrics.registry.register(StateMetrics(self.load, lambda: self.opened, self.figures))
+
+    def _observe(self, platform: Platform) -> Platform:
+        platform.observer = self.metrics
+        return platform
+
 
 CALLER = "caller"
 """The name of the caller in a request's state."""

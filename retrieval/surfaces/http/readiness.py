@@ -27,8 +27,8 @@ from retrieval.domain.errors import (
     SchemaRevisionError,
 )
 from retrieval.platform import Platform
+from retrieval.surfaces.http.caller import Service
 from retrieval.surfaces.http.problems import IN_LOG, problem_type
-from retrieval.surfaces.http.service import Service
 
 OK, UNKNOWN = "ok", "not checked: see the others"
 NO_EMBEDDER = "none: searches are by words only"

@@ -17,7 +17,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from retrieval.adapters.store.search.recall import Measurement, store_measurements
 from retrieval.domain.items.item import Item
 from retrieval.platform import Platform
-from retrieval.surfaces.http.service import Service
+from retrieval.surfaces.http.caller import Service
 from tests.support.serving import app_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
