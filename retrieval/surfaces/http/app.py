@@ -36,8 +36,7 @@ from retrieval.domain.llm import LLM
 from retrieval.settings import Settings
 from retrieval.surfaces.http.admission import OPEN_PATHS, Access
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
-from retrieval.surfaces.http.authentication import RATE_HEADERS
-from retrieval.surfaces.http.caller import CALLER, Handles, Service
+from retrieval.surfaces.http.caller import CALLER, Service
 from retrieval.surfaces.http.connection import Connection, Exchange
 from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, path_of_names
 from retrieval.surfaces.http.limits import (
@@ -48,7 +47,7 @@ from retrieval.surfaces.http.limits import (
     most_body_bytes,
     most_seconds,
 )
-from retrieval.surfaces.http.openapi import add_front, describe, operation_id
+from retrieval.surfaces.http.openapi import ABOUT, TAGS, DescribedAPI, add_front, operation_id
 from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError, problem_type
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
@@ -246,8 +245,10 @@ def create_app(
         async with service, access:
             yield
 
-    app = FastAPI(
+    app = DescribedAPI(
         title="Retrieval",
+        description=ABOUT,
+        openapi_tags=TAGS,
         version=installed_version() or "0",
         lifespan=opened,
         redirect_slashes=False,
@@ -260,48 +261,31 @@ def create_app(
     app.state.service = service
     app.state.insecure_local = insecure_local
     app.state.readiness = ReadinessCheck(service)
-    app.state.handles = Handles()
     app.state.large = asyncio.Semaphore(LARGE_AT_ONCE)
-    describe(app)
     for router in ROUTERS:
         app.include_router(router)
     is_shown = has_console(settings)
     add_front(app, needs_key=not insecure_local, has_console=is_shown)
-    if is_shown:
-        from retrieval.surfaces.console import add_views
-
-        add_views(app, access)
     app.add_exception_handler(RetrievalError, on_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_status)
-    _surround(app, access, is_shown=is_shown)
-    return app
-
-
-def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
-    """Add the middleware around the routes; the last one added is the outermost."""
-    service = access.service
+    # The middleware that is added last is the outermost.
     app.add_middleware(Frame, access=access)
-    if service.settings.http_cors_origins:
+    if settings.http_cors_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=service.settings.http_cors_origins,
+            allow_origins=settings.http_cors_origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"],
-            expose_headers=[
-                "ETag",
-                "Retry-After",
-                "X-Request-ID",
-                "Idempotency-Replayed",
-                "Retrieval-Write-Token",
-                *RATE_HEADERS,
-            ],
+            expose_headers=["*"],
             max_age=600,
         )
     if is_shown:
-        from retrieval.surfaces.console.frame import ConsoleDoor
+        from retrieval.surfaces.console import ConsoleDoor, add_views
 
+        add_views(app, access)
         app.add_middleware(ConsoleDoor)
+    return app
 
 
 KEEP_ALIVE_SECONDS = 75
@@ -355,7 +339,20 @@ async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> N
     """Serve the open application on the socket until ``stop`` is set, or until its settings turn out not to work."""
     service: Service = app.state.service
     _tune_interpreter()
-    server = server_of(_config(app, service.settings))
+    config = uvicorn.Config(
+        app,
+        # The program itself configures logging, runs the loop, and opens and closes the application.
+        log_config=None,
+        lifespan="off",
+        loop="none",
+        access_log=False,
+        server_header=False,
+        http=Connection,
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=math.ceil(service.settings.http_deadline_seconds) + LAST_ANSWERS_SECONDS,
+    )
+    server = server_of(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping, failing = asyncio.create_task(stop.wait()), asyncio.create_task(_failure(service))
     try:
@@ -390,19 +387,3 @@ async def _failure(service: Service) -> ConfigurationError:
             return error
     await asyncio.Event().wait()
     raise AssertionError
-
-
-def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        # The program itself configures logging, runs the loop, and opens and closes the application.
-        log_config=None,
-        lifespan="off",
-        loop="none",
-        access_log=False,
-        server_header=False,
-        http=Connection,
-        ws="none",
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=math.ceil(settings.http_deadline_seconds) + LAST_ANSWERS_SECONDS,
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
 
 import pytest
@@ -160,13 +159,11 @@ async def test_the_service_is_no_tunnel(service: Served) -> None:
 
 
 async def test_a_page_of_an_allowed_origin_reads_every_header(service: Served) -> None:
-    """Those that a client acts on; a page of another origin reads nothing."""
+    """A page of another origin reads nothing."""
     head = b"GET /v1/collections HTTP/1.1\r\nHost: localhost\r\nOrigin: https://%s.example\r\n\r\n"
     allowed, other = [await answers(service, head % name) for name in (b"app", b"other")]
     assert b"access-control-allow-origin: https://app.example\r\n" in allowed
-    exposed = re.search(rb"access-control-expose-headers: (.*)\r\n", allowed)
-    assert exposed is not None
-    assert {b"ETag", b"Retry-After", b"Retrieval-Write-Token"} < set(exposed[1].split(b", "))
+    assert b"access-control-expose-headers: *\r\n" in allowed
     assert b"access-control-allow-origin" not in other
 
 
