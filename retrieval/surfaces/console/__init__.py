@@ -5,8 +5,10 @@ from __future__ import annotations
 from starlette.applications import Starlette
 
 from retrieval.surfaces.console import applications, data, learning, operations, profiles, search
-from retrieval.surfaces.console.frame import add_console
+from retrieval.surfaces.console.frame import ConsoleDoor, add_console
 from retrieval.surfaces.http.admission import Access
+
+__all__ = ["VIEWS", "ConsoleDoor", "add_views"]
 
 VIEWS = (search, profiles, learning, data, operations, applications)
 

@@ -20,7 +20,7 @@ from retrieval.apps.tickets.models import MovedTicket
 from retrieval.domain.api_key import Scope
 from retrieval.surfaces.console.frame import Visit, empty, page, shown_value, table, view
 from retrieval.surfaces.console.plots import bars, distinct_names, figure, legend, sql_of, sql_to_copy, stacked_bar
-from retrieval.surfaces.http.caller import handles_of
+from retrieval.surfaces.http.caller import service_of
 
 _SHOWN = 20
 _HOURS, _MOST_HOURS = 24.0 * 28, 24.0 * 3650
@@ -29,7 +29,7 @@ _TEXT = 300
 
 async def applications(visit: Visit) -> h.Node:
     """The view of one application; the others are links."""
-    tickets = handles_of(visit.request).tickets(visit.platform).config.collection
+    tickets = service_of(visit.request).tickets(visit.platform).config.collection
     homes = {"tickets": tickets, "memories": MEMORIES, "principles": PRINCIPLES, "metaphors": METAPHORS}
     existing = {collection.name for collection in await visit.platform.collections()}
     applications = [name for name, home in homes.items() if home in existing]
@@ -74,7 +74,7 @@ async def _tickets(visit: Visit) -> h.Node:
     title, description = visit.text("title").strip(), visit.text("description").strip()
     answer: h.Node = h.p(".hint")["Describe a problem: the most similar tickets appear while you type."]
     if title or description:
-        service = handles_of(visit.request).tickets(visit.platform)
+        service = service_of(visit.request).tickets(visit.platform)
         preview = await service.preview_search(title, description, visit.text("domain").strip() or None)
         answer = _similar(visit, preview.previews[0].tickets, service.config.collection)
     fields = h.div(".cards")[
@@ -159,7 +159,7 @@ async def _principles(visit: Visit) -> h.Node:
         [entry.principle.title for entry in top],
         [entry.principle.id for entry in top],
     )
-    best = {name: entry.score for name, entry in zip(names, top, strict=True)}
+    best = {name: (entry.score,) for name, entry in zip(names, top, strict=True)}
     score = "SELECT *, (successes + 1) / (uses + 2.0) AS score"
     sql = sql_of("usage", PRINCIPLES).replace("SELECT *", score) + " AND context = ''\nORDER BY score DESC"
     return [

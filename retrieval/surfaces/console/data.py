@@ -38,8 +38,8 @@ from retrieval.services.ingest import IngestReport
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, shown_value, table, view
 from retrieval.surfaces.http.answers import report
 from retrieval.surfaces.http.bulk import MAX_LINE_BYTES
+from retrieval.surfaces.http.caller import Service, service_of
 from retrieval.surfaces.http.problems import INTERNAL, problem_type
-from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.tenants import begin_holding, give_back
 
 _PAGE = 50
@@ -319,8 +319,7 @@ async def store(visit: Visit) -> h.Node:
     batch, columns = _upload(visit), _columns(visit)
     await visit.platform.collection(batch.collection, create=visit.may(Scope.ADMIN))
     if batch.task is None:
-        service: Service = visit.request.app.state.service
-        batch.task = in_background(_store_upload(service, batch, columns))
+        batch.task = in_background(_store_upload(service_of(visit.request), batch, columns))
     return _progress(visit, batch)
 
 

@@ -28,7 +28,7 @@ from retrieval.domain.api_key import Caller, Scope
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.platform import Platform
 from retrieval.surfaces.http.admission import Access
-from retrieval.surfaces.http.caller import caller_of, handles_of, platform_of
+from retrieval.surfaces.http.caller import caller_of, platform_of, service_of
 from retrieval.surfaces.http.connection import HEAD_BYTES
 from retrieval.surfaces.http.openapi import CONSOLE, CONSOLE_FILES, SIGN_IN, Page, file_page
 from retrieval.surfaces.http.problems import MEDIA_TYPE, AuthenticationError, MisdirectedError
@@ -106,7 +106,7 @@ class Visit:
         name = self.text("collection")
         if not name:
             raise UnknownCollectionError("choose a collection")
-        return await handles_of(self.request).collection(self.platform, name)
+        return await service_of(self.request).collection(self.platform, name)
 
 
 View = Callable[[Visit], Awaitable[h.Node | Response]]
@@ -129,24 +129,15 @@ def _response(content: h.Node | Response) -> Response:
     return content if isinstance(content, Response) else HTMLResponse(str(h.fragment[content]))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A page in the navigation."""
-
-    path: str
-    name: str
-    icon: str
-    needs: Scope = Scope.READ
-
-
-PLACES = (
-    Place(path="/search", name="Search", icon="⌕"),
-    Place(path="/profiles", name="Profiles", icon="⚖"),
-    Place(path="/learning", name="Learning", icon="↗"),
-    Place(path="/data", name="Data", icon="▤"),
-    Place(path="/operations", name="Operations", icon="⚙"),
-    Place(path="/applications", name="Applications", icon="❖"),
-)
+PLACES = {
+    "/search": "⌕ Search",
+    "/profiles": "⚖ Profiles",
+    "/learning": "↗ Learning",
+    "/data": "▤ Data",
+    "/operations": "⚙ Operations",
+    "/applications": "❖ Applications",
+}
+"""The pages in the navigation, by path: an icon and a name."""
 
 
 async def page(visit: Visit, title: str, content: h.Node, *, chooses: bool = True) -> h.Node:
@@ -166,12 +157,11 @@ def _navigation(visit: Visit) -> h.Node:
                 (
                     h.li[
                         h.a(
-                            href=visit.url(place.path, collection=chosen),
-                            aria_current="page" if f"{here}/".startswith(f"{visit.url(place.path)}/") else None,
-                        )[h.span(aria_hidden="true")[place.icon], place.name]
+                            href=visit.url(path, collection=chosen),
+                            aria_current="page" if f"{here}/".startswith(f"{visit.url(path)}/") else None,
+                        )[h.span(aria_hidden="true")[text[0]], text[2:]]
                     ]
-                    for place in PLACES
-                    if visit.may(place.needs)
+                    for path, text in PLACES.items()
                 )
             ]
         ],

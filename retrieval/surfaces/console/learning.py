@@ -19,6 +19,7 @@ from retrieval.surfaces.console.plots import (
     bars,
     distinct_names,
     figure,
+    interval,
     legend,
     lines,
     literal,
@@ -67,7 +68,7 @@ async def _rising(visit: Visit, name: str) -> h.Node:
     drawing = [
         [h.h3[kind], bars(f"{kind} items: verdicts in 14 days {word} than in the 14 before", change)]
         for kind, word, rows in (("Rising", "more", rising), ("Sinking", "fewer", sinking))
-        if (change := {title: float(abs(row["used"] - row["used_before"])) for title, row in _with_titles(rows)})
+        if (change := {title: (float(abs(row["used"] - row["used_before"])),) for title, row in _with_titles(rows)})
     ]
     none = h.p(".hint")["No item was used more or less often in the last 14 days than in the 14 before."]
     title = "Rising and sinking items: verdicts of the last 14 days against the 14 before"
@@ -117,14 +118,14 @@ async def _arms(visit: Visit, name: str) -> h.Node:
         h.li[h.a(href=visit.url("/learning/item", collection=name, id=row["item_id"]))[title]] for title, row in rows
     ]
     more = h.details[h.summary["Events by item"], h.ul[links]] if links else None
-    values, low, high = (
-        {title: float(row[column]) for title, row in rows} for column in ("success_rate", "success_low", "success_high")
-    )
-    drawing = bars("Share of good verdicts", values, low=low, high=high) if rows else _NO_FEEDBACK
+    shares = {title: [float(row[column]) for column in _SHARE] for title, row in rows}
+    drawing = bars("Share of good verdicts", shares) if rows else _NO_FEEDBACK
     title = "Verdicts by item: share of good verdicts, with 95 % intervals"
     return figure(title, [drawing, more], usage.columns, usage.values, sql_of("usage", name))
 
 
+_SHARE = ("success_rate", "success_low", "success_high")
+"""The share of good verdicts, and the ends of its interval."""
 _NO_FEEDBACK = h.p(".hint")["There is no feedback yet: mark hits as helpful under Search."]
 
 
@@ -135,10 +136,11 @@ async def _over_time(visit: Visit, name: str) -> h.Node:
     latest = list({row["item_id"]: row for row in whole}.values())[:_LINES]
     by_day = {(row["item_id"], row["day"]): row for row in whole}
     series = [
-        Series(title, *(_filled([by_day.get((row["item_id"], day), {}).get(column) for day in days]) for column in
-                       ("success_rate", "success_low", "success_high")))
+        Series(
+            title, *(_filled([by_day.get((row["item_id"], day), {}).get(column) for day in days]) for column in _SHARE)
+        )
         for title, row in _with_titles(latest)
-    ]  # fmt: skip
+    ]
     drawing: h.Node = _NO_FEEDBACK
     if series:
         label = "Share of good verdicts since the first day, of the most used items"
@@ -158,13 +160,13 @@ def _filled(values: Sequence[float | None]) -> list[float | None]:
 
 async def _contexts(visit: Visit, name: str) -> h.Node:
     contexts = await visit.platform.analytics("contexts", collection=name)
-    rows = {str(row["context"] or "all feedback"): row for row in contexts[: _BARS + 1]}
-    values = {context: float(row["reward"]) for context, row in rows.items()}
-    # One event alone has no interval.
-    errors = {name: 1.96 * row["reward_se"] for name, row in rows.items() if row["reward_se"] is not None}
-    low = {context: max(values[context] - error, 0.0) for context, error in errors.items()}
-    high = {context: min(values[context] + error, 1.0) for context, error in errors.items()}
-    drawing = bars("Mean reward by context, with 95 % intervals", values, low=low, high=high) if rows else _NO_FEEDBACK
+    rewards = {
+        str(row["context"] or "all feedback"): [
+            min(max(end, 0.0), 1.0) for end in interval(float(row["reward"]), row["reward_se"])
+        ]
+        for row in contexts[: _BARS + 1]
+    }
+    drawing = bars("Mean reward by context, with 95 % intervals", rewards) if rewards else _NO_FEEDBACK
     title = "Reward by context in the last 28 days"
     return figure(title, drawing, contexts.columns, contexts.values, sql_of("contexts", name))
 

@@ -190,22 +190,24 @@ def distinct_names(names: Sequence[str], keys: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def bars(label: str, values: Mapping[str, float], *, low: Mapping[str, float] | None = None,
-         high: Mapping[str, float] | None = None) -> h.Element:  # fmt: skip
-    """Horizontal bars, one below the other, with their intervals, if any."""
-    ends = [abs(value) for value in (*values.values(), *(high or {}).values()) if not math.isnan(value)]
-    scale = (WIDTH - 330) / max([*ends, 1e-9])
+def interval(mean: float, error: float | None) -> tuple[float, ...]:
+    """The mean with the ends of its 95 % interval; alone without a standard error."""
+    return (mean,) if error is None else (mean, mean - 1.96 * error, mean + 1.96 * error)
+
+
+def bars(label: str, values: Mapping[str, Sequence[float]]) -> h.Element:
+    """Horizontal bars, one below the other: the value of each, and the ends of its interval, if any."""
+    scale = (WIDTH - 330) / max([1e-9, *(abs(end) for ends in values.values() for end in ends)])
     shapes: list[h.Node] = []
-    for place, (name, value) in enumerate(values.items()):
-        y = 4.0 + place * 24
-        shapes += [_text(0, y + 13, name if len(name) <= 30 else f"{name[:29]}…")]
-        box = (220, y, abs(value) * scale, 16)
-        shapes += [_rect(box, "c1" if value < 0 else "c0", f"{name}: {value:.4g}")]
-        if low and high and name in low and name in high:
-            left, right = 220 + low[name] * scale, 220 + high[name] * scale
-            shapes.append(_line(left, y + 8, right, y + 8, "whisker"))
-        end = max(abs(value), (high or {}).get(name, 0.0))
-        shapes.append(_text(226 + end * scale, y + 13, f"{value:.3g}"))
+    for place, (name, ends) in enumerate(values.items()):
+        y, value = 4.0 + place * 24, ends[0]
+        shapes += [
+            _text(0, y + 13, name if len(name) <= 30 else f"{name[:29]}…"),
+            _rect((220, y, abs(value) * scale, 16), "c1" if value < 0 else "c0", f"{name}: {value:.4g}"),
+            _text(226 + max(map(abs, ends)) * scale, y + 13, f"{value:.3g}"),
+        ]
+        if len(ends) > 1:
+            shapes.append(_line(220 + ends[1] * scale, y + 8, 220 + ends[2] * scale, y + 8, "whisker"))
     return svg(WIDTH, 8.0 + 24 * max(len(values), 1), label, shapes)
 
 

@@ -20,7 +20,7 @@ from retrieval.services.compare import ProfileComparison, compare_profiles, name
 from retrieval.services.evaluate import Report, evaluate, parse_metrics
 from retrieval.services.judgements import missing_items, read_pairs
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
-from retrieval.surfaces.console.plots import bars, figure, sql_of
+from retrieval.surfaces.console.plots import bars, figure, interval, sql_of
 
 _METRICS = "nDCG@10,R@10,MRR@10"
 _MOST_JUDGED = 500
@@ -213,21 +213,16 @@ def _judged_report(report: Report) -> h.Node:
 async def _rewards(visit: Visit, collection: Collection) -> h.Node:
     rewards = await visit.platform.analytics("profiles", collection=collection.name)
     rows = [row for row in rewards if row["reward"] is not None]
-    names = [f"version {row['profile_version']}, model {row['model_version']}" for row in rows]
-    values = {name: float(row["reward"]) for name, row in zip(names, rows, strict=True)}
-    errors = {name: 1.96 * float(row["reward_se"] or 0.0) for name, row in zip(names, rows, strict=True)}
-    drawing = (
-        bars(
-            "Mean reward of rated hits by version, with 95 % intervals",
-            values,
-            low={name: values[name] - errors[name] for name in names},
-            high={name: values[name] + errors[name] for name in names},
-        )
-        if values
-        else h.p(".hint")["No hit was rated in the last 28 days."]
-    )
+    values = {
+        f"version {row['profile_version']}, model {row['model_version']}": interval(row["reward"], row["reward_se"])
+        for row in rows
+    }
+    drawing = bars("Mean reward of rated hits by version, with 95 % intervals", values)
+    none = h.p(".hint")["No hit was rated in the last 28 days."]
     sql = sql_of("profiles", collection.name)
-    return figure("Rewards by version in the last 28 days", drawing, rewards.columns, rewards.values, sql)
+    return figure(
+        "Rewards by version in the last 28 days", drawing if rows else none, rewards.columns, rewards.values, sql
+    )
 
 
 ROUTES: tuple[Route, ...] = (

@@ -33,7 +33,7 @@ from retrieval.adapters.store.replicas import reading_after, token_of
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.surfaces.http.authentication import Allowance, gate_of
-from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, WRITE
+from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, WRITE, Service
 from retrieval.surfaces.http.connection import Exchange
 from retrieval.surfaces.http.limits import RequestRoom, is_stream
 from retrieval.surfaces.http.openapi import FRONT_PATHS
@@ -43,7 +43,6 @@ from retrieval.surfaces.http.problems import (
     IdempotencyMismatchError,
     OverloadedError,
 )
-from retrieval.surfaces.http.service import Service
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REPEATABLE = ("/search", "/search/batch", "/passages", "/preview", "/replay", "/items/bulk")

@@ -23,6 +23,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.telemetry import TelemetryConfig
 from opentelemetry import propagate
 from opentelemetry.trace import Span, SpanKind
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
@@ -35,8 +36,7 @@ from retrieval.domain.llm import LLM
 from retrieval.settings import Settings
 from retrieval.surfaces.http.admission import OPEN_PATHS, Access
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
-from retrieval.surfaces.http.authentication import RATE_HEADERS
-from retrieval.surfaces.http.caller import Handles
+from retrieval.surfaces.http.caller import CALLER, Service
 from retrieval.surfaces.http.connection import Connection, Exchange
 from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, path_of_names
 from retrieval.surfaces.http.limits import (
@@ -47,11 +47,10 @@ from retrieval.surfaces.http.limits import (
     most_body_bytes,
     most_seconds,
 )
-from retrieval.surfaces.http.openapi import add_front, describe, operation_id
+from retrieval.surfaces.http.openapi import ABOUT, TAGS, DescribedAPI, add_front, operation_id
 from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError, problem_type
 from retrieval.surfaces.http.readiness import ReadinessCheck
 from retrieval.surfaces.http.routes import ROUTERS
-from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import HEADER, request_id_of, reset_request_id, set_request_id
 from retrieval.surfaces.listening import installed_version, is_local, listening_socket, server_of, url_of
 from retrieval.surfaces.tenants import begin_holding, give_back
@@ -125,20 +124,17 @@ class Frame:
             check_length(exchange.sent_headers.get(b"content-length"), limit)
             seconds = most_seconds(exchange.sent_headers.get(TIMEOUT_HEADER), self._settings)
             async with exchange.limit(seconds=seconds, body_bytes=limit, flows=is_stream(scope)):
-                await self._let_in(exchange, scope, room)
+                if self._access.is_open:
+                    check_local(scope)
+                if room is None:
+                    await self._route(scope, exchange.receive, exchange.send)
+                else:
+                    await self._access.serve(self._route, scope, exchange, room)
         except ClientDisconnect:
             pass  # in the middle of the body: nobody to respond to
         except Exception as error:  # noqa: BLE001 - see above
             is_late = isinstance(error, TimeoutError) and exchange.is_late
             await (exchange.refuse_late() if is_late else exchange.refuse(error))
-
-    async def _let_in(self, exchange: Exchange, scope: Scope, room: RequestRoom | None) -> None:
-        if self._access.is_open:
-            check_local(scope)
-        if room is None:
-            await self._route(scope, exchange.receive, exchange.send)
-        else:
-            await self._access.serve(self._route, scope, exchange, room)
 
     async def _route(self, scope: Scope, receive: Receive, send: Send) -> None:
         inner = scope
@@ -157,7 +153,7 @@ class Frame:
         self._metrics.answered(method, route, status, seconds)
         level = logging.DEBUG if scope["path"] in _QUIET else logging.INFO
         if ACCESS.isEnabledFor(level):
-            caller = scope.get("state", {}).get("caller")
+            caller = scope.get("state", {}).get(CALLER)
             fields: dict[str, Any] = {
                 "method": method,
                 "route": route or None,
@@ -173,15 +169,8 @@ class Frame:
             ACCESS.log(level, "%s %s %d", method, where, status, extra={"told": fields})
 
 
-_HOST, _ORIGIN = b"host", b"origin"
-_HOST_AND_PORT = rb"(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(:[0-9]*)?"
-_FORMS = {_HOST: re.compile(_HOST_AND_PORT), _ORIGIN: re.compile(rb"https?://" + _HOST_AND_PORT)}
-"""The strict form of a host, because parsers disagree about ``a@b`` and ``a/b``."""
-
-_REFUSALS = {
-    _HOST: "this service accepts only requests from this machine: call it as 127.0.0.1 or localhost",
-    _ORIGIN: "this service accepts only requests from this machine, and none from pages of other hosts",
-}
+_PLACE = re.compile(r"(?:https?://)?(?P<host>\[[0-9A-Fa-f:.]+\]|[0-9A-Za-z.-]+)(?::[0-9]*)?")
+"""The strict form of a host or an origin, because parsers disagree about ``a@b`` and ``a/b``."""
 
 
 def check_local(scope: Scope) -> None:
@@ -189,17 +178,19 @@ def check_local(scope: Scope) -> None:
 
     This refuses DNS rebinding: a foreign host's name may resolve to this machine, but the browser still sends the name.
     """
-    headers = [(name, value) for name, value in scope["headers"] if name in _REFUSALS]
-    for name, refusal in _REFUSALS.items():
-        values = [value for header, value in headers if header == name]
-        if len(values) > 1 or not (_names_this_machine(name, values[0]) if values else name == _ORIGIN):
-            raise MisdirectedError(refusal)
+    headers = Headers(scope=scope)
+    hosts, origins = headers.getlist("host"), headers.getlist("origin")
+    if len(hosts) != 1 or len(origins) > 1 or not all(map(_names_this_machine, (*hosts, *origins))):
+        raise MisdirectedError(
+            "this service accepts only requests from this machine, and none from pages of other hosts: call it as "
+            "127.0.0.1 or localhost"
+        )
 
 
 @lru_cache(maxsize=64)
-def _names_this_machine(name: bytes, value: bytes) -> bool:
-    match = _FORMS[name].fullmatch(value)
-    return match is not None and is_local(match["host"].strip(b"[]").decode("ascii"))
+def _names_this_machine(place: str) -> bool:
+    match = _PLACE.fullmatch(place)
+    return match is not None and is_local(match["host"].strip("[]"))
 
 
 def route_of(scope: Scope) -> str:
@@ -254,8 +245,10 @@ def create_app(
         async with service, access:
             yield
 
-    app = FastAPI(
+    app = DescribedAPI(
         title="Retrieval",
+        description=ABOUT,
+        openapi_tags=TAGS,
         version=installed_version() or "0",
         lifespan=opened,
         redirect_slashes=False,
@@ -268,48 +261,31 @@ def create_app(
     app.state.service = service
     app.state.insecure_local = insecure_local
     app.state.readiness = ReadinessCheck(service)
-    app.state.handles = Handles()
     app.state.large = asyncio.Semaphore(LARGE_AT_ONCE)
-    describe(app)
     for router in ROUTERS:
         app.include_router(router)
     is_shown = has_console(settings)
     add_front(app, needs_key=not insecure_local, has_console=is_shown)
-    if is_shown:
-        from retrieval.surfaces.console import add_views
-
-        add_views(app, access)
     app.add_exception_handler(RetrievalError, on_error)
     app.add_exception_handler(RequestValidationError, on_invalid)
     app.add_exception_handler(HTTPException, on_status)
-    _surround(app, access, is_shown=is_shown)
-    return app
-
-
-def _surround(app: FastAPI, access: Access, *, is_shown: bool) -> None:
-    """Add the middleware around the routes; the last one added is the outermost."""
-    service = access.service
+    # The middleware that is added last is the outermost.
     app.add_middleware(Frame, access=access)
-    if service.settings.http_cors_origins:
+    if settings.http_cors_origins:
         app.add_middleware(
             CORSMiddleware,
-            allow_origins=service.settings.http_cors_origins,
+            allow_origins=settings.http_cors_origins,
             allow_methods=["GET", "POST", "PUT", "PATCH", "DELETE"],
             allow_headers=["*"],
-            expose_headers=[
-                "ETag",
-                "Retry-After",
-                "X-Request-ID",
-                "Idempotency-Replayed",
-                "Retrieval-Write-Token",
-                *RATE_HEADERS,
-            ],
+            expose_headers=["*"],
             max_age=600,
         )
     if is_shown:
-        from retrieval.surfaces.console.frame import ConsoleDoor
+        from retrieval.surfaces.console import ConsoleDoor, add_views
 
+        add_views(app, access)
         app.add_middleware(ConsoleDoor)
+    return app
 
 
 KEEP_ALIVE_SECONDS = 75
@@ -363,7 +339,20 @@ async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> N
     """Serve the open application on the socket until ``stop`` is set, or until its settings turn out not to work."""
     service: Service = app.state.service
     _tune_interpreter()
-    server = server_of(_config(app, service.settings))
+    config = uvicorn.Config(
+        app,
+        # The program itself configures logging, runs the loop, and opens and closes the application.
+        log_config=None,
+        lifespan="off",
+        loop="none",
+        access_log=False,
+        server_header=False,
+        http=Connection,
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=math.ceil(service.settings.http_deadline_seconds) + LAST_ANSWERS_SECONDS,
+    )
+    server = server_of(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping, failing = asyncio.create_task(stop.wait()), asyncio.create_task(_failure(service))
     try:
@@ -398,19 +387,3 @@ async def _failure(service: Service) -> ConfigurationError:
             return error
     await asyncio.Event().wait()
     raise AssertionError
-
-
-def _config(app: FastAPI, settings: Settings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        # The program itself configures logging, runs the loop, and opens and closes the application.
-        log_config=None,
-        lifespan="off",
-        loop="none",
-        access_log=False,
-        server_header=False,
-        http=Connection,
-        ws="none",
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
-        timeout_graceful_shutdown=math.ceil(settings.http_deadline_seconds) + LAST_ANSWERS_SECONDS,
-    )

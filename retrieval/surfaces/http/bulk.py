@@ -349,7 +349,7 @@ class BulkAnswer(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve the request."""
         intake = Intake(receive, self._reader.cutter)
-        still_allowed: _Check = scope.get("state", {}).get(STILL_ALLOWED, _nothing)
+        still_allowed: _Check = scope["state"][STILL_ALLOWED]
         with Spool() as spool:
             reading, stopping = asyncio.create_task(intake.run()), asyncio.create_task(self._stopping.wait())
             stopping.add_done_callback(lambda _: reading.cancel())
@@ -435,10 +435,6 @@ def _check_some(lines: _ReadLines, *, is_all: bool) -> None:
     if is_all and refused and not items:
         (line, error), *_ = refused
         raise InvalidRequestError(f"{_NO_LINE}; line {line.number}: {detail_of(error)}")
-
-
-async def _nothing() -> None:
-    """The check of requests without a key."""
 
 
 def _result_line(line: StreamLine, outcome: ItemOutcome) -> _Line:

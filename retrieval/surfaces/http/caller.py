@@ -1,16 +1,15 @@
-"""The caller of a request: its tenant, its scopes, and its open collections.
+"""The state that requests share, and the caller of a request: its tenant, its scopes, and its open collections.
 
 A route takes the platform or the collection by the scope that it needs: ``ReadPlatform``, ``WriteCollection``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
 from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import Depends, Request
-from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 
 from retrieval.apps.tickets import RetrievalConfig, RetrievalService
@@ -18,12 +17,70 @@ from retrieval.collection import Collection
 from retrieval.domain.api_key import Caller, Scope
 from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import UnknownCollectionError
+from retrieval.domain.items.embedding import Embedder
+from retrieval.domain.llm import LLM
 from retrieval.engine.collection_handle import FRESH_SECONDS
-from retrieval.platform import Platform
+from retrieval.platform import Platform, connect
+from retrieval.settings import Settings
 from retrieval.surfaces.http.json_bodies import CollectionName
-from retrieval.surfaces.http.limits import Latest
+from retrieval.surfaces.http.limits import Latest, Load
 from retrieval.surfaces.http.problems import AuthenticationError, ForbiddenError
-from retrieval.surfaces.http.service import Service
+from retrieval.surfaces.http.telemetry import Figures, Metrics, StateMetrics
+from retrieval.surfaces.tenants import PlatformOpening, ServedPlatforms
+
+MOST_HANDLES = 1024
+"""The greatest number of cached collections, of all tenants together; the least recently used one is dropped first."""
+
+
+class Service(ServedPlatforms):
+    """The state that all requests share; it is open while the application runs: ``async with Service(settings)``."""
+
+    def __init__(self, settings: Settings, *, embedder: Embedder | None = None, llm: LLM | None = None) -> None:
+        opening = PlatformOpening(lambda: self._observe(connect(settings=settings, embedder=embedder, llm=llm)))
+        super().__init__(settings, opening)
+        self.stopping = asyncio.Event()
+        """Set when the service begins to shut down: streams, which have no deadline, end then."""
+        self.load = Load(settings.http_max_requests)
+        self.metrics = Metrics()
+        self.figures = Figures()
+        self.metrics.registry.register(StateMetrics(self.load, lambda: self.opened, self.figures))
+        self._collections = Latest[tuple[str, str], tuple[Platform, Collection]](MOST_HANDLES)
+        self._tickets = Latest[str, tuple[Platform, RetrievalService]](MOST_HANDLES)
+
+    def _observe(self, platform: Platform) -> Platform:
+        platform.observer = self.metrics
+        return platform
+
+    async def collection(self, platform: Platform, name: str) -> Collection:
+        """The tenant's collection of that name. Raises ``UnknownCollectionError``."""
+        key = (platform.settings.tenant, name)
+        cached = self._collections.get(key)
+        if cached is None or cached[0] is not platform or not await _is_there(cached[1]):
+            self._collections.pop(key, None)
+            cached = platform, await platform.collection(name, create=False)
+        self._collections.keep(key, cached)
+        return cached[1]
+
+    def forget(self, platform: Platform, name: str) -> None:
+        """Forget a collection that was deleted: the next collection of that name is another one."""
+        self._collections.pop((platform.settings.tenant, name), None)
+
+    def tickets(self, platform: Platform) -> RetrievalService:
+        """The tenant's ticket service."""
+        cached = self._tickets.get(platform.settings.tenant)
+        if cached is None or cached[0] is not platform:
+            cached = platform, RetrievalService(RetrievalConfig(), platform)
+        self._tickets.keep(platform.settings.tenant, cached)
+        return cached[1]
+
+
+async def _is_there(collection: Collection) -> bool:
+    try:
+        await collection.refresh(older_than_seconds=FRESH_SECONDS)
+    except UnknownCollectionError:
+        return False
+    return True
+
 
 CALLER = "caller"
 """The name of the caller in a request's state."""
@@ -33,6 +90,12 @@ WRITE = "write"
 
 STILL_ALLOWED = "still_allowed"
 """The name, in the state of a long request, of the check that raises ``AuthenticationError`` if its key was revoked."""
+
+
+def service_of(request: Request) -> Service:
+    """The service of the request's application."""
+    service: Service = request.app.state.service
+    return service
 
 
 def caller_of(request: Request) -> Caller:
@@ -54,8 +117,7 @@ async def platform_of(request: Request, needs: Scope) -> Platform:
     caller = caller_of(request)
     if not caller.may(needs):
         raise ForbiddenError(needs)
-    service: Service = request.app.state.service
-    return await service.of_tenant(caller.tenant, request.scope)
+    return await service_of(request).of_tenant(caller.tenant, request.scope)
 
 
 def _platform(needs: Scope) -> Any:
@@ -72,7 +134,7 @@ def _collection(needs: Scope) -> Any:
     async def collection(name: CollectionName, request: Request) -> Collection:
         platform = await platform_of(request, needs)
         check_parameters(request)
-        return await handles_of(request).collection(platform, name)
+        return await service_of(request).collection(platform, name)
 
     return Depends(collection)
 
@@ -93,66 +155,10 @@ def check_parameters(request: Request) -> None:
     """Raise ``RequestValidationError`` for a parameter that the request's route does not have, naming those it has."""
     if not request.scope["query_string"]:
         return
-    known = list(dict.fromkeys(_names(request.scope["route"].dependant)))
+    known = [field.alias for field in request.scope["route"].dependant.query_params]
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
         message = "there is no parameter {!r:.60}; {}"
         raise RequestValidationError(
             [{"loc": ("query", name), "msg": message.format(name, choices_hint(name, known))} for name in unknown]
         )
-
-
-def _names(dependant: Dependant) -> Iterator[str]:
-    yield from (field.alias for field in dependant.query_params)
-    for inner in dependant.dependencies:
-        yield from _names(inner)
-
-
-MOST = 1024
-"""The greatest number of cached handles, of all tenants together; the least recently used one is dropped first."""
-
-
-class Handles:
-    """The cached handles of one application."""
-
-    def __init__(self) -> None:
-        self._config: RetrievalConfig | None = None
-        self._collections = Latest[tuple[str, str], tuple[Platform, Collection]](MOST)
-        self._tickets = Latest[str, tuple[Platform, RetrievalService]](MOST)
-
-    async def collection(self, platform: Platform, name: str) -> Collection:
-        """The tenant's collection of that name. Raises ``UnknownCollectionError``."""
-        key = (platform.settings.tenant, name)
-        cached = self._collections.get(key)
-        if cached is None or cached[0] is not platform or not await _is_there(cached[1]):
-            self._collections.pop(key, None)
-            cached = platform, await platform.collection(name, create=False)
-        self._collections.keep(key, cached)
-        return cached[1]
-
-    def forget(self, platform: Platform, name: str) -> None:
-        """Forget a collection that was deleted: the next collection of that name is another one."""
-        self._collections.pop((platform.settings.tenant, name), None)
-
-    def tickets(self, platform: Platform) -> RetrievalService:
-        """The tenant's ticket service."""
-        cached = self._tickets.get(platform.settings.tenant)
-        if cached is None or cached[0] is not platform:
-            self._config = self._config or RetrievalConfig()
-            cached = platform, RetrievalService(self._config, platform)
-        self._tickets.keep(platform.settings.tenant, cached)
-        return cached[1]
-
-
-async def _is_there(collection: Collection) -> bool:
-    try:
-        await collection.refresh(older_than_seconds=FRESH_SECONDS)
-    except UnknownCollectionError:
-        return False
-    return True
-
-
-def handles_of(request: Request) -> Handles:
-    """The handles of the request's application."""
-    handles: Handles = request.app.state.handles
-    return handles

@@ -11,7 +11,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
 from pydantic_core import to_json
 from starlette.requests import Request
@@ -72,7 +71,7 @@ _SCHEMES: Json = {
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
 }
 
-_TAGS = [
+TAGS = [
     {"name": "collections", "description": "Named sets of items."},
     {"name": "items", "description": "The stored and searchable units."},
     {"name": "documents", "description": "Long texts and files, stored as chunks."},
@@ -86,7 +85,7 @@ _TAGS = [
     {"name": "health", "description": "Whether the service can serve."},
 ]
 
-_ABOUT = (
+ABOUT = (
     "Correct, fast and explainable search on PostgreSQL alone. Errors are problem documents (RFC 9457). Every "
     "operation under /v1 and /v2 needs a key, which determines the tenant."
 )
@@ -106,28 +105,26 @@ def operation_id(route: APIRoute) -> str:
     return route.name
 
 
-def describe(app: FastAPI) -> None:
-    """Add API keys and problem documents to ``app.openapi()``, in place of FastAPI's validation errors."""
+class DescribedAPI(FastAPI):
+    """An application that describes API keys and problem documents, in place of FastAPI's validation errors."""
 
-    def openapi() -> Json:
-        if app.openapi_schema is None:
-            app.openapi_schema = _completed(
-                get_openapi(title=app.title, version=app.version, description=_ABOUT, routes=app.routes, tags=_TAGS)
-            )
-        return app.openapi_schema
+    def openapi(self) -> Json:
+        """The OpenAPI description."""
+        if self.openapi_schema is None:
+            _complete_all(super().openapi())
+        return super().openapi()
 
-    # FastAPI's documentation recommends this assignment.
-    app.openapi = openapi  # type: ignore[method-assign]
-    body_cache: list[bytes] = []
+    def setup(self) -> None:
+        """Add the description's own route, which FastAPI would encode for every request."""
+        body_cache: list[bytes] = []
 
-    async def answer(_request: Request) -> Response:
-        if not body_cache:
-            # Making it takes up to a second, in which the event loop would answer nothing else.
-            body_cache.append(await asyncio.to_thread(lambda: to_json(app.openapi())))
-        return Response(body_cache[0], media_type="application/json")
+        async def answer(_request: Request) -> Response:
+            if not body_cache:
+                # Making it takes up to a second, in which the event loop would answer nothing else.
+                body_cache.append(await asyncio.to_thread(lambda: to_json(self.openapi())))
+            return Response(body_cache[0], media_type="application/json")
 
-    # FastAPI's own route, which this one hides, encodes the description for every request.
-    app.router.routes.insert(0, Page(app.openapi_url or "/openapi.json", answer, include_in_schema=False))
+        self.router.routes.append(Page(str(self.openapi_url), answer, include_in_schema=False))
 
 
 def operations(described: Json) -> Iterator[tuple[str, str, Json]]:
@@ -184,7 +181,7 @@ def _example(schema: Json, schemas: Json, name: str = "") -> Any:
     return "2026-05-31T12:00:00+00:00" if kind == "string" and name.endswith("_at") else _OF_TYPES.get(kind)
 
 
-def _completed(described: Json) -> Json:
+def _complete_all(described: Json) -> None:
     parts = described.setdefault("components", {})
     schemas = parts.setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
@@ -203,7 +200,6 @@ def _completed(described: Json) -> Json:
             _complete(operation["responses"], _statuses(path, method))
         else:
             _complete(operation["responses"], [*_ANYWHERE, *(["401", "403"] if path == "/metrics" else [])])
-    return described
 
 
 def _statuses(path: str, method: str) -> list[str]:

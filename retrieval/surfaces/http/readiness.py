@@ -27,8 +27,8 @@ from retrieval.domain.errors import (
     SchemaRevisionError,
 )
 from retrieval.platform import Platform
+from retrieval.surfaces.http.caller import Service
 from retrieval.surfaces.http.problems import IN_LOG, problem_type
-from retrieval.surfaces.http.service import Service
 
 OK, UNKNOWN = "ok", "not checked: see the others"
 NO_EMBEDDER = "none: searches are by words only"
@@ -69,59 +69,53 @@ class Readiness:
         return "ready" if is_whole else "degraded"
 
 
-class ReadinessCheck:
-    """Checks the parts; reuses results for a while, and runs one check for all waiting requests."""
-
-    def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
-        self._database = _CachedState(lambda: _database_state(service), clock, HOLDS_SECONDS, HOLDS_SECONDS)
-        well, ill = EMBEDDER_HOLDS_SECONDS, ILL_EMBEDDER_HOLDS_SECONDS
-        self._embedder = _CachedState(lambda: _embedder_state(service), clock, well, ill)
-        self._service = service
-
-    async def __call__(self) -> Readiness:
-        """Check every part."""
-        part, state = await self._database.state()
-        states = {"database": OK, "schema": OK, "pool": OK} | {part: state}
-        if part == "database" and state != OK:
-            states |= {"schema": UNKNOWN, "pool": UNKNOWN}
-        if states["database"] != OK:
-            return Readiness(**states, embedder=UNKNOWN, language_model=UNKNOWN, reranker=UNKNOWN)
-        host = await self._service.host()
-        is_open = any(outage.role == EMBEDDER.name for outage in host.outages)
-        _, embedder = await self._embedder.state(is_in_doubt=is_open)
-        return Readiness(
-            **states,
-            embedder=embedder,
-            language_model=_model_state(host, LANGUAGE_MODEL, lambda: host.llm),
-            reranker=_model_state(host, RERANKER, lambda: host.reranker),
-            replicas=await _replicas_state(host),
-        )
-
-
 _State = tuple[str, str]
 """A part, and its state."""
 
 
-class _CachedState:
-    """A state that is reused for a while: longer if it is without a fault."""
+class ReadinessCheck:
+    """Checks the parts; reuses results for a while, and runs one check for all waiting requests."""
 
-    def __init__(
-        self, ask: Callable[[], Awaitable[_State]], clock: Callable[[], float], well: float, ill: float
-    ) -> None:
-        self._ask, self._clock = ask, clock
-        self._well, self._ill = well, ill
-        self._until = -1.0
-        self._last: _State = ("", "")
-        self._asking = asyncio.Lock()
+    def __init__(self, service: Service, clock: Callable[[], float] = time.monotonic) -> None:
+        self._service, self._clock = service, clock
+        self._known: dict[Callable[[Service], Awaitable[_State]], tuple[float, _State]] = {}
+        self._checking = asyncio.Lock()
 
-    async def state(self, *, is_in_doubt: bool = False) -> _State:
-        """The current state; with ``is_in_doubt`` a state without a fault is not reused."""
-        async with self._asking:
-            was_well = self._last[1] in (OK, NO_EMBEDDER)
-            if self._clock() >= self._until or (is_in_doubt and was_well):
-                self._last = await self._ask()
-                self._until = self._clock() + (self._well if self._last[1] in (OK, NO_EMBEDDER) else self._ill)
-            return self._last
+    async def __call__(self) -> Readiness:
+        """Check every part."""
+        async with self._checking:
+            part, state = await self._state(_database_state, HOLDS_SECONDS)
+            states = {"database": OK, "schema": OK, "pool": OK} | {part: state}
+            if states["database"] != OK:
+                states |= {"schema": UNKNOWN, "pool": UNKNOWN}
+                return Readiness(**states, embedder=UNKNOWN, language_model=UNKNOWN, reranker=UNKNOWN)
+            host = await self._service.host()
+            _, embedder = await self._state(
+                _embedder_state, EMBEDDER_HOLDS_SECONDS, ILL_EMBEDDER_HOLDS_SECONDS, in_doubt=_is_out(host, EMBEDDER)
+            )
+            return Readiness(
+                **states,
+                embedder=embedder,
+                language_model=_model_state(host, LANGUAGE_MODEL, lambda: host.llm),
+                reranker=_model_state(host, RERANKER, lambda: host.reranker),
+                replicas=await _replicas_state(host),
+            )
+
+    async def _state(
+        self,
+        ask: Callable[[Service], Awaitable[_State]],
+        well_seconds: float,
+        ill_seconds: float = HOLDS_SECONDS,
+        *,
+        in_doubt: bool = False,
+    ) -> _State:
+        """The state that ``ask`` returns, reused for a while; ``in_doubt``: a state without a fault is not reused."""
+        until, state = self._known.get(ask, (-1.0, ("", "")))
+        if self._clock() >= until or (in_doubt and state[1] in (OK, NO_EMBEDDER)):
+            state = await ask(self._service)
+            holds = well_seconds if state[1] in (OK, NO_EMBEDDER) else ill_seconds
+            self._known[ask] = self._clock() + holds, state
+        return state
 
 
 async def _database_state(service: Service) -> _State:
@@ -151,7 +145,7 @@ async def _embedder_state(service: Service) -> _State:
         is_there = await host.try_embedder()
     except RetrievalError as error:
         return "embedder", _fault(error)
-    if any(outage.role == EMBEDDER.name for outage in host.outages):
+    if _is_out(host, EMBEDDER):
         # The outage is of another embedder than that of new collections.
         return "embedder", _fault(EmbedderUnavailableError(""))
     return "embedder", OK if is_there else NO_EMBEDDER
@@ -167,12 +161,16 @@ async def _replicas_state(host: Platform) -> str:
     return f"{away} of {len(replicas.states)} passed over" if away else OK
 
 
+def _is_out(host: Platform, role: Role) -> bool:
+    return any(outage.role == role.name for outage in host.outages)
+
+
 def _model_state(host: Platform, role: Role, model: Callable[[], object]) -> str:
     try:
         is_there = model() is not None
     except RetrievalError as error:
         return _fault(error)
-    if any(outage.role == role.name for outage in host.outages):
+    if _is_out(host, role):
         return _fault(role.unavailable(""))
     return OK if is_there else NO_MODEL
 

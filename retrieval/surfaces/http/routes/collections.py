@@ -22,7 +22,7 @@ from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, E
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
 from retrieval.platform import Platform
-from retrieval.surfaces.http.caller import AdminPlatform, ReadCollection, ReadPlatform, handles_of
+from retrieval.surfaces.http.caller import AdminPlatform, ReadCollection, ReadPlatform, service_of
 from retrieval.surfaces.http.json_bodies import After, CollectionName, JSONAnswer, JSONBodies, at, profile_at
 from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, told
 
@@ -163,7 +163,7 @@ async def remove_collection(request: Request, name: CollectionName, platform: Ad
         was_there = await platform.remove_collection(name)
     finally:
         # Not before: a concurrent request would cache the handle again.
-        handles_of(request).forget(platform, name)
+        service_of(request).forget(platform, name)
     if not was_there:
         raise UnknownCollectionError(f"there is no collection {name!r:.80}; see GET /v1/collections")
     return Response(status_code=204)

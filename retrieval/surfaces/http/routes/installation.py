@@ -19,12 +19,11 @@ from retrieval.services.collections import CollectionStatus
 from retrieval.services.doctor.diagnose import diagnose
 from retrieval.services.reembed import Reembedding, ReembeddingCost
 from retrieval.settings import Settings
-from retrieval.surfaces.http.caller import AdminPlatform, ReadPlatform
+from retrieval.surfaces.http.caller import AdminPlatform, ReadPlatform, service_of
 from retrieval.surfaces.http.json_bodies import CollectionName, JSONAnswer, JSONBodies
 from retrieval.surfaces.http.models import AnswerPart, Sent, told
 from retrieval.surfaces.http.problems import RefusalError
 from retrieval.surfaces.http.readiness import HOLDS_SECONDS, Readiness, ReadinessCheck
-from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.since import age_or_time, time_of
 
 
@@ -243,7 +242,7 @@ class MetricsTokenError(RefusalError):
 )
 async def metrics(request: Request) -> Response:
     """Figures in Prometheus' text format; `docs/how-to/observe.md` lists them."""
-    service: Service = request.app.state.service
+    service = service_of(request)
     check_metrics_access(
         service.settings, request.headers.get("authorization", ""), insecure_local=request.app.state.insecure_local
     )

@@ -14,7 +14,7 @@ from retrieval.domain.errors import InvalidItemError, InvalidRequestError, Unkno
 from retrieval.domain.items.item import Became, Item, StoredItem
 from retrieval.services.add import AddReport
 from retrieval.surfaces.http.bulk import CSV_TYPE, MEDIA_TYPE, BulkAnswer, LineReader
-from retrieval.surfaces.http.caller import ReadCollection, WriteCollection
+from retrieval.surfaces.http.caller import ReadCollection, WriteCollection, service_of
 from retrieval.surfaces.http.json_bodies import (
     After,
     IfChanged,
@@ -198,7 +198,7 @@ async def add_each(
     """
     reader = LineReader(request.headers.get("content-type", ""), mapping, id_from)
     is_proxied = "x-forwarded-for" in request.headers
-    return BulkAnswer(collection, reader, request.app.state.service.stopping, is_proxied=is_proxied)
+    return BulkAnswer(collection, reader, service_of(request).stopping, is_proxied=is_proxied)
 
 
 @router.post("/delete", response_model=Deleted, summary="Remove items")

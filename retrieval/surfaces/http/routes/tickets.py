@@ -19,7 +19,7 @@ from retrieval.apps.tickets import (
     SearchPreview,
 )
 from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
-from retrieval.surfaces.http.caller import ReadPlatform, handles_of
+from retrieval.surfaces.http.caller import ReadPlatform, service_of
 from retrieval.surfaces.http.json_bodies import JSONAnswer, JSONBodies
 from retrieval.surfaces.http.models import AnswerPart, Sent
 
@@ -83,7 +83,7 @@ class TicketsStats(AnswerPart):
 
 
 async def _tickets(request: Request, platform: ReadPlatform) -> RetrievalService:
-    return handles_of(request).tickets(platform)
+    return service_of(request).tickets(platform)
 
 
 Tickets = Annotated[RetrievalService, Depends(_tickets)]

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from httpx2 import ASGITransport, AsyncClient
 
 from retrieval import Platform
-from retrieval.surfaces.http.service import Service
+from retrieval.surfaces.http.caller import Service
 from tests.support.serving import app_of
 
 

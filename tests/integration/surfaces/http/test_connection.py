@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 import pytest_asyncio
@@ -154,17 +151,6 @@ async def test_a_body_of_doubtful_length_is_refused(service: Served, lengths: by
     assert answer.count(b"HTTP/1.1") == 1
 
 
-@pytest.mark.parametrize("length", [5_000_000, 20_000_000])
-async def test_a_client_that_closes_its_connection_gets_the_refusal_of_its_body(service: Served, length: int) -> None:
-    """Its connection is closed when the body was read: closed before, it would be reset, with the response unread."""
-    url = f"{service.url}/v1/collections/docs/items"
-    asked = Request(url, b"x" * length, {"Content-Type": "text/plain"}, method="POST")  # noqa: S310 - this service
-    with pytest.raises(HTTPError) as refused:
-        await asyncio.to_thread(urlopen, asked)
-    assert refused.value.code == (415 if length < 16 * 2**20 else 413)
-    refused.value.close()
-
-
 async def test_the_service_is_no_tunnel(service: Served) -> None:
     """Whatever the form of the target."""
     for target in (b"localhost:80", b"/livez"):
@@ -173,13 +159,11 @@ async def test_the_service_is_no_tunnel(service: Served) -> None:
 
 
 async def test_a_page_of_an_allowed_origin_reads_every_header(service: Served) -> None:
-    """Those that a client acts on; a page of another origin reads nothing."""
+    """A page of another origin reads nothing."""
     head = b"GET /v1/collections HTTP/1.1\r\nHost: localhost\r\nOrigin: https://%s.example\r\n\r\n"
     allowed, other = [await answers(service, head % name) for name in (b"app", b"other")]
     assert b"access-control-allow-origin: https://app.example\r\n" in allowed
-    exposed = re.search(rb"access-control-expose-headers: (.*)\r\n", allowed)
-    assert exposed is not None
-    assert {b"ETag", b"Retry-After", b"Retrieval-Write-Token"} < set(exposed[1].split(b", "))
+    assert b"access-control-expose-headers: *\r\n" in allowed
     assert b"access-control-allow-origin" not in other
 
 

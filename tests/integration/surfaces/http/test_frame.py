@@ -19,8 +19,8 @@ from retrieval.domain.errors import DatabaseUnreachableError, RetrievalError, Un
 from retrieval.surfaces.http.admission import Access
 from retrieval.surfaces.http.answers import on_error
 from retrieval.surfaces.http.app import Frame
+from retrieval.surfaces.http.caller import Service
 from retrieval.surfaces.http.connection import EXTENSION
-from retrieval.surfaces.http.service import Service
 from retrieval.surfaces.http.telemetry import current_request_id
 
 LIMIT = 1024

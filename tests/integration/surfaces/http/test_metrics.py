@@ -18,7 +18,7 @@ from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.search.recall import Measurement, store_measurements
 from retrieval.domain.items.item import Item
 from retrieval.platform import Platform
-from retrieval.surfaces.http.service import Service
+from retrieval.surfaces.http.caller import Service
 from tests.support.serving import app_of
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

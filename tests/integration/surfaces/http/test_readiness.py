@@ -15,8 +15,8 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.errors import EmbedderUnavailableError
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.surfaces.http import readiness
+from retrieval.surfaces.http.caller import Service
 from retrieval.surfaces.http.readiness import OK, UNKNOWN, Readiness, ReadinessCheck
-from retrieval.surfaces.http.service import Service
 from tests.support.database import SCHEMA, opened
 
 OTHER = sql.SQL("UPDATE {}.alembic_version SET version_num = '9999'").format(sql.Identifier(SCHEMA))

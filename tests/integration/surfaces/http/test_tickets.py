@@ -122,7 +122,7 @@ async def test_health_reveals_no_internals(
     async def broken() -> dict[str, Any]:
         raise DatabaseUnreachableError("cannot reach PostgreSQL at secret-host:5432")
 
-    monkeypatch.setattr(app.state.handles.tickets(platform), "get_index_stats", broken)
+    monkeypatch.setattr(app.state.service.tickets(platform), "get_index_stats", broken)
     health = await client.get("/v2/retrieval/health")
     assert (health.status_code, health.json()["error_type"]) == (503, "DatabaseUnreachableError")
     assert "secret-host" not in health.text
