@@ -12,15 +12,7 @@ from retrieval.adapters.readers.folders import find_documents
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import has_terminal
-from retrieval.surfaces.cli.output import (
-    Step,
-    plain_name,
-    print_answer,
-    progress,
-    report_pending,
-    table,
-    tell,
-)
+from retrieval.surfaces.cli.output import Step, plain_name, print_answer, progress, report_pending, table, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened
 
 if TYPE_CHECKING:

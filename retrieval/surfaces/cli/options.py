@@ -62,10 +62,9 @@ def check_terminal(question: str, *, yes: bool, as_json: bool = False) -> None:
         raise InvalidRequestError(f"{question} There is no terminal to ask at; to go on, give --yes")
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-CollectionName = Annotated[str, typer.Argument(metavar="COLLECTION", help="The collection's name.")]
+def argument(metavar: str, about: str, **settings: Any) -> Any:
+    """An argument with the name of its value and a help text."""
+    return typer.Argument(metavar=metavar, help=about, **settings)
 
 
 def option(metavar: str, about: str, *names: str, **settings: Any) -> Any:
@@ -73,14 +72,19 @@ def option(metavar: str, about: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=about, **settings)
 
 
-def collection_option(about: str, *names: str) -> Any:
-    """The option that names a collection, by default ``--collection`` or ``-c``, with its help text."""
-    names = names or ("--collection", "-c")
-    return option("NAME", about, *names)
+def flag(about: str, *names: str) -> Any:
+    """An option without a value, with its help text."""
+    return typer.Option(*names, help=about)
 
 
-OneCollection = Annotated[str | None, collection_option("This collection; else all of the tenant.")]
-RetrievalId = Annotated[str, typer.Argument(metavar="RETRIEVAL_ID", help="The identifier in the search's result.")]
+Json = Annotated[bool, flag("Print only JSON on standard output.", "--json")]
+Quiet = Annotated[bool, flag("No progress and no summary.", "--quiet", "-q")]
+Yes = Annotated[bool, flag("Do not ask.", "--yes", "-y")]
+CollectionName = Annotated[str, argument("COLLECTION", "The collection's name.")]
+
+
+OneCollection = Annotated[str | None, option("NAME", "This collection; else all of the tenant.", "--collection", "-c")]
+RetrievalId = Annotated[str, argument("RETRIEVAL_ID", "The identifier in the search's result.")]
 Queries = Annotated[
     Path,
     option("FILE", "Queries, one JSON object a line: id, text, metadata; or CSV, without --qrels.", "--queries"),
@@ -99,17 +103,12 @@ DropSelfOption = Annotated[
 
 
 def filterable_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Types by attribute, from ``priority:text`` and the like.
-
-    Raises ``InvalidRequestError`` for an invalid pair, or an attribute that is given twice.
-    """
+    """Types by attribute, from ``priority:text`` and the like. Raises ``InvalidRequestError``."""
     types: dict[str, str] = {}
     for pair in pairs:
         name, _, kind = (part.strip() for part in pair.rpartition(":"))
         if not (name and kind):
             raise InvalidRequestError(f"cannot read {pair!r}: write ATTRIBUTE:TYPE, such as priority:text")
-        if name in types:
-            raise InvalidRequestError(f"attribute {name!r} is given twice; give it one type")
         types[name] = kind
     return types
 
@@ -148,4 +147,4 @@ Session = Annotated[str, option("NAME", "A name of related searches: a conversat
 Domain = Annotated[str, option("NAME", "What the question is about, in a word.", "--domain")]
 Complexity = Annotated[float | None, option("C", "How hard the problem is, 0 to 1.", "--complexity")]
 Backtracks = Annotated[int, option("N", "Earlier attempts at the same problem.", "--backtracks")]
-Generated = Annotated[bool, typer.Option("--generated", help="A model has already made candidates for this problem.")]
+Generated = Annotated[bool, flag("A model has already made candidates for this problem.", "--generated")]

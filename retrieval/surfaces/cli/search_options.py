@@ -6,12 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from retrieval.domain.checks import JSONTextError, json_of, parse_value
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
 from retrieval.domain.search.filters import FIELDS, NUMBER_FIELDS
-from retrieval.surfaces.cli.options import option
+from retrieval.surfaces.cli.options import flag, option
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection
@@ -95,10 +93,8 @@ ProfileName = Annotated[
     str | None,
     option("PROFILE", "A stored version such as 3, or a JSON file; else the one in use.", "--profile", "-p"),
 ]
-Plain = Annotated[bool, typer.Option("--plain", help="Treat quotes, minus and star in the query as text.")]
-Typos = Annotated[
-    bool, typer.Option("--typos", help="Replace words that no item contains by the most similar known words.")
-]
+Plain = Annotated[bool, flag("Treat quotes, minus and star in the query as text.", "--plain")]
+Typos = Annotated[bool, flag("Replace words that no item contains by the most similar known words.", "--typos")]
 MinScore = Annotated[float | None, option("SCORE", "Leave out hits of a lower score.", "--min-score")]
 MinRelevance = Annotated[
     float | None,

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import Json, Yes, confirm, examples, group, option
+from retrieval.surfaces.cli.options import Json, Yes, argument, confirm, examples, group, option
 from retrieval.surfaces.cli.output import print_answer
 from retrieval.surfaces.cli.run import opened
 
-Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.")]
+Actor = Annotated[str, argument("ACTOR", "The actor's name, as recorded.")]
 
 app = typer.Typer()
 actors = group(

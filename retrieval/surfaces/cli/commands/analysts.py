@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.checks import check_text
-from retrieval.surfaces.cli.options import Json, examples, group
+from retrieval.surfaces.cli.options import Json, argument, examples, flag, group
 from retrieval.surfaces.cli.output import print_answer, table
 from retrieval.surfaces.cli.run import opened
 
@@ -33,10 +33,8 @@ analysts = group(
     "retrieval analysts list",
 )
 
-Login = Annotated[str, typer.Argument(metavar="LOGIN", help="The login's name in PostgreSQL.")]
-Sql = Annotated[
-    bool, typer.Option("--sql", help="Run nothing: print the statements, for a database administrator to run.")
-]
+Login = Annotated[str, argument("LOGIN", "The login's name in PostgreSQL.")]
+Sql = Annotated[bool, flag("Run nothing: print the statements, for a database administrator to run.", "--sql")]
 
 
 @analysts.command(epilog=examples("retrieval analysts add ann", "retrieval analysts add ann --sql"))

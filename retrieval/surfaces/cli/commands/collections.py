@@ -9,7 +9,18 @@ import typer
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import IndexKind, Neighbours
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, Yes, confirm, examples, filterable_of, option
+from retrieval.surfaces.cli.options import (
+    CollectionName,
+    Json,
+    Quiet,
+    Yes,
+    argument,
+    confirm,
+    examples,
+    filterable_of,
+    flag,
+    option,
+)
 from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,
     Step,
@@ -89,7 +100,7 @@ def filterable(
     collection: CollectionName,
     attributes: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ATTRIBUTE:TYPE", help="Attributes to index, as text, number, boolean or time."),
+        argument("ATTRIBUTE:TYPE", "Attributes to index, as text, number, boolean or time."),
     ] = None,
     drop: Annotated[list[str] | None, option("ATTRIBUTE", "Drop an attribute's index first. May be repeated.")] = None,
     as_json: Json = False,
@@ -113,7 +124,7 @@ def filterable(
 def half_life(
     *,
     collection: CollectionName,
-    days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.")],
+    days: Annotated[float, argument("DAYS", "1/24 to 36500; 30 at first.")],
     as_json: Json = False,
 ) -> None:
     """Set in how many days feedback loses half its weight.
@@ -130,7 +141,7 @@ def half_life(
 def daily_cap(
     *,
     collection: CollectionName,
-    events: Annotated[int, typer.Argument(metavar="EVENTS", help="1 to 1,000,000; 1,000 at first.")],
+    events: Annotated[int, argument("EVENTS", "1 to 1,000,000; 1,000 at first.")],
     as_json: Json = False,
 ) -> None:
     """Set how many events of one actor count in a day.
@@ -160,7 +171,7 @@ def neighbours(
     before: Annotated[int | None, option("N", "Neighbours before an item, 0 to 20; else 2.")] = None,
     after: Annotated[int | None, option("N", "Neighbours after it, 0 to 20; else 2.")] = None,
     own_weight: Annotated[int | None, option("N", "The weight of the item itself, 1 to 100; else 2.")] = None,
-    none: Annotated[bool, typer.Option("--none", help="Index every item alone again.")] = False,
+    none: Annotated[bool, flag("Index every item alone again.", "--none")] = False,
     as_json: Json = False,
 ) -> None:
     """Show the neighbours that a collection's items are indexed with, or change them.
@@ -254,9 +265,9 @@ def remove(*, collection: CollectionName, yes: Yes = False, as_json: Json = Fals
 def export_(
     *,
     collection: CollectionName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A new file; - is standard output.")],
+    file: Annotated[str, argument("FILE", "A new file; - is standard output.")],
     records: Annotated[
-        bool, typer.Option("--records/--no-records", help="With or without searches, feedback and learned models.")
+        bool, flag("With or without searches, feedback and learned models.", "--records/--no-records")
     ] = True,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -293,10 +304,10 @@ def export_(
 )
 def import_(
     *,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that export wrote; - is standard input.")],
+    file: Annotated[str, argument("FILE", "A file that export wrote; - is standard input.")],
     name: Annotated[str | None, option("NAME", "Else the exported name.")] = None,
     own_vectors: Annotated[
-        bool, typer.Option("--own-vectors", help="Its vectors need no embedder here: they are searched by vectors.")
+        bool, flag("Its vectors need no embedder here: they are searched by vectors.", "--own-vectors")
     ] = False,
     quiet: Quiet = False,
     as_json: Json = False,

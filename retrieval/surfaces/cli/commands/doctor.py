@@ -17,13 +17,7 @@ from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED, INTERRUPTED
-from retrieval.surfaces.cli.options import (
-    PROGRAM,
-    Json,
-    check_terminal,
-    examples,
-    program_settings,
-)
+from retrieval.surfaces.cli.options import PROGRAM, Json, argument, check_terminal, examples, flag, program_settings
 from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,
     console,
@@ -63,15 +57,11 @@ def doctor(
     *,
     collection: Annotated[
         str | None,
-        typer.Argument(metavar="COLLECTION", help="Examine only this collection; else all of the tenant's."),
+        argument("COLLECTION", "Examine only this collection; else all of the tenant's."),
     ] = None,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Also compare every derived row of the collections with its source.")
-    ] = False,
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Run the commands that repair the findings, and ask before each.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; with --fix.")] = False,
+    deep: Annotated[bool, flag("Also compare every derived row of the collections with its source.", "--deep")] = False,
+    fix: Annotated[bool, flag("Run the commands that repair the findings, and ask before each.", "--fix")] = False,
+    yes: Annotated[bool, flag("Do not ask; with --fix.", "--yes", "-y")] = False,
     as_json: Json = False,
 ) -> None:
     """Examine the database, the schema and the collections, and say how to repair faults.

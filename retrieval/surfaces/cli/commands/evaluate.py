@@ -19,6 +19,7 @@ from retrieval.surfaces.cli.options import (
     WhereFromOption,
     by_commas,
     examples,
+    flag,
     option,
 )
 from retrieval.surfaces.cli.output import Step, print_answer, progress, table, table_of
@@ -104,7 +105,7 @@ def evaluate(
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
     limit_queries: Annotated[int | None, option("N", "Use only the first N judged queries.", min=1)] = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="Show every query's values too.")] = False,
+    per_query: Annotated[bool, flag("Show every query's values too.", "--per-query")] = False,
     as_json: Json = False,
 ) -> None:
     """Measure search quality and speed on judged queries.
@@ -187,7 +188,7 @@ def tune(
     drop_self: DropSelfOption = None,
     cutoff: Annotated[int, option("N", "Tune nDCG at this many hits.")] = 10,
     seed: Annotated[int, option("N", "The seed of the random folds.", min=0)] = 0,
-    apply: Annotated[bool, typer.Option("--apply", help="Store the proposal as a new version of the profile.")] = False,
+    apply: Annotated[bool, flag("Store the proposal as a new version of the profile.", "--apply")] = False,
     as_json: Json = False,
 ) -> None:
     """Find better legs, fusion and weights from judged queries.
@@ -254,7 +255,7 @@ def calibrate(
     qrels: Judgements = None,
     where_from: WhereFromOption = None,
     drop_self: DropSelfOption = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Store it in a new version of the profile.")] = False,
+    apply: Annotated[bool, flag("Store it in a new version of the profile.", "--apply")] = False,
     as_json: Json = False,
 ) -> None:
     """Fit the relevance of hits, which is the probability that a hit is relevant.

@@ -10,7 +10,7 @@ import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, collection_option, examples, option
+from retrieval.surfaces.cli.options import CollectionName, Json, argument, examples, option
 from retrieval.surfaces.cli.output import print_answer, table, table_of, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened, opened_collection
 
@@ -101,12 +101,11 @@ def feedback(
     *,
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[RETRIEVAL_ID] ITEM_ID",
-            help="The search and the item it showed; with --collection, only the item.",
-        ),
+        argument("[RETRIEVAL_ID] ITEM_ID", "The search and the item it showed; with --collection, only the item."),
     ] = None,
-    collection: Annotated[str | None, collection_option("Judge an item of it, without a search.")] = None,
+    collection: Annotated[
+        str | None, option("NAME", "Judge an item of it, without a search.", "--collection", "-c")
+    ] = None,
     helpful: Annotated[bool | None, typer.Option("--helpful/--not-helpful", help="Whether it helped.")] = None,
     reward: Annotated[float | None, option("R", "Instead: its reward, 0 to 1.", "--reward", "-r")] = None,
     kind: Annotated[str | None, option("NAME", "The kind of verdict; else rating.")] = None,

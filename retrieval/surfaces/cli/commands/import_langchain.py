@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from retrieval.surfaces.cli import output
-from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, examples, option
+from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, examples, flag, option
 from retrieval.surfaces.cli.output import Step, plain_name, print_answer, progress, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened
 
@@ -37,7 +37,7 @@ def import_langchain(
     embedding: Annotated[
         str | None, option("NAME", "The vectors', if there are several.", "--embedding-column")
     ] = None,
-    skip: Annotated[bool, typer.Option("--skip-bad", help="Leave out documents that cannot be stored.")] = False,
+    skip: Annotated[bool, flag("Leave out documents that cannot be stored.", "--skip-bad")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:

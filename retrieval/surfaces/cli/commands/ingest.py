@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,16 +22,17 @@ from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, Chu
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.ingest_documents import RunOptions, ingest_paths, warn_cut
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of, json_file, option
-from retrieval.surfaces.cli.output import (
-    Step,
-    plain_name,
-    print_answer,
-    progress,
-    report_pending,
-    table,
-    tell,
+from retrieval.surfaces.cli.options import (
+    CollectionName,
+    Json,
+    argument,
+    examples,
+    filterable_of,
+    flag,
+    json_file,
+    option,
 )
+from retrieval.surfaces.cli.output import Step, plain_name, print_answer, progress, report_pending, table, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened
 
 if TYPE_CHECKING:
@@ -79,13 +78,6 @@ class InputFiles:
     def text_bytes(self) -> int | None:
         """About the bytes of all files once they are unpacked; None if one is a pipe."""
         return _sum_of(map(unpacked_size, self.names))
-
-    @property
-    def repeated_columns(self) -> dict[str, list[str]]:
-        """The column names that a header repeats, by file, of the CSV files read so far."""
-        names = {file: Counter(map(str.strip, next(csv.reader([line])))) for file, line in self.headers.items()}
-        repeated = {file: [name for name, times in each.items() if name and times > 1] for file, each in names.items()}
-        return {file: columns for file, columns in repeated.items() if columns}
 
     def _reader(self, file: str, columns: Mapping[str, str], file_format: str | None) -> Iterator[InputLine]:
         from retrieval.apps.tickets.ticket_item import TICKET_TEXTS, ticket_columns
@@ -149,8 +141,8 @@ MAX_REASONS = 10
 class RejectedLines:
     """Collects bad lines: appends them to a file, which is created with the first one, and shows a few.
 
-    Lines of CSV files follow their header; ``headers`` has it for each file read so far. Inputs with other formats or
-    headers get separate files with default names: ``chosen`` can contain only one kind. Use it in a ``with`` statement.
+    Lines of a CSV file follow its header; ``headers`` has the header of each file read so far. Use it in a ``with``
+    statement.
     """
 
     def __init__(self, chosen: Path | None, *, inputs: Sequence[str], headers: Mapping[str, str]) -> None:
@@ -158,16 +150,19 @@ class RejectedLines:
         self._inputs = inputs
         self._headers = headers
         self._count = 0
-        self._files: dict[str | None, tuple[TextIO, set[str]]] = {}
-        """The open file by header, and the lines that earlier runs put there."""
+        self._files: dict[Path, tuple[TextIO, str | None, set[str]]] = {}
+        """The open files, each with its header, and the lines that earlier runs put there."""
         self._stack = ExitStack()
-        self.paths: list[Path] = []
-        """The files written to."""
         if chosen is not None:
             checked_path(chosen)
             if not chosen.absolute().parent.is_dir():
                 raise InvalidRequestError(f"{chosen}: there is no such folder; make it first")
             self._check_not_an_input(chosen)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files written to."""
+        return list(self._files)
 
     def __enter__(self) -> Self:
         return self
@@ -178,9 +173,14 @@ class RejectedLines:
     def add(self, line: InputLine) -> None:
         """Put the line aside. Raises ``InvalidRequestError`` if that fails."""
         header = self._headers.get(line.file)
-        if header not in self._files:
-            self._files[header] = self._open(line.file, header)
-        file, earlier = self._files[header]
+        path = self._chosen or default_path(line.file, is_csv=header is not None)
+        if path not in self._files:
+            self._files[path] = self._open(path, header)
+        file, its_header, earlier = self._files[path]
+        if header != its_header:
+            raise InvalidRequestError(
+                f"{path} cannot hold bad lines of inputs with different columns; ingest {line.file} in a run of its own"
+            )
         # An interrupted command is run again to continue, and then meets the same lines.
         if not earlier.issuperset(line.raw.replace("\r\n", "\n").split("\n")):
             file.write(line.raw + "\n")
@@ -190,41 +190,26 @@ class RejectedLines:
         elif self._count == MAX_REASONS + 1:
             tell("rejected: and more, which are not shown")
 
-    def _open(self, file: str, header: str | None) -> tuple[TextIO, set[str]]:
-        path = self._chosen or default_path(file, is_csv=header is not None)
-        if path in self.paths:
-            raise InvalidRequestError(
-                f"{path} cannot hold bad lines of inputs with different columns; ingest {file} in a run of its own"
-            )
+    def _open(self, path: Path, header: str | None) -> tuple[TextIO, str | None, set[str]]:
         self._check_not_an_input(path)
+        start = "" if header is None else header + "\n"
         try:
             text = path.read_text(encoding="utf-8") if path.exists() else ""
-            start = _beginning(path, text, header)
-            opened = self._stack.enter_context(path.open("a", encoding="utf-8", newline="", buffering=1))
-            opened.write(start)
+            if text and not f"{text}\n".startswith(start.replace("\r\n", "\n")):
+                raise InvalidRequestError(
+                    f"{path} has other columns than the input; move it away or choose another --rejects"
+                )
+            file = self._stack.enter_context(path.open("a", encoding="utf-8", newline="", buffering=1))
+            file.write("\n" if text and not text.endswith("\n") else "" if text else start)
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidRequestError(
                 f"cannot put bad lines aside in {path}: {error}; choose another --rejects"
             ) from error
-        self.paths.append(path)
-        return opened, set(text.split("\n"))
+        return file, header, set(text.split("\n"))
 
     def _check_not_an_input(self, path: Path) -> None:
         if path.exists() and any(Path(name).exists() and path.samefile(name) for name in self._inputs):
             raise InvalidRequestError(f"{path} is one of the files to ingest; choose another name with --rejects")
-
-
-def _beginning(path: Path, text: str, header: str | None) -> str:
-    """What to write first after the file's text: the header of a new CSV file; the line end that the last line lacks.
-
-    Raises ``InvalidRequestError`` for a file with another header.
-    """
-    start = "" if header is None else header + "\n"
-    if not text:
-        return start
-    if not f"{text}\n".startswith(start.replace("\r\n", "\n")):
-        raise InvalidRequestError(f"{path} has other columns than the input; move it away or choose another --rejects")
-    return "" if text.endswith("\n") else "\n"
 
 
 def default_path(file: str, *, is_csv: bool) -> Path:
@@ -244,12 +229,10 @@ def ingest_files(options: RunOptions, source: InputFiles, rejects: Path | None, 
         raise InvalidRequestError("--rejects is where --on-error skip puts bad lines; give both, or neither")
     with RejectedLines(rejects, inputs=source.names, headers=source.headers) as rejected:
         report = _ingest(options, source, rejected if skip else None)
-    for file, names in source.repeated_columns.items():
-        tell(f"note: {file}: the header has more than once: {', '.join(names)}; an attribute is then a list")
     counts = {plain_name(name): value for name, value in report.as_dict().items() if isinstance(value, int)}
     notes = [_IDS_MADE.format(source.id_from)] if source.id_from is not None else []
     notes += report.items.notes
-    paths = [str(path) for path in rejected.paths]
+    paths = list(map(str, rejected.paths))
     print_answer(
         {"collection": options.collection, **report.as_dict(), "rejects": paths},
         [table(["items", "count"], counts.items()), *(f"note: {note}" for note in notes)],
@@ -317,11 +300,7 @@ def ingest(
     collection: CollectionName,
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE",
-            help="Files, plain or gzipped, or folders of documents; - is standard input.",
-            show_default=False,
-        ),
+        argument("FILE", "Files, plain or gzipped, or folders of documents; - is standard input.", show_default=False),
     ],
     file_format: Annotated[
         Literal["jsonl", "csv"] | None, typer.Option("--format", "-f", help="The files' format; else by their names.")
@@ -349,16 +328,12 @@ def ingest(
     ] = None,
     clean: Annotated[
         bool,
-        typer.Option(
-            "--clean/--no-clean", help="Remove control and format characters, and report how many; or refuse the line."
-        ),
+        flag("Remove control and format characters, and report how many; or refuse the line.", "--clean/--no-clean"),
     ] = True,
     name: Annotated[str | None, option("NAME", "For one folder: its name in the collection.")] = None,
     prune: Annotated[
         bool,
-        typer.Option(
-            "--prune", help="Archive items that are not in the files; remove documents that are not in the folders."
-        ),
+        flag("Archive items that are not in the files; remove documents that are not in the folders.", "--prune"),
     ] = False,
     language: Annotated[
         str | None,
@@ -381,9 +356,9 @@ def ingest(
         option("N", "For documents: tokens of a chunk, if the model reads that many."),
     ] = DEFAULT_TOKENS,
     overlap: Annotated[int, option("N", "For documents: tokens that chunks of a section share.")] = DEFAULT_OVERLAP,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")] = False,
+    yes: Annotated[bool, flag("Do not ask before texts are sent to a service.", "--yes", "-y")] = False,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; only faults.")] = False,
+    quiet: Annotated[bool, flag("No progress and no summary; only faults.", "--quiet", "-q")] = False,
 ) -> None:
     """Store items from files, or documents from files and folders, and make them searchable.
 

@@ -10,7 +10,7 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, group, option
+from retrieval.surfaces.cli.options import CollectionName, Json, argument, examples, flag, group, option
 from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
 from retrieval.surfaces.cli.run import opened_collection
 from retrieval.surfaces.cli.search_options import Where, where_of
@@ -31,7 +31,7 @@ items = group(
     """retrieval items put tickets '{"id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
 )
 
-ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.")]
+ItemName = Annotated[str, argument("ID", "The item's id.")]
 Version = Annotated[
     str | None,
     option("VERSION", "Only if the item still has this version; * is any.", "--if-version"),
@@ -97,9 +97,9 @@ def list_items(
 def put(
     *,
     collection: CollectionName,
-    record: Annotated[str, typer.Argument(metavar="JSON", help="The item as an object; - reads standard input.")],
+    record: Annotated[str, argument("JSON", "The item as an object; - reads standard input.")],
     version: Version = None,
-    is_new: Annotated[bool, typer.Option("--new", help="Only if there is no such item.")] = False,
+    is_new: Annotated[bool, flag("Only if there is no such item.", "--new")] = False,
     as_json: Json = False,
 ) -> None:
     """Store one item; it replaces an item with the same id."""
@@ -124,9 +124,7 @@ def patch(
     *,
     collection: CollectionName,
     item_id: ItemName,
-    changes: Annotated[
-        str, typer.Argument(metavar="JSON", help="The changes as an object; null removes; - is standard input.")
-    ],
+    changes: Annotated[str, argument("JSON", "The changes as an object; null removes; - is standard input.")],
     version: Version = None,
     as_json: Json = False,
 ) -> None:
@@ -140,7 +138,7 @@ def patch(
 def delete(
     *,
     collection: CollectionName,
-    item_ids: Annotated[list[str], typer.Argument(metavar="ID", help="The items' ids.")],
+    item_ids: Annotated[list[str], argument("ID", "The items' ids.")],
     version: Version = None,
     as_json: Json = False,
 ) -> None:

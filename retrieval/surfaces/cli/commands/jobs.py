@@ -9,7 +9,7 @@ import typer
 
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import CollectionName, Json, OneCollection, examples, group, option
+from retrieval.surfaces.cli.options import CollectionName, Json, OneCollection, argument, examples, flag, group, option
 from retrieval.surfaces.cli.output import (
     NO_COLLECTIONS,
     Step,
@@ -43,13 +43,11 @@ jobs = group(
 @app.command(epilog=examples("retrieval worker", "retrieval worker --once"))
 def worker(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Run the due and queued jobs, then end.")] = False,
+    once: Annotated[bool, flag("Run the due and queued jobs, then end.", "--once")] = False,
     concurrency: Annotated[
         int | None, option("N", "Jobs at a time; else RETRIEVAL_WORKER_CONCURRENCY.", min=1, max=100)
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print only JSON on standard output, one object per line.")
-    ] = False,
+    as_json: Annotated[bool, flag("Print only JSON on standard output, one object per line.", "--json")] = False,
 ) -> None:
     """Run jobs for every tenant: embed, index, measure, prune.
 
@@ -163,7 +161,7 @@ def list_jobs(*, as_json: Json = False) -> None:
 @jobs.command("run", epilog=examples("retrieval jobs run embed", "retrieval jobs run recall --collection tickets"))
 def run_now(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name, as listed.")],
+    name: Annotated[str, argument("NAME", "The job's name, as listed.")],
     collection: OneCollection = None,
     as_json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, Scope
-from retrieval.surfaces.cli.options import Json, examples, group, option
+from retrieval.surfaces.cli.options import Json, argument, examples, group, option
 from retrieval.surfaces.cli.output import print_answer, table_of, tell
 from retrieval.surfaces.cli.run import opened
 from retrieval.surfaces.since import age_or_time
@@ -34,7 +34,7 @@ keys = group(
 )
 def create(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.", show_default=False)],
+    name: Annotated[str, argument("NAME", "What the key is for.", show_default=False)],
     scopes: Annotated[
         list[Scope] | None,
         typer.Option(
@@ -110,9 +110,7 @@ def list_keys(*, as_json: Json = False) -> None:
 @keys.command(epilog=examples("retrieval keys revoke k5bqp2tmy7ab"))
 def revoke(
     *,
-    key_id: Annotated[
-        str, typer.Argument(metavar="KEY_ID", help="The key's id, or the key itself.", show_default=False)
-    ],
+    key_id: Annotated[str, argument("KEY_ID", "The key's id, or the key itself.", show_default=False)],
     as_json: Json = False,
 ) -> None:
     """Revoke a key permanently. A running service may accept it for 5 more seconds."""

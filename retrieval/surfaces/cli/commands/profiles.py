@@ -17,7 +17,9 @@ from retrieval.surfaces.cli.options import (
     Generated,
     Json,
     Session,
+    argument,
     examples,
+    flag,
     group,
     option,
 )
@@ -59,7 +61,7 @@ def list_profiles(
 def show(
     *,
     collection: CollectionName,
-    version: Annotated[int | None, typer.Argument(metavar="VERSION", help="Else the one in use.")] = None,
+    version: Annotated[int | None, argument("VERSION", "Else the one in use.")] = None,
     as_json: Json = False,
 ) -> None:
     """Print a profile as the JSON that 'set' reads; with --json, its version and note too."""
@@ -72,10 +74,10 @@ def show(
 def set_profile(
     *,
     collection: CollectionName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file with a profile.")],
+    file: Annotated[str, argument("FILE", "A JSON file with a profile.")],
     note: Annotated[str, option("TEXT", "A note on it.")] = "",
     store_only: Annotated[
-        bool, typer.Option("--store-only", help="Do not search with it yet; 'profiles use' activates it.")
+        bool, flag("Do not search with it yet; 'profiles use' activates it.", "--store-only")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -100,7 +102,7 @@ def set_profile(
 def use(
     *,
     collection: CollectionName,
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="A stored one.")],
+    version: Annotated[int, argument("VERSION", "A stored one.")],
     as_json: Json = False,
 ) -> None:
     """Search with a stored version from now on."""
@@ -118,7 +120,7 @@ def use(
 def preview(
     *,
     collection: CollectionName,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The words to search for.")],
+    query: Annotated[str, argument("QUERY", "The words to search for.")],
     profile: Annotated[
         list[str],
         option(

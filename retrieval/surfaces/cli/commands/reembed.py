@@ -8,7 +8,16 @@ import typer
 
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.cli.commands.jobs import run_over, targets_named
-from retrieval.surfaces.cli.options import CollectionName, Json, check_terminal, confirm, examples, option
+from retrieval.surfaces.cli.options import (
+    CollectionName,
+    Json,
+    argument,
+    check_terminal,
+    confirm,
+    examples,
+    flag,
+    option,
+)
 from retrieval.surfaces.cli.output import field_rows, print_json, show, table, tell
 from retrieval.surfaces.cli.run import opened
 
@@ -33,18 +42,16 @@ def reembed(
     collection: CollectionName,
     action: Annotated[
         Literal["status", "run", "pause", "resume", "switch", "rollback", "finish", "abort"],
-        typer.Argument(metavar="ACTION", help="The action on the re-embedding in progress; run does a worker's part."),
+        argument("ACTION", "The action on the re-embedding in progress; run does a worker's part."),
     ] = "status",
     to: Annotated[
         str | None,
         option("SPACE", "Begin: the new space's embedder, named as in RETRIEVAL_EMBEDDER."),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the cost, and begin nothing.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether to begin.")] = False,
-    background: Annotated[bool, typer.Option("--background", help="Leave the work to a worker.")] = False,
-    switch: Annotated[
-        bool, typer.Option("--switch", help="Switch once the new space is filled and compares well.")
-    ] = False,
+    dry_run: Annotated[bool, flag("Show the cost, and begin nothing.", "--dry-run")] = False,
+    yes: Annotated[bool, flag("Do not ask whether to begin.", "--yes", "-y")] = False,
+    background: Annotated[bool, flag("Leave the work to a worker.", "--background")] = False,
+    switch: Annotated[bool, flag("Switch once the new space is filled and compares well.", "--switch")] = False,
     batch: Annotated[int, option("N", "Texts at a time.", min=1, max=128)] = 128,
     tokens_a_minute: Annotated[int | None, option("N", "The maximum rate.", min=1)] = None,
     tokens_a_day: Annotated[int | None, option("N", "The budget of a day (UTC).", min=1)] = None,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, collection_option, examples, group, option
+from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, examples, group, option
 from retrieval.surfaces.cli.output import print_answer, table
 from retrieval.surfaces.cli.run import opened, opened_collection
 
@@ -89,7 +89,9 @@ def lines(entry: RecordedRetrieval) -> Iterator[str | Table]:
 def replay(
     *,
     retrieval_id: RetrievalId,
-    collection: Annotated[str | None, collection_option("Only if the search was in this collection.")] = None,
+    collection: Annotated[
+        str | None, option("NAME", "Only if the search was in this collection.", "--collection", "-c")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Recompute a recorded ranking, and show where and why today's answer differs.

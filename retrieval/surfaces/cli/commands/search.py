@@ -25,8 +25,10 @@ from retrieval.surfaces.cli.options import (
     Generated,
     Json,
     Session,
+    argument,
     by_commas,
     examples,
+    flag,
     json_file,
     option,
 )
@@ -153,9 +155,9 @@ def search(
     collection: CollectionName,
     query: Annotated[
         str | None,
-        typer.Argument(
-            metavar="QUERY",
-            help='The words to search for: "a phrase", -excluded, begin*. Put -- before a query that starts with a '
+        argument(
+            "QUERY",
+            'The words to search for: "a phrase", -excluded, begin*. Put -- before a query that starts with a '
             "minus. Optional with --vector, or if the profile needs none.",
         ),
     ] = None,
@@ -215,7 +217,7 @@ def search(
     session: Session = "",
     backtracks: Backtracks = 0,
     generated: Generated = False,
-    explain: Annotated[bool, typer.Option("--explain", "-x", help="Show the parts of each score.")] = False,
+    explain: Annotated[bool, flag("Show the parts of each score.", "--explain", "-x")] = False,
     as_json: Json = False,
 ) -> None:
     """Search a collection by meaning and by words."""
@@ -251,7 +253,7 @@ def search(
 def complete(
     *,
     collection: CollectionName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text typed so far.")],
+    text: Annotated[str, argument("TEXT", "The text typed so far.")],
     where: options.Where = None,
     limit: Annotated[int, option("N", "Queries, and titles, 1 to 100.", "--limit", "-n")] = 10,
     as_json: Json = False,

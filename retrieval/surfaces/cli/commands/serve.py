@@ -12,7 +12,7 @@ import typer
 from retrieval.adapters.extras import require_extra
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
-from retrieval.surfaces.cli.options import PROGRAM, collection_option, examples, option, program_settings
+from retrieval.surfaces.cli.options import PROGRAM, examples, flag, option, program_settings
 from retrieval.surfaces.cli.output import print_json_line, show
 from retrieval.surfaces.cli.run import stop_signal
 
@@ -26,13 +26,11 @@ def serve(
     *,
     host: Annotated[str, option("ADDRESS", "Where to listen.")] = "127.0.0.1",
     port: Annotated[int, option("N", "The port; 0 takes a free one.", min=0, max=65535)] = 8000,
-    insecure_local: Annotated[
-        bool, typer.Option("--insecure-local", help="Serve only this machine, without keys.")
-    ] = False,
+    insecure_local: Annotated[bool, flag("Serve only this machine, without keys.", "--insecure-local")] = False,
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="The format of the log on standard error, a line per request.")
     ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON, on one line.")] = False,
+    as_json: Annotated[bool, flag("Print the address as JSON, on one line.", "--json")] = False,
 ) -> None:
     """Serve everything over HTTP: collections, search, feedback, tickets.
 
@@ -101,17 +99,17 @@ def mcp(
             "By commas, or repeatable. Without it principles,collections:read,memories:read; with --keys all three.",
         ),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer no tool that stores anything.")] = False,
+    read_only: Annotated[bool, flag("Offer no tool that stores anything.", "--read-only")] = False,
     keys: Annotated[
         bool,
-        typer.Option("--keys", help="Over http: clients send API keys (see: retrieval keys), with their scopes."),
+        flag("Over http: clients send API keys (see: retrieval keys), with their scopes.", "--keys"),
     ] = False,
-    collection: Annotated[str, collection_option("The collection of principles; made if missing.")] = "principles",
-    memories: Annotated[
-        str, collection_option("The collection of memories; made if missing.", "--memories")
-    ] = "memories",
+    collection: Annotated[
+        str, option("NAME", "The collection of principles; made if missing.", "--collection", "-c")
+    ] = "principles",
+    memories: Annotated[str, option("NAME", "The collection of memories; made if missing.", "--memories")] = "memories",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the address as JSON; over stdio only the protocol is printed.")
+        bool, flag("Print the address as JSON; over stdio only the protocol is printed.", "--json")
     ] = False,
 ) -> None:
     """Serve collections, memories and principles to agents, by MCP.

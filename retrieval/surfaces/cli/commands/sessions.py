@@ -31,7 +31,7 @@ from retrieval.apps.principles.startup.surroundings import (
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.errors import hint
-from retrieval.surfaces.cli.options import Json, by_commas, collection_option, examples, option, program_settings
+from retrieval.surfaces.cli.options import Json, by_commas, examples, option, program_settings
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.startup.start import SessionStart
@@ -43,7 +43,7 @@ app = typer.Typer()
 
 Folder = Annotated[Path | None, option("DIR", "The session's folder; else the hook's, else the current.", "--cwd")]
 SessionId = Annotated[str | None, option("ID", "The session; else the hook's.", "--session")]
-Principles = Annotated[str, collection_option("The collection of the principles.", "--collection")]
+Principles = Annotated[str, option("NAME", "The collection of the principles.", "--collection")]
 
 
 @app.command(

@@ -12,7 +12,7 @@ from retrieval.domain.checks import refusal_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, collection_option, examples, group, json_file, option
+from retrieval.surfaces.cli.options import Json, argument, examples, group, json_file, option
 from retrieval.surfaces.cli.output import cell_text, plain_name, print_answer
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
@@ -59,7 +59,7 @@ T = TypeVar("T")
 
 
 _WHERE = "Where the tickets are; else RETRIEVAL_TICKETS_COLLECTION, else 'tickets'."
-CollectionOption = Annotated[str | None, collection_option(_WHERE, "--collection")]
+CollectionOption = Annotated[str | None, option("NAME", _WHERE, "--collection")]
 Description = Annotated[str | None, option("TEXT", "The ticket's text below its title.", "--description", "-d")]
 Domain = Annotated[str | None, option("NAME", "Only tickets of this domain.", "--domain")]
 TopK = Annotated[int | None, option("N", "Tickets wanted, 1 to 100; else 20.", "--top-k", "-n")]
@@ -105,7 +105,7 @@ tickets = group(
 )
 def search(
     *,
-    title: Annotated[str | None, typer.Argument(metavar="TITLE", help="The new ticket's title.")] = None,
+    title: Annotated[str | None, argument("TITLE", "The new ticket's title.")] = None,
     description: Description = None,
     query_text: Annotated[str | None, option("TEXT", "Words to search for, instead of a ticket.")] = None,
     query_embedding: Annotated[str | None, option("FILE", "A vector instead of the words: a JSON list.")] = None,
@@ -159,7 +159,7 @@ def search(
 )
 def preview(
     *,
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="The new ticket's title.")],
+    title: Annotated[str, argument("TITLE", "The new ticket's title.")],
     description: Description = None,
     domain: Domain = None,
     top_k: TopK = None,
