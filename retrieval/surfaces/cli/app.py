@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from retrieval.domain.checks import clean_text
 from retrieval.surfaces.cli.errors import EXIT_MEANINGS, HOOKS, INTERRUPTED, error_line, hint, hook_of, report_error
-from retrieval.surfaces.cli.options import PROGRAM, ProgramOptions, examples
+from retrieval.surfaces.cli.options import PROGRAM, ProgramOptions, examples, flag, option
 from retrieval.surfaces.listening import installed_version
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ _CONTENTS = {
         "status": "doctor",
         "doctor": "doctor",
         "reindex": "jobs",
-        "reembed": "reembed",
+        "reembed": "jobs",
     },
     "Database": {"db": "db", "backup": "db", "restore": "db", "analysts": "analysts"},
 }
@@ -167,10 +167,7 @@ class _Contents(TyperGroup):
         self.commands = _Commands()  # type: ignore[assignment]
 
 
-_EXAMPLES = (
-    "retrieval ingest tickets tickets.jsonl",
-    'retrieval search tickets "database connection timeout"',
-)
+_EXAMPLES = ("retrieval ingest tickets tickets.jsonl", 'retrieval search tickets "database connection timeout"')
 _CODES = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_MEANINGS.items())
 
 app = typer.Typer(
@@ -182,32 +179,24 @@ app = typer.Typer(
 )
 
 
-def _print_version(value: bool) -> None:
-    if not value:
-        return
-    version = installed_version()
-    typer.echo(f"retrieval {version}" if version else "retrieval, run from its sources without being installed")
-    raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def options(
     context: typer.Context,
     *,
     tenant: Annotated[
-        str | None,
-        typer.Option("--tenant", "-t", metavar="NAME", help="The tenant; else RETRIEVAL_TENANT, else 'default'."),
+        str | None, option("NAME", "The tenant; else RETRIEVAL_TENANT, else 'default'.", "--tenant", "-t")
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and the libraries' log records.")] = False,
-    _version: Annotated[
-        bool,
-        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show the version and exit."),
-    ] = False,
+    debug: Annotated[bool, flag("Show tracebacks and the libraries' log records.", "--debug")] = False,
+    version: Annotated[bool, flag("Show the version and exit.", "--version", "-V")] = False,
 ) -> None:
     """Search that is right, fast and explainable, on nothing but PostgreSQL and pgvector.
 
     Without RETRIEVAL_DATABASE_URL in the environment, an embedded PostgreSQL is created and used.
     """
+    if version:
+        number = installed_version()
+        typer.echo(f"retrieval {number}" if number else "retrieval, run from its sources without being installed")
+        return
     PROGRAM.set(ProgramOptions(tenant, debug=debug))
     configure_logging(debug=debug)
     if context.invoked_subcommand not in HOOKS:

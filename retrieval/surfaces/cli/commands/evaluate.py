@@ -15,16 +15,17 @@ from retrieval.surfaces.cli.options import (
     DropSelfOption,
     Json,
     Judgements,
+    ProfileName,
     Queries,
     WhereFromOption,
     by_commas,
     examples,
     flag,
     option,
+    profile_named,
 )
 from retrieval.surfaces.cli.output import Step, print_answer, progress, table, table_of
 from retrieval.surfaces.cli.run import opened_collection
-from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 
 if TYPE_CHECKING:
     from retrieval.services.calibrate import CalibrationReport

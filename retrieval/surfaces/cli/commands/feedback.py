@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -169,31 +169,26 @@ def models(
             wait(target.use_model(version))
         is_chosen = wait(is_model_chosen(*wait(handle_of(target).place())))
         listed, used = wait(target.models()), wait(target.info()).model_version
-    until = f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest" if is_chosen else ""
-    nothing = f"nothing was learned yet; after feedback, run: retrieval jobs run learn --collection {collection}"
-    value = {"used": used, "chosen": is_chosen, "models": listed}
-    print_answer(value, models_table(listed, used, until) if listed else nothing, as_json=as_json)
-
-
-def models_table(models: list[StoredModel], used: int, caption: str) -> Table:
-    """A row a model, with the figures of its trial."""
-    listed = table_of(
-        models,
-        {
+    parts = list[str | Table]()
+    if listed:
+        columns: dict[str, Callable[[StoredModel], object]] = {
             "version": lambda model: model.version,
             "used": lambda model: model.version == used,
             "kind": lambda model: model.kind,
             "verdicts": lambda model: model.events,
             "made": lambda model: model.created_at,
             "reason": lambda model: model.reason,
-            "trial": _trial,
-        },
-    )
-    listed.caption = caption or None
-    return listed
+            "trial": trial_text,
+        }
+        parts.append(table_of(listed, columns))
+        if is_chosen:
+            parts.append(f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest")
+    else:
+        parts.append(f"nothing was learned yet; after feedback: retrieval jobs run learn --collection {collection}")
+    print_answer({"used": used, "chosen": is_chosen, "models": listed}, parts, as_json=as_json)
 
 
-def _trial(model: StoredModel) -> str:
+def trial_text(model: StoredModel) -> str:
     """``sum: log-loss less 0.0120 ≥ 0.0040, value more 0.0310 ≥ 0.0110``: means and bounds, by combination."""
     said = "{}: log-loss less {:.4f} ≥ {:.4f}, value more {:.4f} ≥ {:.4f}"
     names = ("log_loss_less", "log_loss_less_at_least", "value_more", "value_more_at_least")

@@ -1,27 +1,26 @@
-"""``retrieval ingest``: stores files in a collection, shows progress, and puts bad lines aside."""
+"""``retrieval ingest``: stores files of items, and documents, in a collection; bad lines are put aside."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TextIO
 
 import typer
 
 from retrieval.adapters.files import checked_path
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
-from retrieval.adapters.readers.folders import holds_documents
+from retrieval.adapters.readers.folders import find_documents, holds_documents
 from retrieval.adapters.readers.item_files import FORMAT_OF_ENDING, unpacked_size
 from retrieval.adapters.readers.lines import STANDARD_INPUT
 from retrieval.adapters.readers.records import mapped_columns
-from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
+from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, Chunking
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.ingest_documents import RunOptions, ingest_paths, warn_cut
 from retrieval.surfaces.cli.options import (
     CollectionName,
     Json,
@@ -29,6 +28,7 @@ from retrieval.surfaces.cli.options import (
     examples,
     filterable_of,
     flag,
+    has_terminal,
     json_file,
     option,
 )
@@ -36,6 +36,14 @@ from retrieval.surfaces.cli.output import Step, plain_name, print_answer, progre
 from retrieval.surfaces.cli.run import CONTINUES, opened
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from retrieval.adapters.embedders.chosen import ChosenService
+    from retrieval.collection import Collection
+    from retrieval.domain.items.chunking import Chunking
+    from retrieval.platform import Platform
+    from retrieval.services.add import AddReport
+    from retrieval.services.documents import DocumentsReport
     from retrieval.services.ingest import IngestReport
 
 
@@ -280,6 +288,169 @@ def _ingest(options: RunOptions, source: InputFiles, rejected: RejectedLines | N
 
 
 _IDS_MADE = "an item without an id gets a hash of {0} as id: a changed one is another item; --prune archives the former"
+
+
+MAX_NAMES = 10
+"""The number of names of a kind that are shown."""
+
+_BYTES_A_TOKEN = 4
+"""The usual number in English text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of every ingest."""
+
+    collection: str
+    prune: bool
+    language: str | None
+    filterable: Mapping[str, str]
+    schema: Mapping[str, Any] | None
+    index: str | None
+    as_json: bool
+    quiet: bool
+    yes: bool
+
+    async def opened(self, platform: Platform, text_bytes: int | None) -> Collection:
+        """The collection, created if missing.
+
+        Raises ``InvalidRequestError`` for one of another language, and if the user refuses to send texts.
+        """
+        await announce_destination(platform, self.collection, text_bytes, yes=self.yes)
+        collection = await platform.collection(
+            self.collection,
+            language=self.language or "english",
+            filterable=self.filterable,
+            schema=self.schema,
+            index=self.index,
+        )
+        made_with = self.language and (await collection.info()).text_search_config
+        if made_with != self.language:
+            raise InvalidRequestError(
+                f"collection {self.collection!r} was made with the language {made_with!r}, which cannot be "
+                "changed; leave --language out, or ingest into another collection"
+            )
+        return collection
+
+
+def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, name: str | None) -> None:
+    """Ingest the documents of the files and folders, and print a summary.
+
+    ``name`` of one folder: its name in the collection. Raises ``RetrievalError``; also, at the end, if documents
+    could not be read.
+    """
+    with opened(when_interrupted=CONTINUES) as (platform, wait):
+        # Before a collection is created.
+        found = find_documents(paths, name)
+        collection = wait(options.opened(platform, sum(file.size for file in found.files)))
+        with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
+
+            def follow(report: DocumentsReport, done: float, total: int) -> None:
+                update(Step(done, total, int(done), vectors=report.chunks.embedded))
+
+            report = wait(
+                collection.ingest_documents(paths, chunking=chunking, name=name, prune=options.prune, progress=follow)
+            )
+    lines = [f"note: {note}" for note in (*report.notes, *_left_out(report, is_pruned=options.prune))]
+    value = {"collection": options.collection, **report.as_dict()}
+    print_answer(value, [_summary(report), *lines], as_json=options.as_json, quiet=options.quiet)
+    for document, reason in report.failed[:MAX_NAMES]:
+        tell(f"failed: {document}: {reason}")
+    if len(report.failed) > MAX_NAMES:
+        tell(f"failed: and {len(report.failed) - MAX_NAMES:,} more; --json names all")
+    if not (report.added + report.changed + report.unchanged + len(report.failed) + len(report.empty)):
+        tell(f"note: there are no documents in {', '.join(paths)}")
+    warn_cut(report.chunks)
+    if report.failed:
+        raise InvalidRequestError(
+            f"{several(len(report.failed), 'document')} could not be read; what was stored of them stays"
+        )
+    report_pending(report.chunks.pending)
+
+
+def _summary(report: DocumentsReport) -> Table:
+    documents = {name: getattr(report, name) for name in ("added", "changed", "unchanged", "removed")}
+    documents |= {"failed": len(report.failed), "without text": len(report.empty), "cleaned": report.cleaned}
+    chunks = {plain_name(name): number for name, number in report.chunks.as_dict().items() if isinstance(number, int)}
+    chunks["removed"] = report.chunks_removed
+    names = dict.fromkeys([*documents, *chunks])
+    rows = [(name, documents.get(name, ""), chunks.get(name, "")) for name in names]
+    return table(["", "documents", "chunks"], rows, right=("documents", "chunks"))
+
+
+def _left_out(report: DocumentsReport, *, is_pruned: bool) -> Iterator[str]:
+    if report.vanished and not (is_pruned and report.removed):
+        advice = "" if is_pruned else "; --prune removes them"
+        yield f"no longer in the folders: {_name_list(report.vanished)}{advice}"
+    if report.empty:
+        scans = "; scanned pages need OCR first" if any(name.lower().endswith(".pdf") for name in report.empty) else ""
+        yield f"without text: {_name_list(report.empty)}{scans}"
+    if report.skipped:
+        yield f"left out: {_name_list([f'{number:,} {name}' for name, number in report.skipped.items()])}"
+
+
+def _name_list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(names[:MAX_NAMES])}{more}"
+
+
+def warn_cut(report: AddReport) -> None:
+    """Print how many items were too long for their model."""
+    if report.cut:
+        tell(
+            f"note: {several(report.cut, 'item')} longer than the model reads: the rest is found only by its words; "
+            "stored as documents, texts are chunked"
+        )
+
+
+async def announce_destination(platform: Platform, collection: str, text_bytes: int | None, *, yes: bool) -> None:
+    """Say where texts are sent, if they leave this machine; ask, if ``OPENAI_API_KEY`` alone has chosen that.
+
+    It says so for a new collection, and on a terminal for any. On a terminal it asks before a new collection, unless
+    ``RETRIEVAL_EMBEDDER`` is set. For a new collection whose texts stay on this machine, it says if their model knows
+    only English. Raises ``InvalidRequestError`` for the answer no: nothing is stored.
+    """
+    from retrieval.adapters.embedders.chosen import is_english_alone, service_in_use
+    from retrieval.adapters.endpoints.caller import shown_address
+
+    is_terminal = has_terminal()
+    try:
+        space = await (await platform.collection(collection, create=False)).space()
+    except UnknownCollectionError:
+        space = None
+    if space is not None and not is_terminal:
+        return
+    chosen = service_in_use(platform.settings, space)
+    if chosen is None:
+        if space is None and is_english_alone(platform.settings):
+            tell("note: all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3")
+        return
+    model = chosen.model or "the model that it serves"
+    tell(
+        f"note: texts are sent to {shown_address(chosen.url)}, to be embedded by {model}{_price(chosen, text_bytes)}; "
+        "RETRIEVAL_EMBEDDER=minilm keeps them on this machine"
+    )
+    is_implicit = space is None and platform.settings.embedder == "auto"
+    if yes or not is_implicit or not is_terminal:
+        return
+    if not typer.confirm("OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them?", err=True):
+        raise InvalidRequestError("nothing was sent or stored; choose by RETRIEVAL_EMBEDDER=openai, minilm or none")
+
+
+def _price(chosen: ChosenService, text_bytes: int | None) -> str:
+    """``: about 1,200 tokens, some $0.12 by its list price``; empty if the number of bytes is unknown."""
+    if not text_bytes:
+        return ""
+    from retrieval.adapters.embedders.services import known_model
+
+    tokens = max(text_bytes // _BYTES_A_TOKEN, 1)
+    known = known_model(chosen.model)
+    # A proxy may have its own prices.
+    if not known or known.dollars is None or not chosen.service.key_variable or chosen.url != chosen.service.url:
+        return f": about {several(tokens, 'token')}"
+    price = tokens * known.dollars / 1e6
+    amount = f"some ${price:,.2f}" if price >= 0.01 else "less than $0.01"
+    return f": about {several(tokens, 'token')}, {amount} by its list price"
 
 
 app = typer.Typer()

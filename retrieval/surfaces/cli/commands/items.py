@@ -10,10 +10,19 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, argument, examples, flag, group, option
+from retrieval.surfaces.cli.options import (
+    CollectionName,
+    Json,
+    Where,
+    argument,
+    examples,
+    flag,
+    group,
+    option,
+    where_of,
+)
 from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
 from retrieval.surfaces.cli.run import opened_collection
-from retrieval.surfaces.cli.search_options import Where, where_of
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -173,7 +173,7 @@ def _opened_store(name: str) -> Iterator[tuple[MemoryStore, Wait]]:
 async def _announce_destinations(platform: Platform, collection: str, messages: Sequence[Any], *, yes: bool) -> None:
     """Say where messages and facts are sent, if they leave this machine; see ``announce_destination``."""
     from retrieval.adapters.endpoints import OPENAI_URL
-    from retrieval.surfaces.cli.ingest_documents import announce_destination
+    from retrieval.surfaces.cli.commands.ingest import announce_destination
 
     llm = platform.llm
     if llm is not None and llm.name.startswith("openai/"):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.domain.learning.context import Context
-from retrieval.surfaces.cli import search_options as options
 from retrieval.surfaces.cli.options import (
     Actor,
     Backtracks,
@@ -16,12 +15,19 @@ from retrieval.surfaces.cli.options import (
     Domain,
     Generated,
     Json,
+    MinRelevance,
+    MinScore,
+    Plain,
     Session,
+    Typos,
+    Where,
     argument,
     examples,
     flag,
     group,
     option,
+    profile_named,
+    where_of,
 )
 from retrieval.surfaces.cli.output import print_answer, print_json, table
 from retrieval.surfaces.cli.run import opened_collection
@@ -131,11 +137,11 @@ def preview(
         ),
     ],
     limit: Annotated[int, option("N", "Hits of each, 1 to 1000.", "--limit", "-n")] = 10,
-    where: options.Where = None,
-    plain: options.Plain = False,
-    typos: options.Typos = False,
-    min_score: options.MinScore = None,
-    min_relevance: options.MinRelevance = None,
+    where: Where = None,
+    plain: Plain = False,
+    typos: Typos = False,
+    min_score: MinScore = None,
+    min_relevance: MinRelevance = None,
     domain: Domain = "",
     complexity: Complexity = None,
     actor: Actor = "",
@@ -148,13 +154,13 @@ def preview(
 
     Nothing is recorded and nothing is changed.
     """
-    conditions = options.where_of(where)
+    conditions = where_of(where)
     search_context = Context(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated
     )
 
     with opened_collection(collection) as (target, wait):
-        named = {name: wait(options.profile_named(target, name)) for name in profile}
+        named = {name: wait(profile_named(target, name)) for name in profile}
         result = wait(
             target.preview(
                 query,

@@ -12,10 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from retrieval.domain.learning.context import Context
-from retrieval.domain.search.hit import Explanation, Hit, Path, SearchResult
+from retrieval.domain.search.hit import Explanation, Path, SearchResult
 from retrieval.domain.search.snippet import Snippet
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli import search_options as options
 from retrieval.surfaces.cli.options import (
     Actor,
     Backtracks,
@@ -24,13 +23,23 @@ from retrieval.surfaces.cli.options import (
     Domain,
     Generated,
     Json,
+    Limit,
+    MinRelevance,
+    MinScore,
+    Plain,
+    ProfileName,
     Session,
+    Typos,
+    Where,
     argument,
     by_commas,
+    entities_of,
     examples,
     flag,
     json_file,
     option,
+    profile_named,
+    where_of,
 )
 from retrieval.surfaces.cli.output import console, plain, print_answer, print_json, table, tell
 from retrieval.surfaces.cli.run import opened_collection
@@ -43,29 +52,24 @@ _DIGITS = 6
 
 
 def print_result(out: Console, result: SearchResult, *, explain: bool = False) -> None:
-    """Print the hits in order, then the footer."""
+    """Print the hits in order, each with the start of its body, or with the parts of its score; then the footer."""
     for hit in result:
-        print_hit(out, hit, explain=explain)
-    for line in footer(result, explain=explain):
-        out.print(Text(plain(line), style="dim"), soft_wrap=True)
-
-
-def print_hit(out: Console, hit: Hit, *, explain: bool = False) -> None:
-    """Print one hit: rank, score, relevance if known, id, title, the start of its body, and the parts of its score."""
-    head = Text.assemble(
-        (f"{hit.rank:>2}. ", "bold"),
-        (f"{hit.score:.4f}", "cyan"),
-        ("" if hit.relevance is None else f"  {hit.relevance:>4.0%}", "cyan"),
-        "  ",
-        (plain(hit.item_id), "green"),
-        "  ",
-        (plain(hit.title), "bold"),
-    )
-    out.print(head, soft_wrap=True)
-    for line in body_lines(out, hit.body) if hit.snippet is None else [snippet_line(hit.snippet)]:
-        out.print(Padding.indent(line, _INDENT))
-    if explain:
-        out.print(Padding.indent(explanation_table(hit.explanation), _INDENT))
+        head = Text.assemble(
+            (f"{hit.rank:>2}. ", "bold"),
+            (f"{hit.score:.4f}", "cyan"),
+            ("" if hit.relevance is None else f"  {hit.relevance:>4.0%}", "cyan"),
+            "  ",
+            (plain(hit.item_id), "green"),
+            "  ",
+            (plain(hit.title), "bold"),
+        )
+        out.print(head, soft_wrap=True)
+        for line in body_lines(out, hit.body) if hit.snippet is None else [snippet_line(hit.snippet)]:
+            out.print(Padding.indent(line, _INDENT))
+        if explain:
+            out.print(Padding.indent(explanation_table(hit.explanation), _INDENT))
+    for note in footer(result, explain=explain):
+        out.print(Text(plain(note), style="dim"), soft_wrap=True)
 
 
 def body_lines(out: Console, body: str) -> list[Text]:
@@ -162,14 +166,14 @@ def search(
         ),
     ] = None,
     vector: Annotated[str | None, option("FILE", "A vector to search with: a JSON list of numbers.")] = None,
-    limit: options.Limit = 10,
-    where: options.Where = None,
+    limit: Limit = 10,
+    where: Where = None,
     legs: Annotated[
         str | None,
         option("LEGS", "The legs to use, such as dense,lexical; else the profile's.", "--legs", "-l"),
     ] = None,
-    profile: options.ProfileName = None,
-    plain: options.Plain = False,
+    profile: ProfileName = None,
+    plain: Plain = False,
     group_by: Annotated[
         str | None,
         option("FIELD", "Only the best hit of each value of the field.", "--group-by", "-g"),
@@ -192,8 +196,8 @@ def search(
         str | None,
         option("FILE", "A vector, as --vector, only for the question's cluster."),
     ] = None,
-    min_score: options.MinScore = None,
-    min_relevance: options.MinRelevance = None,
+    min_score: MinScore = None,
+    min_relevance: MinRelevance = None,
     after: Annotated[
         str | None,
         option("CURSOR", "Page by page: '' for the first, then the last page's cursor."),
@@ -206,7 +210,7 @@ def search(
         list[str] | None,
         option("FIELD", "Count the values of the field among all items that pass --where.", "--facet"),
     ] = None,
-    typos: options.Typos = False,
+    typos: Typos = False,
     snippet: Annotated[
         int | None,
         option("N", "Show N characters of each hit around the query's words.", min=20, max=2000),
@@ -224,9 +228,9 @@ def search(
     if query is None and vector is None:
         raise typer.BadParameter("give some words, or a vector with --vector", param_hint="QUERY")
     arguments: dict[str, Any] = {
-        "vector": json_file("--vector", vector), "where": options.where_of(where), "limit": limit,
+        "vector": json_file("--vector", vector), "where": where_of(where), "limit": limit,
         "legs": None if legs is None else by_commas(legs), "group_by": group_by, "syntax": not plain,
-        "rewrites": rewrites or (), "prefer": options.where_of(prefer), "entities": options.entities_of(entities or ()),
+        "rewrites": rewrites or (), "prefer": where_of(prefer), "entities": entities_of(entities or ()),
         "tags": tags or (), "as_of": moment_of("--as-of", as_of), "about": json_file("--about", about), "typos": typos,
         "snippet": snippet, "facets": facets or (), "after": after, "after_write": after_write,
         "min_score": min_score, "min_relevance": min_relevance,
@@ -236,7 +240,7 @@ def search(
     )
 
     with opened_collection(collection) as (target, wait):
-        named = None if profile is None else wait(options.profile_named(target, profile))
+        named = None if profile is None else wait(profile_named(target, profile))
         result = wait(target.search(query, profile=named, **arguments))
     if as_json:
         print_json(result.as_dict())
@@ -254,13 +258,13 @@ def complete(
     *,
     collection: CollectionName,
     text: Annotated[str, argument("TEXT", "The text typed so far.")],
-    where: options.Where = None,
+    where: Where = None,
     limit: Annotated[int, option("N", "Queries, and titles, 1 to 100.", "--limit", "-n")] = 10,
     as_json: Json = False,
 ) -> None:
     """Complete a text that is being typed, from the words and titles of a collection."""
     with opened_collection(collection) as (target, wait):
-        result = wait(target.complete(text, where=options.where_of(where), limit=limit))
+        result = wait(target.complete(text, where=where_of(where), limit=limit))
     titles = (Text.assemble((plain(title.id), "green"), "  ", plain(title.title)) for title in result.titles)
     print_answer(result, [*result.queries, *titles], as_json=as_json)
 
@@ -279,10 +283,10 @@ def passages(
         int, option("N", "The maximum number of printed tokens, at least 100.", "--max-tokens", "-t")
     ] = 2000,
     around: Annotated[int, option("N", "Chunks added on each side of a hit; 0 to 10.")] = 1,
-    limit: options.Limit = 10,
-    where: options.Where = None,
-    min_score: options.MinScore = None,
-    min_relevance: options.MinRelevance = None,
+    limit: Limit = 10,
+    where: Where = None,
+    min_score: MinScore = None,
+    min_relevance: MinRelevance = None,
     domain: Domain = "",
     complexity: Complexity = None,
     actor: Actor = "",
@@ -303,7 +307,7 @@ def passages(
                 max_tokens=max_tokens,
                 around=around,
                 limit=limit,
-                where=options.where_of(where),
+                where=where_of(where),
                 min_score=min_score,
                 min_relevance=min_relevance,
                 context=Context(domain=domain, complexity=complexity, actor=actor, session=session),

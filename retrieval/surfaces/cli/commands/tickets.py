@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -13,7 +13,7 @@ from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
 from retrieval.surfaces.cli.options import Json, argument, examples, group, json_file, option
-from retrieval.surfaces.cli.output import cell_text, plain_name, print_answer
+from retrieval.surfaces.cli.output import field_rows, print_answer, table
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
 
@@ -43,16 +43,6 @@ def preview_lines(previews: SearchPreview) -> Iterator[str]:
             yield f"  {entry.rank:>2}. {entry.ticket.ticket_id}  {entry.ticket.title}  ({entry.why})"
         for entry in weighting.left:
             yield f"   –  {entry.ticket.ticket_id}  {entry.ticket.title}  ({entry.why})"
-
-
-def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each fact; the facts of a mapping follow its name, indented."""
-    for name, value in facts.items():
-        if isinstance(value, Mapping):
-            yield f"{plain_name(name)}:"
-            yield from (f"  {inner or 'none'}: {cell_text(number)}" for inner, number in value.items())
-        else:
-            yield f"{plain_name(name)}: {cell_text(value)}"
 
 
 T = TypeVar("T")
@@ -204,7 +194,7 @@ def stats(*, collection: CollectionOption = None, as_json: Json = False) -> None
     """Count the vectors, and the tickets of each domain."""
     with _opened_service(collection) as (service, wait):
         facts = wait(service.get_index_stats())
-    print_answer(facts, fact_lines(facts), as_json=as_json)
+    print_answer(facts, table(["", ""], field_rows(facts)), as_json=as_json)
 
 
 @tickets.command(epilog=examples("retrieval tickets health"))
@@ -212,7 +202,7 @@ def health(*, collection: CollectionOption = None, as_json: Json = False) -> Non
     """Check whether tickets can be found; the exit code is 1 if they cannot."""
     with _opened_service(collection) as (service, wait):
         facts = wait(service.health_check())
-    print_answer(facts, fact_lines(facts), as_json=as_json)
+    print_answer(facts, table(["", ""], field_rows(facts)), as_json=as_json)
     if facts["status"] != "healthy":
         raise typer.Exit(FAILED)
 

@@ -14,11 +14,7 @@ import pytest
 from retrieval.adapters.store.installation.access import StoredKey
 from retrieval.domain.api_key import RANDOM_BYTES, ApiKey, Scope, key_hash, key_id_of, key_text
 from retrieval.domain.errors import DatabaseUnreachableError
-from retrieval.surfaces.http.authentication import (
-    REMEMBERED_SECONDS,
-    Authenticator,
-    sent_key,
-)
+from retrieval.surfaces.http.authentication import REMEMBERED_SECONDS, Authenticator, sent_key
 from retrieval.surfaces.http.problems import AuthenticationError
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
