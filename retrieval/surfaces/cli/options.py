@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from retrieval.collection import Collection
     from retrieval.domain.search.profile import Profile
     from retrieval.settings import Settings
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,11 @@ def examples(*lines: str) -> str:
     """The examples at the end of a help text, each on a line of its own."""
     shown = [line.replace("[", "\\[") for line in lines]
     return "\n\n".join(["Example:" if len(lines) == 1 else "Examples:", *shown])
+
+
+def command(app: typer.Typer, *lines: str, name: str | None = None) -> Callable[[F], F]:
+    """Makes a function a command of the app, with examples in its help text, by its own name or the given one."""
+    return app.command(name, epilog=examples(*lines))
 
 
 def group(app: typer.Typer, name: str, about: str, *lines: str) -> typer.Typer:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import Json, Yes, argument, confirm, examples, group, option
+from retrieval.surfaces.cli.options import Json, Yes, argument, command, confirm, group, option
 from retrieval.surfaces.cli.output import print_answer
 from retrieval.surfaces.cli.run import opened
 
@@ -22,7 +22,7 @@ actors = group(
 )
 
 
-@actors.command(epilog=examples("retrieval actors pseudonymise ann@example.com --yes"))
+@command(actors, "retrieval actors pseudonymise ann@example.com --yes")
 def pseudonymise(
     *,
     actor: Actor,
@@ -41,7 +41,7 @@ def pseudonymise(
     print_answer(report, f"{searches} and {events} of feedback now bear {report.pseudonym}", as_json=as_json)
 
 
-@actors.command(epilog=examples("retrieval actors quarantine bot-7 --reason spam"))
+@command(actors, "retrieval actors quarantine bot-7 --reason spam")
 def quarantine(
     *,
     actor: Actor,
@@ -56,7 +56,7 @@ def quarantine(
         _print(wait(platform.quarantine(actor, reason=reason)), "no longer", as_json=as_json)
 
 
-@actors.command(epilog=examples("retrieval actors release bot-7"))
+@command(actors, "retrieval actors release bot-7")
 def release(*, actor: Actor, as_json: Json = False) -> None:
     """Let an actor's feedback count again."""
     with opened() as (platform, wait):

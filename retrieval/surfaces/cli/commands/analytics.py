@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.options import Json, OneCollection, argument, examples, flag, option
+from retrieval.surfaces.cli.options import Json, OneCollection, argument, command, flag, option
 from retrieval.surfaces.cli.output import console, plain_name, print_answer, table
 from retrieval.surfaces.cli.run import opened
 from retrieval.surfaces.since import age_or_time, moment_of
@@ -29,12 +29,11 @@ TABLE_ROWS = 50
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples(
-        "retrieval analytics",
-        "retrieval analytics poor_queries --collection tickets --since 7d",
-        "retrieval analytics latency --since 2026-11-01 --csv > latency.csv",
-    )
+@command(
+    app,
+    "retrieval analytics",
+    "retrieval analytics poor_queries --collection tickets --since 7d",
+    "retrieval analytics latency --since 2026-11-01 --csv > latency.csv",
 )
 def analytics(
     *,

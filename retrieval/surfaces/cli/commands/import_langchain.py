@@ -7,18 +7,17 @@ from typing import Annotated
 import typer
 
 from retrieval.surfaces.cli import output
-from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, examples, flag, option
+from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, command, flag, option
 from retrieval.surfaces.cli.output import Step, plain_name, print_answer, progress, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened
 
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples(
-        "retrieval import-langchain docs --from postgresql://user@localhost/app --name my_docs",
-        "retrieval import-langchain docs --from postgresql://user@localhost/app --table my_table",
-    )
+@command(
+    app,
+    "retrieval import-langchain docs --from postgresql://user@localhost/app --name my_docs",
+    "retrieval import-langchain docs --from postgresql://user@localhost/app --table my_table",
 )
 def import_langchain(
     *,

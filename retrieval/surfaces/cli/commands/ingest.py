@@ -25,7 +25,7 @@ from retrieval.surfaces.cli.options import (
     CollectionName,
     Json,
     argument,
-    examples,
+    command,
     filterable_of,
     flag,
     has_terminal,
@@ -456,15 +456,14 @@ def _price(chosen: ChosenService, text_bytes: int | None) -> str:
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples(
-        "retrieval ingest tickets tickets.jsonl.gz",
-        "retrieval ingest tickets historical_tickets.csv",
-        "retrieval ingest notes notes.csv --map id=number --on-error skip",
-        "retrieval ingest notes pages.jsonl --no-clean",
-        "retrieval ingest docs ./handbook --prune",
-        "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
-    )
+@command(
+    app,
+    "retrieval ingest tickets tickets.jsonl.gz",
+    "retrieval ingest tickets historical_tickets.csv",
+    "retrieval ingest notes notes.csv --map id=number --on-error skip",
+    "retrieval ingest notes pages.jsonl --no-clean",
+    "retrieval ingest docs ./handbook --prune",
+    "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
 )
 def ingest(
     *,

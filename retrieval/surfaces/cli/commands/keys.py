@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, Scope
-from retrieval.surfaces.cli.options import Json, argument, examples, group, option
+from retrieval.surfaces.cli.options import Json, argument, command, group, option
 from retrieval.surfaces.cli.output import print_answer, table_of, tell
 from retrieval.surfaces.cli.run import opened
 from retrieval.surfaces.since import age_or_time
@@ -25,12 +25,11 @@ keys = group(
 )
 
 
-@keys.command(
-    epilog=examples(
-        "retrieval keys create website --scope read --scope feedback",
-        "retrieval --tenant acme keys create importer --scope write --per-minute 60000 --expires 90d",
-        "retrieval keys create page --scope feedback --per-minute 600 --feedback-cap 20",
-    )
+@command(
+    keys,
+    "retrieval keys create website --scope read --scope feedback",
+    "retrieval --tenant acme keys create importer --scope write --per-minute 60000 --expires 90d",
+    "retrieval keys create page --scope feedback --per-minute 600 --feedback-cap 20",
 )
 def create(
     *,
@@ -85,7 +84,7 @@ def create(
         tell(f"keep it: it is not shown again; revoke it with: retrieval keys revoke {made.key.key_id}")
 
 
-@keys.command("list", epilog=examples("retrieval keys list"))
+@command(keys, "retrieval keys list", name="list")
 def list_keys(*, as_json: Json = False) -> None:
     """List the tenant's keys, without their secret parts."""
     with opened() as (platform, wait):
@@ -107,7 +106,7 @@ def list_keys(*, as_json: Json = False) -> None:
     print_answer(value, rows if listed else "no keys yet; create one with: retrieval keys create NAME", as_json=as_json)
 
 
-@keys.command(epilog=examples("retrieval keys revoke k5bqp2tmy7ab"))
+@command(keys, "retrieval keys revoke k5bqp2tmy7ab")
 def revoke(
     *,
     key_id: Annotated[str, argument("KEY_ID", "The key's id, or the key itself.", show_default=False)],

@@ -11,7 +11,7 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import Json, Yes, argument, confirm, examples, flag, group, option
+from retrieval.surfaces.cli.options import Json, Yes, argument, command, confirm, flag, group, option
 from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
@@ -38,7 +38,7 @@ Collection = Annotated[str, option("NAME", "Where the memories are.", "--collect
 MemoryId = Annotated[str, argument("ID", "The memory's id.")]
 
 
-@memories.command(epilog=examples("retrieval memories show 01a20206-45aa-77ad-9d9a-229001806734"))
+@command(memories, "retrieval memories show 01a20206-45aa-77ad-9d9a-229001806734")
 def show(*, memory_id: MemoryId, collection: Collection = "memories", as_json: Json = False) -> None:
     """Show a memory with its links, its access count and the memory that superseded it."""
     with _opened_store(collection) as (store, wait):
@@ -46,10 +46,10 @@ def show(*, memory_id: MemoryId, collection: Collection = "memories", as_json: J
     print_answer(memory, table(["", ""], field_rows(memory.as_dict())), as_json=as_json)
 
 
-@memories.command(
-    epilog=examples(
-        "retrieval memories forget 01a20206-45aa-77ad-9d9a-229001806734", "retrieval memories forget --user ann --yes"
-    )
+@command(
+    memories,
+    "retrieval memories forget 01a20206-45aa-77ad-9d9a-229001806734",
+    "retrieval memories forget --user ann --yes",
 )
 def forget(
     *,
@@ -81,7 +81,7 @@ def forget(
     print_answer({"forgotten": forgotten}, f"{several(forgotten, 'memory')} forgotten", as_json=as_json)
 
 
-@memories.command(epilog=examples("retrieval memories remember chat.jsonl --project ops --session 2026-05-01"))
+@command(memories, "retrieval memories remember chat.jsonl --project ops --session 2026-05-01")
 def remember(
     *,
     file: Annotated[str, argument("FILE", "Messages, one JSON object a line; - is standard input.")],
@@ -130,7 +130,7 @@ def remember(
     print_answer(report, _report(report), as_json=as_json)
 
 
-@memories.command(epilog=examples("retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734"))
+@command(memories, "retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734")
 def history(*, memory_id: MemoryId, collection: Collection = "memories", as_json: Json = False) -> None:
     """Show the versions of a memory, newest first, with their sources."""
     with _opened_store(collection) as (store, wait):

@@ -12,16 +12,14 @@ import typer
 from retrieval.adapters.extras import require_extra
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
-from retrieval.surfaces.cli.options import PROGRAM, examples, flag, option, program_settings
+from retrieval.surfaces.cli.options import PROGRAM, command, flag, option, program_settings
 from retrieval.surfaces.cli.output import print_json_line, show
 from retrieval.surfaces.cli.run import stop_signal
 
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples("retrieval serve --insecure-local", "retrieval serve --host 0.0.0.0 --port 8080 --log-format json")
-)
+@command(app, "retrieval serve --insecure-local", "retrieval serve --host 0.0.0.0 --port 8080 --log-format json")
 def serve(
     *,
     host: Annotated[str, option("ADDRESS", "Where to listen.")] = "127.0.0.1",
@@ -70,12 +68,11 @@ def serve(
         runner.run(work())
 
 
-@app.command(
-    epilog=examples(
-        "retrieval mcp",
-        "retrieval mcp --tools collections,memories",
-        "retrieval mcp --transport http --port 8765 --keys",
-    )
+@command(
+    app,
+    "retrieval mcp",
+    "retrieval mcp --tools collections,memories",
+    "retrieval mcp --transport http --port 8765 --keys",
 )
 def mcp(
     *,

@@ -31,7 +31,7 @@ from retrieval.apps.principles.startup.surroundings import (
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.errors import hint
-from retrieval.surfaces.cli.options import Json, by_commas, examples, option, program_settings
+from retrieval.surfaces.cli.options import Json, by_commas, command, option, program_settings
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.startup.start import SessionStart
@@ -46,11 +46,10 @@ SessionId = Annotated[str | None, option("ID", "The session; else the hook's.", 
 Principles = Annotated[str, option("NAME", "The collection of the principles.", "--collection")]
 
 
-@app.command(
-    epilog=examples(
-        "retrieval session-start",
-        "retrieval session-start --cwd ~/shop --session s-1 --format json --limit 5 --explore 1",
-    )
+@command(
+    app,
+    "retrieval session-start",
+    "retrieval session-start --cwd ~/shop --session s-1 --format json --limit 5 --explore 1",
 )
 def session_start(
     *,
@@ -89,7 +88,7 @@ def session_start(
         asyncio.run(start_session(options, settings, _hook_input(options), say, show))
 
 
-@app.command(epilog=examples("retrieval session-end --session s-1 --outcome success --tags testing,sql"))
+@command(app, "retrieval session-end --session s-1 --outcome success --tags testing,sql")
 def session_end(
     *,
     cwd: Folder = None,

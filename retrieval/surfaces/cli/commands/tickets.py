@@ -12,7 +12,7 @@ from retrieval.domain.checks import refusal_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, argument, examples, group, json_file, option
+from retrieval.surfaces.cli.options import Json, argument, command, group, json_file, option
 from retrieval.surfaces.cli.output import field_rows, print_answer, table
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
@@ -87,11 +87,10 @@ tickets = group(
 )
 
 
-@tickets.command(
-    epilog=examples(
-        "retrieval tickets search 'Connection timeout' --description 'At peak hours' --domain MM --top-k 5",
-        "retrieval tickets search 'Connection timeout' --preset semantic_match --exclude-self MM-9",
-    )
+@command(
+    tickets,
+    "retrieval tickets search 'Connection timeout' --description 'At peak hours' --domain MM --top-k 5",
+    "retrieval tickets search 'Connection timeout' --preset semantic_match --exclude-self MM-9",
 )
 def search(
     *,
@@ -141,11 +140,10 @@ def search(
     print_answer(response.model_dump(mode="json"), response_lines(response), as_json=as_json)
 
 
-@tickets.command(
-    epilog=examples(
-        "retrieval tickets preview 'Connection timeout' --domain MM",
-        "retrieval tickets preview 'Connection timeout' --vector-weight 0.6 --metadata-weight 0.4",
-    )
+@command(
+    tickets,
+    "retrieval tickets preview 'Connection timeout' --domain MM",
+    "retrieval tickets preview 'Connection timeout' --vector-weight 0.6 --metadata-weight 0.4",
 )
 def preview(
     *,
@@ -189,7 +187,7 @@ def preview(
     print_answer(previews.model_dump(mode="json"), preview_lines(previews), as_json=as_json)
 
 
-@tickets.command(epilog=examples("retrieval tickets stats"))
+@command(tickets, "retrieval tickets stats")
 def stats(*, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Count the vectors, and the tickets of each domain."""
     with _opened_service(collection) as (service, wait):
@@ -197,7 +195,7 @@ def stats(*, collection: CollectionOption = None, as_json: Json = False) -> None
     print_answer(facts, table(["", ""], field_rows(facts)), as_json=as_json)
 
 
-@tickets.command(epilog=examples("retrieval tickets health"))
+@command(tickets, "retrieval tickets health")
 def health(*, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Check whether tickets can be found; the exit code is 1 if they cannot."""
     with _opened_service(collection) as (service, wait):
