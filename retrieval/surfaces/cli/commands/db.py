@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -75,14 +75,11 @@ def status(*, as_json: Json = False) -> None:
     The exit code is 0 when they are the same and 1 when they are not.
     """
     from retrieval.adapters.store.installation import schema
-    from retrieval.adapters.store.translate import server_name
 
     with _server() as (url, name):
         found = schema.status(url, name)
-    lines = [f"{server_name(url)}: {_sentence(found)}"]
-    if program_settings().database_url is None:
-        lines.append(f"for SQL, while a program such as retrieval serve keeps this server running: psql '{url}'")
-    _print(found, url, lines, as_json=as_json)
+    hint = f"for SQL, while a program such as retrieval serve keeps this server running: psql '{url}'"
+    _print(found, url, *([hint] if program_settings().database_url is None else []), as_json=as_json)
     if not found.is_current:
         raise typer.Exit(FAILED)
 
@@ -224,15 +221,12 @@ def _server() -> Iterator[tuple[str, str]]:
         yield server.url, settings.database_schema
 
 
-def _print(schema_status: SchemaStatus, url: str, lines: Sequence[str] = (), *, as_json: bool) -> None:
-    """Print the status as JSON, or the lines, by default its sentence."""
+def _print(schema_status: SchemaStatus, url: str, *more: str, as_json: bool) -> None:
+    """Print the status as JSON, or as a sentence with more lines."""
     from retrieval.adapters.store.translate import server_name
 
+    found = f"schema {schema_status.schema!r} is current (revision {schema_status.current})"
+    if schema_status.trouble is not None:
+        found = "; ".join(schema_status.trouble)
     facts = {"server": server_name(url), **asdict(schema_status), "is_current": schema_status.is_current}
-    print_answer(facts, list(lines) or _sentence(schema_status), as_json=as_json)
-
-
-def _sentence(schema_status: SchemaStatus) -> str:
-    if schema_status.trouble is None:
-        return f"schema {schema_status.schema!r} is current (revision {schema_status.current})"
-    return "; ".join(schema_status.trouble)
+    print_answer(facts, [f"{server_name(url)}: {found}", *more], as_json=as_json)

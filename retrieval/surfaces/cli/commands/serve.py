@@ -111,16 +111,13 @@ def mcp(
 ) -> None:
     """Serve collections, memories and principles to agents, by MCP.
 
-    An agent's tool starts it and talks to it by the Model Context Protocol:
-    to search any collection and get its items, to search a project's
-    memories, and to search, rate and add principles. Tools that store items
-    or memories are offered if --tools names their group. It serves even
-    while the database is down.
+    It serves even while the database is down, until ctrl-C or SIGTERM; over
+    stdio until the client closes standard input. Tools that store items or
+    memories are offered if --tools names their group.
 
     Over http it serves only this machine, unless RETRIEVAL_MCP_TOKEN is
     set: then every request must have that token. With --keys each request
-    has an API key, which decides its tenant and its rights. It runs until
-    ctrl-C or SIGTERM; over stdio until the client closes standard input.
+    has an API key, which decides its tenant and its rights.
     """
     require_extra("mcp", "the MCP server", "mcp")
     for name in (collection, memories):
