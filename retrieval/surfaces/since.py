@@ -33,7 +33,7 @@ def age_or_time(text: str, *, option: str = "--since") -> timedelta | datetime:
 
 
 def time_of(option: str, text: str, ages: str = "") -> datetime:
-    """A date or time in ISO 8601, in UTC if it has no zone. Raises ``InvalidRequestError``, which ends with ``ages``."""
+    """A date or time in ISO 8601, UTC without a zone. Raises ``InvalidRequestError``, which ends with ``ages``."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
