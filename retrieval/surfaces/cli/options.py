@@ -93,8 +93,7 @@ CollectionName = Annotated[str, argument("COLLECTION", "The collection's name.")
 OneCollection = Annotated[str | None, option("NAME", "This collection; else all of the tenant.", "--collection", "-c")]
 RetrievalId = Annotated[str, argument("RETRIEVAL_ID", "The identifier in the search's result.")]
 Queries = Annotated[
-    Path,
-    option("FILE", "Queries, one JSON object a line: id, text, metadata; or CSV, without --qrels.", "--queries"),
+    Path, option("FILE", "Queries, one JSON object a line: id, text, metadata; or CSV, without --qrels.", "--queries")
 ]
 Judgements = Annotated[Path | None, option("FILE", "Judgements: query id, item id, score, by tabs.", "--qrels")]
 WhereFromOption = Annotated[
@@ -104,8 +103,7 @@ WhereFromOption = Annotated[
     ),
 ]
 DropSelfOption = Annotated[
-    str | None,
-    option("NAME", "Leave out the item named in the query's metadata.NAME.", "--drop-self"),
+    str | None, option("NAME", "Leave out the item named in the query's metadata.NAME.", "--drop-self")
 ]
 
 
@@ -236,13 +234,11 @@ CONDITION_HELP = (
 Limit = Annotated[int, option("N", "Hits wanted, 1 to 1000.", "--limit", "-n")]
 Where = Annotated[list[str] | None, option("COND", CONDITION_HELP, "--where", "-w")]
 ProfileName = Annotated[
-    str | None,
-    option("PROFILE", "A stored version such as 3, or a JSON file; else the one in use.", "--profile", "-p"),
+    str | None, option("PROFILE", "A stored version such as 3, or a JSON file; else the one in use.", "--profile", "-p")
 ]
 Plain = Annotated[bool, flag("Treat quotes, minus and star in the query as text.", "--plain")]
 Typos = Annotated[bool, flag("Replace words that no item contains by the most similar known words.", "--typos")]
 MinScore = Annotated[float | None, option("SCORE", "Leave out hits of a lower score.", "--min-score")]
 MinRelevance = Annotated[
-    float | None,
-    option("P", "Leave out hits with a lower probability of relevance, 0 to 1.", "--min-relevance"),
+    float | None, option("P", "Leave out hits with a lower probability of relevance, 0 to 1.", "--min-relevance")
 ]

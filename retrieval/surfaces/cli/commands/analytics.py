@@ -37,10 +37,7 @@ app = typer.Typer()
 )
 def analytics(
     *,
-    view: Annotated[
-        str | None,
-        argument("VIEW", "The view to show; without it, the list of views."),
-    ] = None,
+    view: Annotated[str | None, argument("VIEW", "The view to show; without it, the list of views.")] = None,
     collection: OneCollection = None,
     since: Annotated[
         str | None, option("WHEN", "From that time on: 30m, 12h, 7d, 4w, or a date or time in UTC.")

@@ -76,8 +76,7 @@ def filterable(
     *,
     collection: options.CollectionName,
     attributes: Annotated[
-        list[str] | None,
-        options.argument("ATTRIBUTE:TYPE", "Attributes to index, as text, number, boolean or time."),
+        list[str] | None, options.argument("ATTRIBUTE:TYPE", "Attributes to index, as text, number, boolean or time.")
     ] = None,
     drop: Annotated[
         list[str] | None, options.option("ATTRIBUTE", "Drop an attribute's index first. May be repeated.")
@@ -145,8 +144,7 @@ def neighbours(
         str | None, options.option("ATTRIBUTE", "The field with the same value in a whole sequence.")
     ] = None,
     order: Annotated[
-        str | None,
-        options.option("ATTRIBUTE", "The number or time that orders a sequence; else occurred_at."),
+        str | None, options.option("ATTRIBUTE", "The number or time that orders a sequence; else occurred_at.")
     ] = None,
     before: Annotated[int | None, options.option("N", "Neighbours before an item, 0 to 20; else 2.")] = None,
     after: Annotated[int | None, options.option("N", "Neighbours after it, 0 to 20; else 2.")] = None,

@@ -84,17 +84,12 @@ def compare(
     *,
     collection: CollectionName,
     profile: Annotated[
-        str,
-        option("PROFILE", "A stored version such as 3, 'active', or a JSON file.", show_default=False),
+        str, option("PROFILE", "A stored version such as 3, 'active', or a JSON file.", show_default=False)
     ],
-    against: Annotated[
-        str,
-        option("PROFILE", "The profile to compare it with; named the same way."),
-    ] = "active",
+    against: Annotated[str, option("PROFILE", "The profile to compare it with; named the same way.")] = "active",
     since: Annotated[str, option("WHEN", "Searches from then on: 7d, 24h, 2w, 2026-03-01.")] = "30d",
     default_reward: Annotated[
-        float | None,
-        option("R", "The reward of unrated hits; else they do not count.", min=0.0, max=1.0),
+        float | None, option("R", "The reward of unrated hits; else they do not count.", min=0.0, max=1.0)
     ] = None,
     most: Annotated[int, option("N", "Use only the latest N searches.", min=1)] = 10_000,
     interleaved: Annotated[

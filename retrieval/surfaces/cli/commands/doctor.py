@@ -48,8 +48,7 @@ app = typer.Typer()
 def doctor(
     *,
     collection: Annotated[
-        str | None,
-        argument("COLLECTION", "Examine only this collection; else all of the tenant's."),
+        str | None, argument("COLLECTION", "Examine only this collection; else all of the tenant's.")
     ] = None,
     deep: Annotated[bool, flag("Also compare every derived row of the collections with its source.", "--deep")] = False,
     fix: Annotated[bool, flag("Run the commands that repair the findings, and ask before each.", "--fix")] = False,

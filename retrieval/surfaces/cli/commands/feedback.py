@@ -116,8 +116,7 @@ def feedback(
     weight: Annotated[float | None, option("W", "How much it counts, 0 to 1.")] = None,
     key: Annotated[str | None, option("TEXT", "Identifies repetitions; else derived.")] = None,
     file: Annotated[
-        str | None,
-        option("FILE", "Events, one JSON object a line; - is standard input.", "--file", "-f"),
+        str | None, option("FILE", "Events, one JSON object a line; - is standard input.", "--file", "-f")
     ] = None,
     as_json: Json = False,
 ) -> None:

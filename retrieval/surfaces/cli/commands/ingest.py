@@ -484,17 +484,13 @@ def ingest(
             "-m",
         ),
     ] = None,
-    id_from: Annotated[
-        str | None,
-        option("NAME", "For JSON without ids: the entry whose hash is the id."),
-    ] = None,
+    id_from: Annotated[str | None, option("NAME", "For JSON without ids: the entry whose hash is the id.")] = None,
     on_error: Annotated[
         Literal["stop", "skip"],
         typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue."),
     ] = "stop",
     rejects: Annotated[
-        Path | None,
-        option("FILE", "Where bad lines are put; else NAME.rejects.jsonl or .csv here."),
+        Path | None, option("FILE", "Where bad lines are put; else NAME.rejects.jsonl or .csv here.")
     ] = None,
     clean: Annotated[
         bool,
@@ -502,28 +498,23 @@ def ingest(
     ] = True,
     name: Annotated[str | None, option("NAME", "For one folder: its name in the collection.")] = None,
     prune: Annotated[
-        bool,
-        flag("Archive items that are not in the files; remove documents that are not in the folders.", "--prune"),
+        bool, flag("Archive items that are not in the files; remove documents that are not in the folders.", "--prune")
     ] = False,
     language: Annotated[
-        str | None,
-        option("NAME", "Text search configuration of a new collection; else english."),
+        str | None, option("NAME", "Text search configuration of a new collection; else english.")
     ] = None,
     filterable: Annotated[
-        list[str] | None,
-        option("ATTRIBUTE:TYPE", "An attribute to index: priority:text. May be repeated."),
+        list[str] | None, option("ATTRIBUTE:TYPE", "An attribute to index: priority:text. May be repeated.")
     ] = None,
     schema: Annotated[
-        str | None,
-        option("FILE", "JSON Schema of a new collection's attributes; other lines are bad."),
+        str | None, option("FILE", "JSON Schema of a new collection's attributes; other lines are bad.")
     ] = None,
     index: Annotated[
         IndexKind | None,
         typer.Option("--index", help="What an HNSW index stores of each vector: all of it, or one bit per dimension."),
     ] = None,
     chunk_tokens: Annotated[
-        int,
-        option("N", "For documents: tokens of a chunk, if the model reads that many."),
+        int, option("N", "For documents: tokens of a chunk, if the model reads that many.")
     ] = DEFAULT_TOKENS,
     overlap: Annotated[int, option("N", "For documents: tokens that chunks of a section share.")] = DEFAULT_OVERLAP,
     yes: Annotated[bool, flag("Do not ask before texts are sent to a service.", "--yes", "-y")] = False,

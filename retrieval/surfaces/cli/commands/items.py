@@ -32,8 +32,7 @@ items = options.group(
 
 ItemName = Annotated[str, options.argument("ID", "The item's id.")]
 Version = Annotated[
-    str | None,
-    options.option("VERSION", "Only if the item still has this version; * is any.", "--if-version"),
+    str | None, options.option("VERSION", "Only if the item still has this version; * is any.", "--if-version")
 ]
 
 

@@ -178,8 +178,7 @@ def reembed(
         options.argument("ACTION", "The action on the re-embedding in progress; run does a worker's part."),
     ] = "status",
     to: Annotated[
-        str | None,
-        options.option("SPACE", "Begin: the new space's embedder, named as in RETRIEVAL_EMBEDDER."),
+        str | None, options.option("SPACE", "Begin: the new space's embedder, named as in RETRIEVAL_EMBEDDER.")
     ] = None,
     dry_run: Annotated[bool, options.flag("Show the cost, and begin nothing.", "--dry-run")] = False,
     yes: Annotated[bool, options.flag("Do not ask whether to begin.", "--yes", "-y")] = False,
@@ -189,10 +188,7 @@ def reembed(
     tokens_a_minute: Annotated[int | None, options.option("N", "The maximum rate.", min=1)] = None,
     tokens_a_day: Annotated[int | None, options.option("N", "The budget of a day (UTC).", min=1)] = None,
     price: Annotated[float | None, options.option("X", "The price of a million tokens.", min=0)] = None,
-    keep_days: Annotated[
-        float,
-        options.option("N", "Keep the former space after the switch.", min=0, max=3650),
-    ] = 7.0,
+    keep_days: Annotated[float, options.option("N", "Keep the former space after the switch.", min=0, max=3650)] = 7.0,
     as_json: options.Json = False,
 ) -> None:
     """Move a collection to another embedding space, while searches and writes continue.

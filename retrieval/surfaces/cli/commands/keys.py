@@ -56,10 +56,7 @@ def create(
             max=MOST_FEEDBACK_CAP,
         ),
     ] = None,
-    expires: Annotated[
-        str | None,
-        option("WHEN", "After a time such as 90d, or on a date; else never."),
-    ] = None,
+    expires: Annotated[str | None, option("WHEN", "After a time such as 90d, or on a date; else never.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a key and show it, only this once: the database stores only its hash.

@@ -149,38 +149,32 @@ def search(
     profile: options.ProfileName = None,
     plain: options.Plain = False,
     group_by: Annotated[
-        str | None,
-        options.option("FIELD", "Only the best hit of each value of the field.", "--group-by", "-g"),
+        str | None, options.option("FIELD", "Only the best hit of each value of the field.", "--group-by", "-g")
     ] = None,
     rewrites: Annotated[
         list[str] | None, options.option("WORDS", "Another wording. Repeated: several.", "--rewrite")
     ] = None,
     prefer: Annotated[
-        list[str] | None,
-        options.option("COND", "As --where, but matching items rank higher, and none is left out."),
+        list[str] | None, options.option("COND", "As --where, but matching items rank higher, and none is left out.")
     ] = None,
     entities: Annotated[
         list[str] | None,
         options.option("TYPE:ID", "What the question is about: questions:q1. Repeated: several.", "--entity"),
     ] = None,
     tags: Annotated[
-        list[str] | None,
-        options.option("TAG", "What the question is about, by tag. Repeated: several.", "--tag"),
+        list[str] | None, options.option("TAG", "What the question is about, by tag. Repeated: several.", "--tag")
     ] = None,
     as_of: Annotated[str | None, options.option("TIME", "Signals' reference time: 2026-03-01T12:00:00+00:00.")] = None,
     about: Annotated[
-        str | None,
-        options.option("FILE", "A vector, as --vector, only for the question's cluster."),
+        str | None, options.option("FILE", "A vector, as --vector, only for the question's cluster.")
     ] = None,
     min_score: options.MinScore = None,
     min_relevance: options.MinRelevance = None,
     after: Annotated[
-        str | None,
-        options.option("CURSOR", "Page by page: '' for the first, then the last page's cursor."),
+        str | None, options.option("CURSOR", "Page by page: '' for the first, then the last page's cursor.")
     ] = None,
     after_write: Annotated[
-        str | None,
-        options.option("TOKEN", "Read at least the state of a write's token, on a replica too."),
+        str | None, options.option("TOKEN", "Read at least the state of a write's token, on a replica too.")
     ] = None,
     facets: Annotated[
         list[str] | None,
@@ -188,8 +182,7 @@ def search(
     ] = None,
     typos: options.Typos = False,
     snippet: Annotated[
-        int | None,
-        options.option("N", "Show N characters of each hit around the query's words.", min=20, max=2000),
+        int | None, options.option("N", "Show N characters of each hit around the query's words.", min=20, max=2000)
     ] = None,
     domain: options.Domain = "",
     complexity: options.Complexity = None,

@@ -85,8 +85,7 @@ def mcp(
     ] = "127.0.0.1",
     port: Annotated[int, option("N", "The port over http; 0 takes a free one.", min=0, max=65535)] = 8765,
     names: Annotated[
-        list[str] | None,
-        option("NAME", "Another name of this machine that clients use. Repeatable.", "--name"),
+        list[str] | None, option("NAME", "Another name of this machine that clients use. Repeatable.", "--name")
     ] = None,
     tools: Annotated[
         list[str] | None,
@@ -98,8 +97,7 @@ def mcp(
     ] = None,
     read_only: Annotated[bool, flag("Offer no tool that stores anything.", "--read-only")] = False,
     keys: Annotated[
-        bool,
-        flag("Over http: clients send API keys (see: retrieval keys), with their scopes.", "--keys"),
+        bool, flag("Over http: clients send API keys (see: retrieval keys), with their scopes.", "--keys")
     ] = False,
     collection: Annotated[
         str, option("NAME", "The collection of principles; made if missing.", "--collection", "-c")

@@ -54,25 +54,20 @@ Description = Annotated[str | None, option("TEXT", "The ticket's text below its 
 Domain = Annotated[str | None, option("NAME", "Only tickets of this domain.", "--domain")]
 TopK = Annotated[int | None, option("N", "Tickets wanted, 1 to 100; else 20.", "--top-k", "-n")]
 Candidates = Annotated[
-    int | None,
-    option("N", "The nearest tickets to score, --top-k to 1000; else --top-k.", "--candidates"),
+    int | None, option("N", "The nearest tickets to score, --top-k to 1000; else --top-k.", "--candidates")
 ]
 VectorWeight = Annotated[
-    float | None,
-    option("W", "Of similarity, 0 to 1; beside one weight the other is 1 - W.", "--vector-weight"),
+    float | None, option("W", "Of similarity, 0 to 1; beside one weight the other is 1 - W.", "--vector-weight")
 ]
 MetadataWeight = Annotated[
-    float | None,
-    option("W", "Of priority and time, 0 to 1; both hold as given.", "--metadata-weight"),
+    float | None, option("W", "Of priority and time, 0 to 1; both hold as given.", "--metadata-weight")
 ]
 _PRESETS = "semantic_match, balanced, priority_focused or fast_resolution"
 PriorityWeight = Annotated[
-    list[str] | None,
-    option("NAME=W", "The value of a priority: High=0.9. Repeated: several.", "--priority-weight"),
+    list[str] | None, option("NAME=W", "The value of a priority: High=0.9. Repeated: several.", "--priority-weight")
 ]
 Hours = Annotated[
-    float | None,
-    option("H", "Hours from which a resolution counts nothing.", "--time-normalization-hours"),
+    float | None, option("H", "Hours from which a resolution counts nothing.", "--time-normalization-hours")
 ]
 AsOf = Annotated[str | None, option("TIME", "Search as one would have then: 2026-03-01T12:00:00Z.", "--as-of")]
 Exclude = Annotated[list[str] | None, option("ID", "A ticket to leave out. Repeated: several.", "--exclude")]
