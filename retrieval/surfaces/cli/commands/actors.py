@@ -23,12 +23,7 @@ actors = group(
 
 
 @command(actors, "retrieval actors pseudonymise ann@example.com --yes")
-def pseudonymise(
-    *,
-    actor: Actor,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
+def pseudonymise(*, actor: Actor, yes: Yes = False, as_json: Json = False) -> None:
     """Replace an actor's name by a pseudonym in recorded searches and feedback.
 
     The pseudonym is random: nothing leads back to the name. Names of

@@ -100,10 +100,8 @@ def compare(
     """Compare two profiles on recorded searches and their feedback.
 
     What each profile would have shown follows from the recorded candidates;
-    the reward for that is estimated from the hits that were shown, and from
-    the probabilities of showing them. Below an effective sample size of
-    200, or if the recorded policy could not show what a profile shows,
-    nothing is concluded.
+    its reward is estimated from the hits that were shown, and from the
+    probabilities of showing them. Too small a sample decides nothing.
     """
     from retrieval.services.compare import compare_interleaved, compare_profiles, named_profile
     from retrieval.surfaces.since import since_of

@@ -34,9 +34,7 @@ db = group(
 
 @command(db, "retrieval db upgrade")
 def upgrade(
-    *,
-    revision: Annotated[str, typer.Argument(help="The target revision.")] = "head",
-    as_json: Json = False,
+    *, revision: Annotated[str, typer.Argument(help="The target revision.")] = "head", as_json: Json = False
 ) -> None:
     """Create the schema, or upgrade it to a newer revision.
 

@@ -57,10 +57,8 @@ def doctor(
 ) -> None:
     """Examine the database, the schema and the collections, and say how to repair faults.
 
-    Without --fix it changes nothing. It checks versions, extensions, rights,
-    settings, indexes, statistics, dead rows, pending work, recall, jobs and
-    workers, and requests one vector from each embedder. The exit code is 1
-    if a finding is an error, else 0.
+    Without --fix it changes nothing, but requests one vector from each
+    embedder. The exit code is 1 if a finding is an error, else 0.
     """
     report = diagnosis(collection, deep=deep)
     if fix and _repair(report, yes=yes):

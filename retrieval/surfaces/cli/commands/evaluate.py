@@ -98,10 +98,7 @@ def evaluate(
 ) -> None:
     """Measure search quality and speed on judged queries.
 
-    Each leg is measured alone, and all of them fused; the differences are
-    tested for significance.
-
-    The files are BEIR's: queries.jsonl, and qrels.tsv with a header line.
+    Each leg is measured alone, and all of them fused. The files are BEIR's;
     TREC's judgements are read too. Without --qrels the queries are a CSV
     with the columns query and expected_id.
     """

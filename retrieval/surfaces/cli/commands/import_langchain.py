@@ -43,8 +43,7 @@ def import_langchain(
     """Copy a store of langchain-postgres: ids, texts, metadata and vectors.
 
     Nothing is embedded again, so the collection needs the embedder that made
-    the vectors. Existing documents are not changed: run an interrupted copy
-    again to complete it.
+    the vectors. Run an interrupted copy again to complete it.
     """
     from retrieval.adapters.readers.langchain_postgres import LangChainStore
     from retrieval.surfaces.langchain.migrate import copy_store

@@ -76,9 +76,7 @@ def sentence(report: RunReport) -> str:
 def reindex(*, collection: options.CollectionName, as_json: options.Json = False) -> None:
     """Rebuild a collection's index, term counts and weights.
 
-    Searches continue meanwhile, with the former index. Run it again to
-    complete an interrupted run. A worker does it regularly if
-    RETRIEVAL_JOBS_SCHEDULE schedules it.
+    Searches continue meanwhile. Run it again to complete an interrupted run.
     """
     from retrieval.jobs.registry import job_named
 
@@ -154,9 +152,8 @@ def run_now(
 ) -> None:
     """Run a job now, in this process.
 
-    Running a job again is harmless. A collection that another process runs
-    the same job on is skipped, and the output says so. If items still wait
-    for their vector after the job embed, the exit code is 3.
+    Running a job again is harmless. If items still wait for their vector
+    after the job embed, the exit code is 3.
     """
     from retrieval.jobs.registry import job_named
 

@@ -100,9 +100,8 @@ def remember(
 ) -> None:
     """Store the facts that a language model finds in messages.
 
-    Each message has role and content, and optionally name. A known fact gains
-    a source, and a fact that contradicts a memory supersedes it. Repeated
-    messages change nothing.
+    Each message has role and content, and optionally name. A fact that
+    contradicts a memory supersedes it. Repeated messages change nothing.
     """
     occurred_at = moment_of("--at", at)
     messages = messages_of(file)

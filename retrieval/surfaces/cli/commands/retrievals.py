@@ -52,11 +52,7 @@ def list_retrievals(
 
 
 @command(retrievals, "retrieval retrievals show 01a2014b-b29b-73d6-8b76-213aa0d89193")
-def show(
-    *,
-    retrieval_id: RetrievalId,
-    as_json: Json = False,
-) -> None:
+def show(*, retrieval_id: RetrievalId, as_json: Json = False) -> None:
     """Show a recorded search: its situation, its times, and its hits with their propensities."""
     with opened() as (platform, wait):
         recorded = wait(platform.retrieval(retrieval_id))

@@ -262,10 +262,8 @@ def passages(
 ) -> None:
     """Print the passages about a question, as text for a prompt.
 
-    The hits are included in order while they fit; the first that does not
-    fit is cut around the words of the query. The remaining room is filled
-    with the chunks next to the hits; consecutive chunks of a document become
-    one passage.
+    The hits are included in order while they fit; the remaining room is
+    filled with the chunks next to them. Consecutive chunks become one passage.
     """
     with opened_collection(collection) as (target, wait):
         result = wait(
