@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from retrieval.adapters.embedders.chosen import ChosenService
     from retrieval.collection import Collection
-    from retrieval.domain.items.chunking import Chunking
+    from retrieval.domain.items.item import Item
     from retrieval.platform import Platform
     from retrieval.services.add import AddReport
     from retrieval.services.documents import DocumentsReport
@@ -73,22 +73,16 @@ class InputFiles:
         self.headers: dict[str, str] = {}
         """The header line of each CSV file read so far, unchanged."""
         self._sizes = [size_of(file) for file in files]
+        self.total_bytes = _sum_of(self._sizes)
+        """Bytes of all files on disk; None if one is a pipe."""
+        self.text_bytes = _sum_of(map(unpacked_size, files))
+        """About the bytes of all files once they are unpacked; None if one is a pipe."""
         self.holds_tickets = False
         """Whether a file is read as tickets."""
         self._readers = [self._reader(file, columns, file_format) for file in files]
 
-    @property
-    def total_bytes(self) -> int | None:
-        """Bytes of all files on disk; None if one is a pipe."""
-        return _sum_of(self._sizes)
-
-    @property
-    def text_bytes(self) -> int | None:
-        """About the bytes of all files once they are unpacked; None if one is a pipe."""
-        return _sum_of(map(unpacked_size, self.names))
-
     def _reader(self, file: str, columns: Mapping[str, str], file_format: str | None) -> Iterator[InputLine]:
-        from retrieval.apps.tickets.ticket_item import TICKET_TEXTS, ticket_columns
+        from retrieval.apps.tickets.ticket_item import TICKET_TEXTS, as_ticket, ticket_columns, with_ticket_parts
 
         names = None if columns else column_names(file, file_format)
         tickets = ticket_columns(names) if names else None
@@ -102,9 +96,10 @@ class InputFiles:
             clean=self._clean,
         )
         if tickets is None:
-            return lines if columns or names else map(_with_ticket_parts, lines)
+            # Items in JSON Lines may be tickets: only those of the kind ticket are refused.
+            return lines if columns or names else (_converted(line, with_ticket_parts, refuses=False) for line in lines)
         self.holds_tickets = True
-        return map(_as_ticket, lines)
+        return (_converted(line, as_ticket, refuses=True) for line in lines)
 
     def lines(self) -> Iterator[InputLine]:
         """The lines of all files; offsets keep rising from one file to the next."""
@@ -121,25 +116,12 @@ def _sum_of(sizes: Iterable[int | None]) -> int | None:
     return None if None in known else sum(filter(None, known))
 
 
-def _as_ticket(line: InputLine) -> InputLine:
-    from retrieval.apps.tickets.ticket_item import as_ticket
-
-    if line.item is None:
-        return line
+def _converted(line: InputLine, convert: Callable[[Item], Item], *, refuses: bool) -> InputLine:
+    """The line with the converted item; with ``refuses`` an item that cannot be converted makes a bad line."""
     try:
-        return replace(line, item=as_ticket(line.item))
+        return line if line.item is None else replace(line, item=convert(line.item))
     except InvalidItemError as error:
-        return replace(line, item=None, error=BadLineError(line.file, line.line, str(error)))
-
-
-def _with_ticket_parts(line: InputLine) -> InputLine:
-    from retrieval.apps.tickets.ticket_item import with_ticket_parts
-
-    try:
-        return line if line.item is None else replace(line, item=with_ticket_parts(line.item))
-    except InvalidItemError:
-        # It may not be a ticket: only items of the kind ticket are refused.
-        return line
+        return replace(line, item=None, error=BadLineError(line.file, line.line, str(error))) if refuses else line
 
 
 MAX_REASONS = 10
