@@ -137,9 +137,9 @@ _DatabaseURL = Annotated[SecretStr, AfterValidator(_usable_url)]
 _Origin = Annotated[str, AfterValidator(_usable_origin)]
 
 
-def _shared_setting(*names: str) -> Any:
-    """A setting that is also read from the variables that other programs use."""
-    return Field(default=None, validation_alias=AliasChoices(f"RETRIEVAL_{names[0]}", *names))
+def _shared_setting(name: str, *shared: str) -> Any:
+    """A setting that is also read from the variables that other programs use, by default of the same name."""
+    return Field(default=None, validation_alias=AliasChoices(f"RETRIEVAL_{name}", *(shared or [name])))
 
 
 _WHICH_DATA = frozenset({"database_url", "database_schema", "tenant"})
@@ -195,7 +195,7 @@ class Settings(BaseSettings):
     """Sent only to OpenAI, or to the address that replaces it."""
     voyage_api_key: SecretStr | None = _shared_setting("VOYAGE_API_KEY")
     """Sent only to Voyage."""
-    cohere_api_key: SecretStr | None = _shared_setting("COHERE_API_KEY", "CO_API_KEY")
+    cohere_api_key: SecretStr | None = _shared_setting("COHERE_API_KEY", "COHERE_API_KEY", "CO_API_KEY")
     """Sent only to Cohere."""
     jina_api_key: SecretStr | None = _shared_setting("JINA_API_KEY")
     """Sent only to Jina."""
@@ -214,13 +214,9 @@ class Settings(BaseSettings):
     """``auto``: openai when a model is named and a key or an address is set, else none."""
     llm_model: str | None = None
     """The model of an OpenAI-compatible endpoint."""
-    llm_api_key: SecretStr | None = Field(
-        default=None, validation_alias=AliasChoices("RETRIEVAL_LLM_API_KEY", "OPENAI_API_KEY")
-    )
+    llm_api_key: SecretStr | None = _shared_setting("LLM_API_KEY", "OPENAI_API_KEY")
     """The key of the OpenAI-compatible endpoint."""
-    llm_base_url: str | None = Field(
-        default=None, validation_alias=AliasChoices("RETRIEVAL_LLM_BASE_URL", "OPENAI_BASE_URL")
-    )
+    llm_base_url: str | None = _shared_setting("LLM_BASE_URL", "OPENAI_BASE_URL")
     """The address of the endpoint; unset: OpenAI."""
     llm_timeout_seconds: _Seconds = 30.0
     """Time that one attempt may take."""

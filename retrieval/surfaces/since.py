@@ -9,8 +9,6 @@ from retrieval.domain.errors import InvalidRequestError
 
 _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
-_AGES = " or an age such as 7d or 24h"
-
 _LONGEST = timedelta(days=36_500)
 """The longest age: a longer one is a mistake, and may lie before the first representable time."""
 
@@ -27,28 +25,22 @@ def since_of(text: str, now: datetime) -> datetime:
 def age_or_time(text: str, *, option: str = "--since") -> timedelta | datetime:
     """The length of time of an age, or a time. Raises ``InvalidRequestError``, which names the option."""
     match = re.fullmatch(r"(\d{1,6})([mhdw])", text.strip())
-    if match is None:
-        return time_of(option, text)
-    age = timedelta(**{_UNITS[match[2]]: int(match[1])})
-    if age > _LONGEST:
-        raise _time_error(option, text)
-    return age
+    age = None if match is None else timedelta(**{_UNITS[match[2]]: int(match[1])})
+    if age is not None and age <= _LONGEST:
+        return age
+    ages = "a time from now such as 90d" if option == "--expires" else "an age such as 7d or 24h"
+    return time_of(option, text, f" or {ages}")
 
 
-def time_of(option: str, text: str) -> datetime:
-    """A date or time in ISO 8601, in UTC if it has no zone. Raises ``InvalidRequestError``."""
+def time_of(option: str, text: str, ages: str = "") -> datetime:
+    """A date or time in ISO 8601, UTC without a zone. Raises ``InvalidRequestError``, which ends with ``ages``."""
     try:
         moment = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise _time_error(option, text) from None
+        raise InvalidRequestError(f"cannot read {option} {text!r}: write a date such as 2026-03-01{ages}") from None
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 def moment_of(option: str, text: str | None) -> datetime | None:
     """The time of an option; None without it. Raises ``InvalidRequestError``."""
     return None if text is None else time_of(option, text)
-
-
-def _time_error(option: str, text: str) -> InvalidRequestError:
-    ages = {"--since": _AGES, "since": _AGES, "--expires": " or a time from now such as 90d"}.get(option, "")
-    return InvalidRequestError(f"cannot read {option} {text!r}: write a date such as 2026-03-01{ages}")

@@ -1,18 +1,8 @@
 """Mirrors of async classes, and the door: an event loop in its own thread, which runs their methods.
 
-A mirror has a typed line for each method, which waits for the result:
-
-    class SyncNotes(Mirror[Notes]):
-        def __init__(self, db: SyncPlatform) -> None:
-            super().__init__(Notes(db.twin), db.door)
-
-        add = waiting(Notes.add)  # awaited on the door's loop
-        words = direct(Notes.words)  # not async there either
-        scan = iterated(Notes.scan)  # an async iterator there
-        open_notes = mirrored(Notes.open_notes, SyncNote)  # the result is mirrored too
-        size: int = fact(Notes.size)  # a property
-
-A method has the async one's parameters and docstring. A test compares the two classes, and names what a mirror lacks.
+A mirror has a typed line for each method, which waits for the result, as in ``retrieval.sync.platform``: ``waiting``
+for an async method, ``direct`` for another one, ``iterated`` for an async iterator, ``mirrored`` for one whose result
+is mirrored too, ``fact`` for a property. A test compares the two classes, and names what a mirror lacks.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def test_the_schema_goes_up_down_and_up_again(program: Program) -> None:
     assert (process.returncode, process.stderr) == (1, "")
     assert "is not set up in this database; run: retrieval db upgrade" in process.stdout
 
-    assert program.succeeds("db", "upgrade") == f"schema 'up_and_down' is current (revision {HEAD})\n"
+    assert program.succeeds("db", "upgrade").endswith(f"schema 'up_and_down' is current (revision {HEAD})\n")
     status = program.json("db", "status")
     assert (status["current"], status["head"], status["is_current"]) == (HEAD, HEAD, True)
 

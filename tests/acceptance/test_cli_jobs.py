@@ -192,7 +192,7 @@ def test_a_worker_can_do_what_is_due_and_end(program: Program) -> None:
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})
     program.succeeds("ingest", "docs", "docs.jsonl", "--quiet")
     schedule = json.dumps(ONLY_EMBED | {"embed": "off", "prune": "* * * * *"})
-    output = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once", "--concurrency", "1")
+    output = program.using(RETRIEVAL_JOBS_SCHEDULE=schedule).succeeds("worker", "--once")
     assert f"prune docs (tenant {program.environment['RETRIEVAL_TENANT']}): done" in output
 
 

@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from retrieval.domain.checks import clean_text
 from retrieval.surfaces.cli.errors import EXIT_MEANINGS, HOOKS, INTERRUPTED, error_line, hint, hook_of, report_error
-from retrieval.surfaces.cli.options import PROGRAM, ProgramOptions, examples
+from retrieval.surfaces.cli.options import PROGRAM, ProgramOptions, examples, flag, option
 from retrieval.surfaces.listening import installed_version
 
 if TYPE_CHECKING:
@@ -69,53 +69,33 @@ def configure_logging(*, debug: bool) -> None:
     root.setLevel(logging.INFO if debug else logging.WARNING)
 
 
-_CONTENTS = {
-    "Store and find": {
-        "ingest": "ingest",
-        "import-langchain": "import_langchain",
-        "search": "search",
-        "complete": "search",
-        "passages": "search",
-        "collections": "collections",
-        "items": "items",
-        "memories": "memories",
-        "tickets": "tickets",
-    },
-    "Serve": {
-        "serve": "serve",
-        "keys": "keys",
-        "mcp": "serve",
-        "session-start": "sessions",
-        "session-end": "sessions",
-    },
-    "Learn": {
-        "feedback": "feedback",
-        "retrievals": "retrievals",
-        "replay": "retrievals",
-        "models": "feedback",
-        "actors": "actors",
-    },
-    "Measure and tune": {
-        "evaluate": "evaluate",
-        "tune": "evaluate",
-        "calibrate": "evaluate",
-        "compare": "compare",
-        "profiles": "profiles",
-        "analytics": "analytics",
-    },
-    "Run and maintain": {
-        "worker": "jobs",
-        "jobs": "jobs",
-        "status": "doctor",
-        "doctor": "doctor",
-        "reindex": "jobs",
-        "reembed": "reembed",
-    },
-    "Database": {"db": "db", "backup": "db", "restore": "db", "analysts": "analysts"},
+_PANELS = {
+    "Store and find": "ingest import-langchain search complete passages collections items memories tickets",
+    "Serve": "serve keys mcp session-start session-end",
+    "Learn": "feedback retrievals replay models actors",
+    "Measure and tune": "evaluate tune calibrate compare profiles analytics",
+    "Run and maintain": "worker jobs status doctor reindex reembed",
+    "Database": "db backup restore analysts",
 }
-"""The module of each command and group of commands, by panel, in the order in which a reader needs them."""
+"""The commands and groups of commands by panel, in the order in which a reader needs them."""
 
-_PLACES = {name: (panel, module) for panel, names in _CONTENTS.items() for name, module in names.items()}
+_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
+
+_MODULES = {
+    "db": "backup restore",
+    "doctor": "status",
+    "evaluate": "tune calibrate",
+    "feedback": "models",
+    "import_langchain": "import-langchain",
+    "jobs": "worker reindex reembed",
+    "retrievals": "replay",
+    "search": "complete passages",
+    "serve": "mcp",
+    "sessions": "session-start session-end",
+}
+"""The commands by module, where the module has another name."""
+
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 class _Commands(Mapping[str, Any]):
@@ -125,18 +105,18 @@ class _Commands(Mapping[str, Any]):
         return _command(name)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(_PLACES)
+        return iter(_PANEL_OF)
 
     def __len__(self) -> int:
-        return len(_PLACES)
+        return len(_PANEL_OF)
 
 
 @cache
 def _command(name: str) -> Any:
     """The command or group of that name, as typer builds it. Raises ``KeyError``."""
-    panel, module = _PLACES[name]
-    part = import_module(f"retrieval.surfaces.cli.commands.{module}").app
-    command: Any = typer.main.get_group(part).commands[name]
+    panel = _PANEL_OF[name]
+    module = import_module(f"retrieval.surfaces.cli.commands.{_MODULE_OF.get(name, name)}")
+    command: Any = typer.main.get_group(module.app).commands[name]
     command.rich_help_panel = panel
     return _showing_flags(command)
 
@@ -167,10 +147,7 @@ class _Contents(TyperGroup):
         self.commands = _Commands()  # type: ignore[assignment]
 
 
-_EXAMPLES = (
-    "retrieval ingest tickets tickets.jsonl",
-    'retrieval search tickets "database connection timeout"',
-)
+_EXAMPLES = ("retrieval ingest tickets tickets.jsonl", 'retrieval search tickets "database connection timeout"')
 _CODES = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_MEANINGS.items())
 
 app = typer.Typer(
@@ -182,32 +159,24 @@ app = typer.Typer(
 )
 
 
-def _print_version(value: bool) -> None:
-    if not value:
-        return
-    version = installed_version()
-    typer.echo(f"retrieval {version}" if version else "retrieval, run from its sources without being installed")
-    raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def options(
     context: typer.Context,
     *,
     tenant: Annotated[
-        str | None,
-        typer.Option("--tenant", "-t", metavar="NAME", help="The tenant; else RETRIEVAL_TENANT, else 'default'."),
+        str | None, option("NAME", "The tenant; else RETRIEVAL_TENANT, else 'default'.", "--tenant", "-t")
     ] = None,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks and the libraries' log records.")] = False,
-    _version: Annotated[
-        bool,
-        typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show the version and exit."),
-    ] = False,
+    debug: Annotated[bool, flag("Show tracebacks and the libraries' log records.", "--debug")] = False,
+    version: Annotated[bool, flag("Show the version and exit.", "--version", "-V")] = False,
 ) -> None:
     """Search that is right, fast and explainable, on nothing but PostgreSQL and pgvector.
 
     Without RETRIEVAL_DATABASE_URL in the environment, an embedded PostgreSQL is created and used.
     """
+    if version:
+        number = installed_version()
+        typer.echo(f"retrieval {number}" if number else "retrieval, run from its sources without being installed")
+        return
     PROGRAM.set(ProgramOptions(tenant, debug=debug))
     configure_logging(debug=debug)
     if context.invoked_subcommand not in HOOKS:
@@ -274,7 +243,7 @@ def run_program(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-_COMMAND = re.compile(rf"\bretrieval (?=(?:{'|'.join(_PLACES)})\b)")
+_COMMAND = re.compile(rf"\bretrieval (?=(?:{'|'.join(_PANEL_OF)})\b)")
 
 
 def _of_tenant(line: str) -> str:

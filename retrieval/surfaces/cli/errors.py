@@ -85,7 +85,10 @@ def report_error(error: BaseException, *, debug: bool, worded: Callable[[str], s
     line, code = error_line(error)
     if debug and code in (FAILED, INTERNAL):
         traceback.print_exception(error)
-    _print_error(worded(line))
+    try:
+        print(worded(line), file=sys.stderr, flush=True)  # noqa: T201 - the surface's own voice
+    except BrokenPipeError:
+        _leave_the_pipe()
     return code
 
 
@@ -126,13 +129,6 @@ def _refused_settings(error: BaseException) -> str | None:
     from retrieval.settings import refusal_message
 
     return one_line(refusal_message(error)) if isinstance(error, ValidationError) else None
-
-
-def _print_error(line: str) -> None:
-    try:
-        print(line, file=sys.stderr, flush=True)  # noqa: T201 - the surface's own voice
-    except BrokenPipeError:
-        _leave_the_pipe()
 
 
 def _leave_the_pipe() -> None:

@@ -1,21 +1,28 @@
-"""Options that several commands share, the options before the command, and their completion in the shell."""
+"""The options before the command, those that several commands share, and the values that they name."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
-from retrieval.domain.checks import JSONTextError, json_of
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.checks import JSONTextError, json_of, parse_value
+from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
+from retrieval.domain.search.filters import FIELDS, NUMBER_FIELDS
 
 if TYPE_CHECKING:
+    from retrieval.collection import Collection
+    from retrieval.domain.search.profile import Profile
     from retrieval.settings import Settings
+
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +69,9 @@ def check_terminal(question: str, *, yes: bool, as_json: bool = False) -> None:
         raise InvalidRequestError(f"{question} There is no terminal to ask at; to go on, give --yes")
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print only JSON on standard output.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-CollectionName = Annotated[str, typer.Argument(metavar="COLLECTION", help="The collection's name.")]
+def argument(metavar: str, about: str, **settings: Any) -> Any:
+    """An argument with the name of its value and a help text."""
+    return typer.Argument(metavar=metavar, help=about, **settings)
 
 
 def option(metavar: str, about: str, *names: str, **settings: Any) -> Any:
@@ -73,17 +79,21 @@ def option(metavar: str, about: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=about, **settings)
 
 
-def collection_option(about: str, *names: str) -> Any:
-    """The option that names a collection, by default ``--collection`` or ``-c``, with its help text."""
-    names = names or ("--collection", "-c")
-    return option("NAME", about, *names)
+def flag(about: str, *names: str) -> Any:
+    """An option without a value, with its help text."""
+    return typer.Option(*names, help=about)
 
 
-OneCollection = Annotated[str | None, collection_option("This collection; else all of the tenant.")]
-RetrievalId = Annotated[str, typer.Argument(metavar="RETRIEVAL_ID", help="The identifier in the search's result.")]
+Json = Annotated[bool, flag("Print only JSON on standard output.", "--json")]
+Quiet = Annotated[bool, flag("No progress and no summary.", "--quiet", "-q")]
+Yes = Annotated[bool, flag("Do not ask.", "--yes", "-y")]
+CollectionName = Annotated[str, argument("COLLECTION", "The collection's name.")]
+
+
+OneCollection = Annotated[str | None, option("NAME", "This collection; else all of the tenant.", "--collection", "-c")]
+RetrievalId = Annotated[str, argument("RETRIEVAL_ID", "The identifier in the search's result.")]
 Queries = Annotated[
-    Path,
-    option("FILE", "Queries, one JSON object a line: id, text, metadata; or CSV, without --qrels.", "--queries"),
+    Path, option("FILE", "Queries, one JSON object a line: id, text, metadata; or CSV, without --qrels.", "--queries")
 ]
 Judgements = Annotated[Path | None, option("FILE", "Judgements: query id, item id, score, by tabs.", "--qrels")]
 WhereFromOption = Annotated[
@@ -93,23 +103,17 @@ WhereFromOption = Annotated[
     ),
 ]
 DropSelfOption = Annotated[
-    str | None,
-    option("NAME", "Leave out the item named in the query's metadata.NAME.", "--drop-self"),
+    str | None, option("NAME", "Leave out the item named in the query's metadata.NAME.", "--drop-self")
 ]
 
 
 def filterable_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Types by attribute, from ``priority:text`` and the like.
-
-    Raises ``InvalidRequestError`` for an invalid pair, or an attribute that is given twice.
-    """
+    """Types by attribute, from ``priority:text`` and the like. Raises ``InvalidRequestError``."""
     types: dict[str, str] = {}
     for pair in pairs:
         name, _, kind = (part.strip() for part in pair.rpartition(":"))
         if not (name and kind):
             raise InvalidRequestError(f"cannot read {pair!r}: write ATTRIBUTE:TYPE, such as priority:text")
-        if name in types:
-            raise InvalidRequestError(f"attribute {name!r} is given twice; give it one type")
         types[name] = kind
     return types
 
@@ -136,6 +140,11 @@ def examples(*lines: str) -> str:
     return "\n\n".join(["Example:" if len(lines) == 1 else "Examples:", *shown])
 
 
+def command(app: typer.Typer, *lines: str, name: str | None = None) -> Callable[[F], F]:
+    """Makes a function a command of the app, with examples in its help text, by its own name or the given one."""
+    return app.command(name, epilog=examples(*lines))
+
+
 def group(app: typer.Typer, name: str, about: str, *lines: str) -> typer.Typer:
     """A new group of commands of the app, with its help text and examples."""
     added = typer.Typer(no_args_is_help=True)
@@ -148,4 +157,88 @@ Session = Annotated[str, option("NAME", "A name of related searches: a conversat
 Domain = Annotated[str, option("NAME", "What the question is about, in a word.", "--domain")]
 Complexity = Annotated[float | None, option("C", "How hard the problem is, 0 to 1.", "--complexity")]
 Backtracks = Annotated[int, option("N", "Earlier attempts at the same problem.", "--backtracks")]
-Generated = Annotated[bool, typer.Option("--generated", help="A model has already made candidates for this problem.")]
+Generated = Annotated[bool, flag("A model has already made candidates for this problem.", "--generated")]
+
+
+def entities_of(pairs: Sequence[str]) -> dict[str, list[str]] | None:
+    """Entities by type, from ``questions:q1`` and the like; None without any. Raises ``InvalidRequestError``."""
+    entities: dict[str, list[str]] = {}
+    for pair in pairs:
+        kind, _, name = (part.strip() for part in pair.partition(":"))
+        if not (kind and name):
+            raise InvalidRequestError(f"cannot read --entity {pair!r}: write TYPE:ID, such as questions:q1")
+        entities.setdefault(kind, []).append(name)
+    return entities or None
+
+
+async def profile_named(collection: Collection, name: str) -> Profile:
+    """The profile of that name: a stored version, ``active``, or a JSON file.
+
+    Raises ``NotFoundError``, ``InvalidProfileError``.
+    """
+    from retrieval.collection import handle_of
+    from retrieval.services.compare import named_profile
+
+    handle = handle_of(collection)
+    database, tenant_id, _ = await handle.place()
+    return (await named_profile(database, tenant_id, await collection.refresh(), name)).profile
+
+
+_CONDITION = re.compile(r"([^=<>!]+)(==|=|!=|>=|<=|>|<)(.*)", re.DOTALL)
+_OPERATOR = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte"}
+_TEXTS = FIELDS - NUMBER_FIELDS
+"""The fields whose values are texts, as typed."""
+
+
+def where_of(conditions: Sequence[str] | None) -> dict[str, Any] | None:
+    """The conditions as one mapping for ``Collection.search``; None without any.
+
+    A condition is ``FIELD=VALUE``, or with ``!=``, ``>``, ``>=``, ``<``, ``<=``; or a whole mapping of
+    ``retrieval.domain.search.filters`` as a JSON object. A value that is a JSON number, ``true`` or ``false`` is
+    compared as such, and equals both that and the same text: ``year=2024`` finds 2024 and "2024". Spaces
+    around the field and the value are ignored. Raises ``InvalidFilterError`` for anything else.
+    """
+    parsed = [condition_of(text) for text in conditions or ()]
+    return {"and": parsed} if len(parsed) > 1 else parsed[0] if parsed else None
+
+
+def condition_of(text: str) -> dict[str, Any]:
+    """One condition as a mapping. Raises ``InvalidFilterError``."""
+    if text.lstrip().startswith("{"):
+        try:
+            mapping: dict[str, Any] = json_of(text)
+        except JSONTextError as error:
+            raise InvalidFilterError(f"cannot read the condition {text[:60]!r}: {error}") from None
+        return mapping
+    match = _CONDITION.fullmatch(text)
+    field, operator, value = (part.strip() for part in match.groups()) if match else ("", "", "")
+    if not field:
+        raise InvalidFilterError(
+            f"cannot read the condition {text!r}: write FIELD=VALUE, with = != > >= < or <=, "
+            """such as priority=High, or a JSON object such as '{"priority": ["High", "Low"]}'"""
+        )
+    parsed = value if field in _TEXTS else parse_value(value)
+    if operator in _OPERATOR:
+        return {field: {_OPERATOR[operator]: parsed}}
+    # The ``26`` of an attribute may be a number or a text.
+    values = [parsed] if parsed is value or field in FIELDS else [parsed, value]
+    if operator == "!=":
+        return {field: {"nin": values}}
+    return {field: {"in": values}} if len(values) > 1 else {field: parsed}
+
+
+CONDITION_HELP = (
+    "Only items where this holds: priority=High, hours>=24, tags=urgent, kind!=note, or a JSON object. "
+    "Repeated: all of them."
+)
+Limit = Annotated[int, option("N", "Hits wanted, 1 to 1000.", "--limit", "-n")]
+Where = Annotated[list[str] | None, option("COND", CONDITION_HELP, "--where", "-w")]
+ProfileName = Annotated[
+    str | None, option("PROFILE", "A stored version such as 3, or a JSON file; else the one in use.", "--profile", "-p")
+]
+Plain = Annotated[bool, flag("Treat quotes, minus and star in the query as text.", "--plain")]
+Typos = Annotated[bool, flag("Replace words that no item contains by the most similar known words.", "--typos")]
+MinScore = Annotated[float | None, option("SCORE", "Leave out hits of a lower score.", "--min-score")]
+MinRelevance = Annotated[
+    float | None, option("P", "Leave out hits with a lower probability of relevance, 0 to 1.", "--min-relevance")
+]

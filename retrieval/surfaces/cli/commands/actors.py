@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import Json, Yes, confirm, examples, group, option
+from retrieval.surfaces.cli.options import Json, Yes, argument, command, confirm, group, option
 from retrieval.surfaces.cli.output import print_answer
 from retrieval.surfaces.cli.run import opened
 
-Actor = Annotated[str, typer.Argument(metavar="ACTOR", help="The actor's name, as recorded.")]
+Actor = Annotated[str, argument("ACTOR", "The actor's name, as recorded.")]
 
 app = typer.Typer()
 actors = group(
@@ -22,13 +22,8 @@ actors = group(
 )
 
 
-@actors.command(epilog=examples("retrieval actors pseudonymise ann@example.com --yes"))
-def pseudonymise(
-    *,
-    actor: Actor,
-    yes: Yes = False,
-    as_json: Json = False,
-) -> None:
+@command(actors, "retrieval actors pseudonymise ann@example.com --yes")
+def pseudonymise(*, actor: Actor, yes: Yes = False, as_json: Json = False) -> None:
     """Replace an actor's name by a pseudonym in recorded searches and feedback.
 
     The pseudonym is random: nothing leads back to the name. Names of
@@ -41,7 +36,7 @@ def pseudonymise(
     print_answer(report, f"{searches} and {events} of feedback now bear {report.pseudonym}", as_json=as_json)
 
 
-@actors.command(epilog=examples("retrieval actors quarantine bot-7 --reason spam"))
+@command(actors, "retrieval actors quarantine bot-7 --reason spam")
 def quarantine(
     *,
     actor: Actor,
@@ -56,7 +51,7 @@ def quarantine(
         _print(wait(platform.quarantine(actor, reason=reason)), "no longer", as_json=as_json)
 
 
-@actors.command(epilog=examples("retrieval actors release bot-7"))
+@command(actors, "retrieval actors release bot-7")
 def release(*, actor: Actor, as_json: Json = False) -> None:
     """Let an actor's feedback count again."""
     with opened() as (platform, wait):

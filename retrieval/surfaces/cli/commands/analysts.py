@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.checks import check_text
-from retrieval.surfaces.cli.options import Json, examples, group
+from retrieval.surfaces.cli.options import Json, argument, command, flag, group
 from retrieval.surfaces.cli.output import print_answer, table
 from retrieval.surfaces.cli.run import opened
 
@@ -33,13 +33,11 @@ analysts = group(
     "retrieval analysts list",
 )
 
-Login = Annotated[str, typer.Argument(metavar="LOGIN", help="The login's name in PostgreSQL.")]
-Sql = Annotated[
-    bool, typer.Option("--sql", help="Run nothing: print the statements, for a database administrator to run.")
-]
+Login = Annotated[str, argument("LOGIN", "The login's name in PostgreSQL.")]
+Sql = Annotated[bool, flag("Run nothing: print the statements, for a database administrator to run.", "--sql")]
 
 
-@analysts.command(epilog=examples("retrieval analysts add ann", "retrieval analysts add ann --sql"))
+@command(analysts, "retrieval analysts add ann", "retrieval analysts add ann --sql")
 def add(*, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
     """Let a login read the tenant's figures; it writes nothing.
 
@@ -52,7 +50,7 @@ def add(*, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
 
 
 @analysts.command("delete", hidden=True)
-@analysts.command(epilog=examples("retrieval analysts remove ann"))
+@command(analysts, "retrieval analysts remove ann")
 def remove(*, login: Login, only_sql: Sql = False, as_json: Json = False) -> None:
     """Remove a login's access to the tenant; the login itself stays."""
     from retrieval.adapters.store.installation.access import remove_analyst, removing
@@ -61,7 +59,7 @@ def remove(*, login: Login, only_sql: Sql = False, as_json: Json = False) -> Non
     _change(login, remove_analyst, removing, done=done, only_sql=only_sql, as_json=as_json)
 
 
-@analysts.command("list", epilog=examples("retrieval analysts list"))
+@command(analysts, "retrieval analysts list", name="list")
 def list_analysts(*, as_json: Json = False) -> None:
     """List the logins that see the tenant."""
     from retrieval.adapters.store.installation.access import analysts as stored_analysts

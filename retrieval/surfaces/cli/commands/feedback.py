@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ import typer
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, collection_option, examples, option
+from retrieval.surfaces.cli.options import CollectionName, Json, argument, command, option
 from retrieval.surfaces.cli.output import print_answer, table, table_of, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened, opened_collection
 
@@ -90,23 +90,21 @@ def _print(report: FeedbackReport, refused: int, *, as_json: bool) -> None:
     print_answer({**report.as_dict(), "rejected": refused}, table(["feedback", "events"], rows), as_json=as_json)
 
 
-@app.command(
-    epilog=examples(
-        "retrieval feedback 01890a5d-ac96-774b-bcce-b302099a8057 T-17 --helpful",
-        "retrieval feedback --collection principles p1 --not-helpful --domain db",
-        "retrieval feedback --file events.jsonl",
-    )
+@command(
+    app,
+    "retrieval feedback 01890a5d-ac96-774b-bcce-b302099a8057 T-17 --helpful",
+    "retrieval feedback --collection principles p1 --not-helpful --domain db",
+    "retrieval feedback --file events.jsonl",
 )
 def feedback(
     *,
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[RETRIEVAL_ID] ITEM_ID",
-            help="The search and the item it showed; with --collection, only the item.",
-        ),
+        argument("[RETRIEVAL_ID] ITEM_ID", "The search and the item it showed; with --collection, only the item."),
     ] = None,
-    collection: Annotated[str | None, collection_option("Judge an item of it, without a search.")] = None,
+    collection: Annotated[
+        str | None, option("NAME", "Judge an item of it, without a search.", "--collection", "-c")
+    ] = None,
     helpful: Annotated[bool | None, typer.Option("--helpful/--not-helpful", help="Whether it helped.")] = None,
     reward: Annotated[float | None, option("R", "Instead: its reward, 0 to 1.", "--reward", "-r")] = None,
     kind: Annotated[str | None, option("NAME", "The kind of verdict; else rating.")] = None,
@@ -118,8 +116,7 @@ def feedback(
     weight: Annotated[float | None, option("W", "How much it counts, 0 to 1.")] = None,
     key: Annotated[str | None, option("TEXT", "Identifies repetitions; else derived.")] = None,
     file: Annotated[
-        str | None,
-        option("FILE", "Events, one JSON object a line; - is standard input.", "--file", "-f"),
+        str | None, option("FILE", "Events, one JSON object a line; - is standard input.", "--file", "-f")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -143,7 +140,7 @@ def feedback(
         judge_file(file, as_json=as_json)
 
 
-@app.command(epilog=examples("retrieval models tickets", "retrieval models tickets --use 0"))
+@command(app, "retrieval models tickets", "retrieval models tickets --use 0")
 def models(
     *,
     collection: CollectionName,
@@ -170,31 +167,26 @@ def models(
             wait(target.use_model(version))
         is_chosen = wait(is_model_chosen(*wait(handle_of(target).place())))
         listed, used = wait(target.models()), wait(target.info()).model_version
-    until = f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest" if is_chosen else ""
-    nothing = f"nothing was learned yet; after feedback, run: retrieval jobs run learn --collection {collection}"
-    value = {"used": used, "chosen": is_chosen, "models": listed}
-    print_answer(value, models_table(listed, used, until) if listed else nothing, as_json=as_json)
-
-
-def models_table(models: list[StoredModel], used: int, caption: str) -> Table:
-    """A row a model, with the figures of its trial."""
-    listed = table_of(
-        models,
-        {
+    parts = list[str | Table]()
+    if listed:
+        columns: dict[str, Callable[[StoredModel], object]] = {
             "version": lambda model: model.version,
             "used": lambda model: model.version == used,
             "kind": lambda model: model.kind,
             "verdicts": lambda model: model.events,
             "made": lambda model: model.created_at,
             "reason": lambda model: model.reason,
-            "trial": _trial,
-        },
-    )
-    listed.caption = caption or None
-    return listed
+            "trial": trial_text,
+        }
+        parts.append(table_of(listed, columns))
+        if is_chosen:
+            parts.append(f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest")
+    else:
+        parts.append(f"nothing was learned yet; after feedback: retrieval jobs run learn --collection {collection}")
+    print_answer({"used": used, "chosen": is_chosen, "models": listed}, parts, as_json=as_json)
 
 
-def _trial(model: StoredModel) -> str:
+def trial_text(model: StoredModel) -> str:
     """``sum: log-loss less 0.0120 ≥ 0.0040, value more 0.0310 ≥ 0.0110``: means and bounds, by combination."""
     said = "{}: log-loss less {:.4f} ≥ {:.4f}, value more {:.4f} ≥ {:.4f}"
     names = ("log_loss_less", "log_loss_less_at_least", "value_more", "value_more_at_least")

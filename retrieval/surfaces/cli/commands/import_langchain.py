@@ -7,18 +7,17 @@ from typing import Annotated
 import typer
 
 from retrieval.surfaces.cli import output
-from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, examples, option
+from retrieval.surfaces.cli.options import CollectionName, Json, Quiet, command, flag, option
 from retrieval.surfaces.cli.output import Step, plain_name, print_answer, progress, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened
 
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples(
-        "retrieval import-langchain docs --from postgresql://user@localhost/app --name my_docs",
-        "retrieval import-langchain docs --from postgresql://user@localhost/app --table my_table",
-    )
+@command(
+    app,
+    "retrieval import-langchain docs --from postgresql://user@localhost/app --name my_docs",
+    "retrieval import-langchain docs --from postgresql://user@localhost/app --table my_table",
 )
 def import_langchain(
     *,
@@ -37,15 +36,14 @@ def import_langchain(
     embedding: Annotated[
         str | None, option("NAME", "The vectors', if there are several.", "--embedding-column")
     ] = None,
-    skip: Annotated[bool, typer.Option("--skip-bad", help="Leave out documents that cannot be stored.")] = False,
+    skip: Annotated[bool, flag("Leave out documents that cannot be stored.", "--skip-bad")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
     """Copy a store of langchain-postgres: ids, texts, metadata and vectors.
 
     Nothing is embedded again, so the collection needs the embedder that made
-    the vectors. Existing documents are not changed: run an interrupted copy
-    again to complete it.
+    the vectors. Run an interrupted copy again to complete it.
     """
     from retrieval.adapters.readers.langchain_postgres import LangChainStore
     from retrieval.surfaces.langchain.migrate import copy_store

@@ -1,42 +1,49 @@
-"""``retrieval ingest``: stores files in a collection, shows progress, and puts bad lines aside."""
+"""``retrieval ingest``: stores files of items, and documents, in a collection; bad lines are put aside."""
 
 from __future__ import annotations
 
-import csv
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TextIO
 
 import typer
 
 from retrieval.adapters.files import checked_path
 from retrieval.adapters.readers import InputLine, column_names, read_items, size_of
-from retrieval.adapters.readers.folders import holds_documents
+from retrieval.adapters.readers.folders import find_documents, holds_documents
 from retrieval.adapters.readers.item_files import FORMAT_OF_ENDING, unpacked_size
 from retrieval.adapters.readers.lines import STANDARD_INPUT
 from retrieval.adapters.readers.records import mapped_columns
-from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError
+from retrieval.domain.errors import BadLineError, InvalidItemError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, Chunking
 from retrieval.domain.items.collection import IndexKind
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.ingest_documents import RunOptions, ingest_paths, warn_cut
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, filterable_of, json_file, option
-from retrieval.surfaces.cli.output import (
-    Step,
-    plain_name,
-    print_answer,
-    progress,
-    report_pending,
-    table,
-    tell,
+from retrieval.surfaces.cli.options import (
+    CollectionName,
+    Json,
+    argument,
+    command,
+    filterable_of,
+    flag,
+    has_terminal,
+    json_file,
+    option,
 )
+from retrieval.surfaces.cli.output import Step, plain_name, print_answer, progress, report_pending, table, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
+    from retrieval.adapters.embedders.chosen import ChosenService
+    from retrieval.collection import Collection
+    from retrieval.domain.items.item import Item
+    from retrieval.platform import Platform
+    from retrieval.services.add import AddReport
+    from retrieval.services.documents import DocumentsReport
     from retrieval.services.ingest import IngestReport
 
 
@@ -66,29 +73,16 @@ class InputFiles:
         self.headers: dict[str, str] = {}
         """The header line of each CSV file read so far, unchanged."""
         self._sizes = [size_of(file) for file in files]
+        self.total_bytes = _sum_of(self._sizes)
+        """Bytes of all files on disk; None if one is a pipe."""
+        self.text_bytes = _sum_of(map(unpacked_size, files))
+        """About the bytes of all files once they are unpacked; None if one is a pipe."""
         self.holds_tickets = False
         """Whether a file is read as tickets."""
         self._readers = [self._reader(file, columns, file_format) for file in files]
 
-    @property
-    def total_bytes(self) -> int | None:
-        """Bytes of all files on disk; None if one is a pipe."""
-        return _sum_of(self._sizes)
-
-    @property
-    def text_bytes(self) -> int | None:
-        """About the bytes of all files once they are unpacked; None if one is a pipe."""
-        return _sum_of(map(unpacked_size, self.names))
-
-    @property
-    def repeated_columns(self) -> dict[str, list[str]]:
-        """The column names that a header repeats, by file, of the CSV files read so far."""
-        names = {file: Counter(map(str.strip, next(csv.reader([line])))) for file, line in self.headers.items()}
-        repeated = {file: [name for name, times in each.items() if name and times > 1] for file, each in names.items()}
-        return {file: columns for file, columns in repeated.items() if columns}
-
     def _reader(self, file: str, columns: Mapping[str, str], file_format: str | None) -> Iterator[InputLine]:
-        from retrieval.apps.tickets.ticket_item import TICKET_TEXTS, ticket_columns
+        from retrieval.apps.tickets.ticket_item import TICKET_TEXTS, as_ticket, ticket_columns, with_ticket_parts
 
         names = None if columns else column_names(file, file_format)
         tickets = ticket_columns(names) if names else None
@@ -102,9 +96,10 @@ class InputFiles:
             clean=self._clean,
         )
         if tickets is None:
-            return lines if columns or names else map(_with_ticket_parts, lines)
+            # Items in JSON Lines may be tickets: only those of the kind ticket are refused.
+            return lines if columns or names else (_converted(line, with_ticket_parts, refuses=False) for line in lines)
         self.holds_tickets = True
-        return map(_as_ticket, lines)
+        return (_converted(line, as_ticket, refuses=True) for line in lines)
 
     def lines(self) -> Iterator[InputLine]:
         """The lines of all files; offsets keep rising from one file to the next."""
@@ -121,25 +116,12 @@ def _sum_of(sizes: Iterable[int | None]) -> int | None:
     return None if None in known else sum(filter(None, known))
 
 
-def _as_ticket(line: InputLine) -> InputLine:
-    from retrieval.apps.tickets.ticket_item import as_ticket
-
-    if line.item is None:
-        return line
+def _converted(line: InputLine, convert: Callable[[Item], Item], *, refuses: bool) -> InputLine:
+    """The line with the converted item; with ``refuses`` an item that cannot be converted makes a bad line."""
     try:
-        return replace(line, item=as_ticket(line.item))
+        return line if line.item is None else replace(line, item=convert(line.item))
     except InvalidItemError as error:
-        return replace(line, item=None, error=BadLineError(line.file, line.line, str(error)))
-
-
-def _with_ticket_parts(line: InputLine) -> InputLine:
-    from retrieval.apps.tickets.ticket_item import with_ticket_parts
-
-    try:
-        return line if line.item is None else replace(line, item=with_ticket_parts(line.item))
-    except InvalidItemError:
-        # It may not be a ticket: only items of the kind ticket are refused.
-        return line
+        return replace(line, item=None, error=BadLineError(line.file, line.line, str(error))) if refuses else line
 
 
 MAX_REASONS = 10
@@ -149,8 +131,8 @@ MAX_REASONS = 10
 class RejectedLines:
     """Collects bad lines: appends them to a file, which is created with the first one, and shows a few.
 
-    Lines of CSV files follow their header; ``headers`` has it for each file read so far. Inputs with other formats or
-    headers get separate files with default names: ``chosen`` can contain only one kind. Use it in a ``with`` statement.
+    Lines of a CSV file follow its header; ``headers`` has the header of each file read so far. Use it in a ``with``
+    statement.
     """
 
     def __init__(self, chosen: Path | None, *, inputs: Sequence[str], headers: Mapping[str, str]) -> None:
@@ -158,16 +140,19 @@ class RejectedLines:
         self._inputs = inputs
         self._headers = headers
         self._count = 0
-        self._files: dict[str | None, tuple[TextIO, set[str]]] = {}
-        """The open file by header, and the lines that earlier runs put there."""
+        self._files: dict[Path, tuple[TextIO, str | None, set[str]]] = {}
+        """The open files, each with its header, and the lines that earlier runs put there."""
         self._stack = ExitStack()
-        self.paths: list[Path] = []
-        """The files written to."""
         if chosen is not None:
             checked_path(chosen)
             if not chosen.absolute().parent.is_dir():
                 raise InvalidRequestError(f"{chosen}: there is no such folder; make it first")
             self._check_not_an_input(chosen)
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files written to."""
+        return list(self._files)
 
     def __enter__(self) -> Self:
         return self
@@ -178,9 +163,14 @@ class RejectedLines:
     def add(self, line: InputLine) -> None:
         """Put the line aside. Raises ``InvalidRequestError`` if that fails."""
         header = self._headers.get(line.file)
-        if header not in self._files:
-            self._files[header] = self._open(line.file, header)
-        file, earlier = self._files[header]
+        path = self._chosen or default_path(line.file, is_csv=header is not None)
+        if path not in self._files:
+            self._files[path] = self._open(path, header)
+        file, its_header, earlier = self._files[path]
+        if header != its_header:
+            raise InvalidRequestError(
+                f"{path} cannot hold bad lines of inputs with different columns; ingest {line.file} in a run of its own"
+            )
         # An interrupted command is run again to continue, and then meets the same lines.
         if not earlier.issuperset(line.raw.replace("\r\n", "\n").split("\n")):
             file.write(line.raw + "\n")
@@ -190,41 +180,26 @@ class RejectedLines:
         elif self._count == MAX_REASONS + 1:
             tell("rejected: and more, which are not shown")
 
-    def _open(self, file: str, header: str | None) -> tuple[TextIO, set[str]]:
-        path = self._chosen or default_path(file, is_csv=header is not None)
-        if path in self.paths:
-            raise InvalidRequestError(
-                f"{path} cannot hold bad lines of inputs with different columns; ingest {file} in a run of its own"
-            )
+    def _open(self, path: Path, header: str | None) -> tuple[TextIO, str | None, set[str]]:
         self._check_not_an_input(path)
+        start = "" if header is None else header + "\n"
         try:
             text = path.read_text(encoding="utf-8") if path.exists() else ""
-            start = _beginning(path, text, header)
-            opened = self._stack.enter_context(path.open("a", encoding="utf-8", newline="", buffering=1))
-            opened.write(start)
+            if text and not f"{text}\n".startswith(start.replace("\r\n", "\n")):
+                raise InvalidRequestError(
+                    f"{path} has other columns than the input; move it away or choose another --rejects"
+                )
+            file = self._stack.enter_context(path.open("a", encoding="utf-8", newline="", buffering=1))
+            file.write("\n" if text and not text.endswith("\n") else "" if text else start)
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidRequestError(
                 f"cannot put bad lines aside in {path}: {error}; choose another --rejects"
             ) from error
-        self.paths.append(path)
-        return opened, set(text.split("\n"))
+        return file, header, set(text.split("\n"))
 
     def _check_not_an_input(self, path: Path) -> None:
         if path.exists() and any(Path(name).exists() and path.samefile(name) for name in self._inputs):
             raise InvalidRequestError(f"{path} is one of the files to ingest; choose another name with --rejects")
-
-
-def _beginning(path: Path, text: str, header: str | None) -> str:
-    """What to write first after the file's text: the header of a new CSV file; the line end that the last line lacks.
-
-    Raises ``InvalidRequestError`` for a file with another header.
-    """
-    start = "" if header is None else header + "\n"
-    if not text:
-        return start
-    if not f"{text}\n".startswith(start.replace("\r\n", "\n")):
-        raise InvalidRequestError(f"{path} has other columns than the input; move it away or choose another --rejects")
-    return "" if text.endswith("\n") else "\n"
 
 
 def default_path(file: str, *, is_csv: bool) -> Path:
@@ -244,12 +219,10 @@ def ingest_files(options: RunOptions, source: InputFiles, rejects: Path | None, 
         raise InvalidRequestError("--rejects is where --on-error skip puts bad lines; give both, or neither")
     with RejectedLines(rejects, inputs=source.names, headers=source.headers) as rejected:
         report = _ingest(options, source, rejected if skip else None)
-    for file, names in source.repeated_columns.items():
-        tell(f"note: {file}: the header has more than once: {', '.join(names)}; an attribute is then a list")
     counts = {plain_name(name): value for name, value in report.as_dict().items() if isinstance(value, int)}
     notes = [_IDS_MADE.format(source.id_from)] if source.id_from is not None else []
     notes += report.items.notes
-    paths = [str(path) for path in rejected.paths]
+    paths = list(map(str, rejected.paths))
     print_answer(
         {"collection": options.collection, **report.as_dict(), "rejects": paths},
         [table(["items", "count"], counts.items()), *(f"note: {note}" for note in notes)],
@@ -299,29 +272,187 @@ def _ingest(options: RunOptions, source: InputFiles, rejected: RejectedLines | N
 _IDS_MADE = "an item without an id gets a hash of {0} as id: a changed one is another item; --prune archives the former"
 
 
+MAX_NAMES = 10
+"""The number of names of a kind that are shown."""
+
+_BYTES_A_TOKEN = 4
+"""The usual number in English text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The options of every ingest."""
+
+    collection: str
+    prune: bool
+    language: str | None
+    filterable: Mapping[str, str]
+    schema: Mapping[str, Any] | None
+    index: str | None
+    as_json: bool
+    quiet: bool
+    yes: bool
+
+    async def opened(self, platform: Platform, text_bytes: int | None) -> Collection:
+        """The collection, created if missing.
+
+        Raises ``InvalidRequestError`` for one of another language, and if the user refuses to send texts.
+        """
+        await announce_destination(platform, self.collection, text_bytes, yes=self.yes)
+        collection = await platform.collection(
+            self.collection,
+            language=self.language or "english",
+            filterable=self.filterable,
+            schema=self.schema,
+            index=self.index,
+        )
+        made_with = self.language and (await collection.info()).text_search_config
+        if made_with != self.language:
+            raise InvalidRequestError(
+                f"collection {self.collection!r} was made with the language {made_with!r}, which cannot be "
+                "changed; leave --language out, or ingest into another collection"
+            )
+        return collection
+
+
+def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, name: str | None) -> None:
+    """Ingest the documents of the files and folders, and print a summary.
+
+    ``name`` of one folder: its name in the collection. Raises ``RetrievalError``; also, at the end, if documents
+    could not be read.
+    """
+    with opened(when_interrupted=CONTINUES) as (platform, wait):
+        # Before a collection is created.
+        found = find_documents(paths, name)
+        collection = wait(options.opened(platform, sum(file.size for file in found.files)))
+        with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
+
+            def follow(report: DocumentsReport, done: float, total: int) -> None:
+                update(Step(done, total, int(done), vectors=report.chunks.embedded))
+
+            report = wait(
+                collection.ingest_documents(paths, chunking=chunking, name=name, prune=options.prune, progress=follow)
+            )
+    lines = [f"note: {note}" for note in (*report.notes, *_left_out(report, is_pruned=options.prune))]
+    value = {"collection": options.collection, **report.as_dict()}
+    print_answer(value, [_summary(report), *lines], as_json=options.as_json, quiet=options.quiet)
+    for document, reason in report.failed[:MAX_NAMES]:
+        tell(f"failed: {document}: {reason}")
+    if len(report.failed) > MAX_NAMES:
+        tell(f"failed: and {len(report.failed) - MAX_NAMES:,} more; --json names all")
+    if not (report.added + report.changed + report.unchanged + len(report.failed) + len(report.empty)):
+        tell(f"note: there are no documents in {', '.join(paths)}")
+    warn_cut(report.chunks)
+    if report.failed:
+        raise InvalidRequestError(
+            f"{several(len(report.failed), 'document')} could not be read; what was stored of them stays"
+        )
+    report_pending(report.chunks.pending)
+
+
+def _summary(report: DocumentsReport) -> Table:
+    documents = {name: getattr(report, name) for name in ("added", "changed", "unchanged", "removed")}
+    documents |= {"failed": len(report.failed), "without text": len(report.empty), "cleaned": report.cleaned}
+    chunks = {plain_name(name): number for name, number in report.chunks.as_dict().items() if isinstance(number, int)}
+    chunks["removed"] = report.chunks_removed
+    names = dict.fromkeys([*documents, *chunks])
+    rows = [(name, documents.get(name, ""), chunks.get(name, "")) for name in names]
+    return table(["", "documents", "chunks"], rows, right=("documents", "chunks"))
+
+
+def _left_out(report: DocumentsReport, *, is_pruned: bool) -> Iterator[str]:
+    if report.vanished and not (is_pruned and report.removed):
+        advice = "" if is_pruned else "; --prune removes them"
+        yield f"no longer in the folders: {_name_list(report.vanished)}{advice}"
+    if report.empty:
+        scans = "; scanned pages need OCR first" if any(name.lower().endswith(".pdf") for name in report.empty) else ""
+        yield f"without text: {_name_list(report.empty)}{scans}"
+    if report.skipped:
+        yield f"left out: {_name_list([f'{number:,} {name}' for name, number in report.skipped.items()])}"
+
+
+def _name_list(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MAX_NAMES:,} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(names[:MAX_NAMES])}{more}"
+
+
+def warn_cut(report: AddReport) -> None:
+    """Print how many items were too long for their model."""
+    if report.cut:
+        tell(
+            f"note: {several(report.cut, 'item')} longer than the model reads: the rest is found only by its words; "
+            "stored as documents, texts are chunked"
+        )
+
+
+async def announce_destination(platform: Platform, collection: str, text_bytes: int | None, *, yes: bool) -> None:
+    """Say where texts are sent, if they leave this machine; ask, if ``OPENAI_API_KEY`` alone has chosen that.
+
+    It says so for a new collection, and on a terminal for any. On a terminal it asks before a new collection, unless
+    ``RETRIEVAL_EMBEDDER`` is set. For a new collection whose texts stay on this machine, it says if their model knows
+    only English. Raises ``InvalidRequestError`` for the answer no: nothing is stored.
+    """
+    from retrieval.adapters.embedders.chosen import is_english_alone, service_in_use
+    from retrieval.adapters.endpoints.retries import shown_address
+
+    is_terminal = has_terminal()
+    try:
+        space = await (await platform.collection(collection, create=False)).space()
+    except UnknownCollectionError:
+        space = None
+    if space is not None and not is_terminal:
+        return
+    chosen = service_in_use(platform.settings, space)
+    if chosen is None:
+        if space is None and is_english_alone(platform.settings):
+            tell("note: all-MiniLM-L6-v2 knows English only; for other languages: RETRIEVAL_EMBEDDER=ollama:bge-m3")
+        return
+    model = chosen.model or "the model that it serves"
+    tell(
+        f"note: texts are sent to {shown_address(chosen.url)}, to be embedded by {model}{_price(chosen, text_bytes)}; "
+        "RETRIEVAL_EMBEDDER=minilm keeps them on this machine"
+    )
+    is_implicit = space is None and platform.settings.embedder == "auto"
+    if yes or not is_implicit or not is_terminal:
+        return
+    if not typer.confirm("OPENAI_API_KEY is set, RETRIEVAL_EMBEDDER is not. Send them?", err=True):
+        raise InvalidRequestError("nothing was sent or stored; choose by RETRIEVAL_EMBEDDER=openai, minilm or none")
+
+
+def _price(chosen: ChosenService, text_bytes: int | None) -> str:
+    """``: about 1,200 tokens, some $0.12 by its list price``; empty if the number of bytes is unknown."""
+    if not text_bytes:
+        return ""
+    from retrieval.adapters.embedders.services import known_model
+
+    tokens = max(text_bytes // _BYTES_A_TOKEN, 1)
+    known = known_model(chosen.model)
+    # A proxy may have its own prices.
+    if not known or known.dollars is None or not chosen.service.key_variable or chosen.url != chosen.service.url:
+        return f": about {several(tokens, 'token')}"
+    price = tokens * known.dollars / 1e6
+    amount = f"some ${price:,.2f}" if price >= 0.01 else "less than $0.01"
+    return f": about {several(tokens, 'token')}, {amount} by its list price"
+
+
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples(
-        "retrieval ingest tickets tickets.jsonl.gz",
-        "retrieval ingest tickets historical_tickets.csv",
-        "retrieval ingest notes notes.csv --map id=number --on-error skip",
-        "retrieval ingest notes pages.jsonl --no-clean",
-        "retrieval ingest docs ./handbook --prune",
-        "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
-    )
+@command(
+    app,
+    "retrieval ingest tickets tickets.jsonl.gz",
+    "retrieval ingest tickets historical_tickets.csv",
+    "retrieval ingest notes notes.csv --map id=number --on-error skip",
+    "retrieval ingest notes pages.jsonl --no-clean",
+    "retrieval ingest docs ./handbook --prune",
+    "retrieval ingest tickets tickets.jsonl --filterable priority:text --filterable hours:number",
 )
 def ingest(
     *,
     collection: CollectionName,
     files: Annotated[
         list[str],
-        typer.Argument(
-            metavar="FILE",
-            help="Files, plain or gzipped, or folders of documents; - is standard input.",
-            show_default=False,
-        ),
+        argument("FILE", "Files, plain or gzipped, or folders of documents; - is standard input.", show_default=False),
     ],
     file_format: Annotated[
         Literal["jsonl", "csv"] | None, typer.Option("--format", "-f", help="The files' format; else by their names.")
@@ -335,55 +466,42 @@ def ingest(
             "-m",
         ),
     ] = None,
-    id_from: Annotated[
-        str | None,
-        option("NAME", "For JSON without ids: the entry whose hash is the id."),
-    ] = None,
+    id_from: Annotated[str | None, option("NAME", "For JSON without ids: the entry whose hash is the id.")] = None,
     on_error: Annotated[
         Literal["stop", "skip"],
         typer.Option("--on-error", help="What to do with a bad line: stop, or put it aside and continue."),
     ] = "stop",
     rejects: Annotated[
-        Path | None,
-        option("FILE", "Where bad lines are put; else NAME.rejects.jsonl or .csv here."),
+        Path | None, option("FILE", "Where bad lines are put; else NAME.rejects.jsonl or .csv here.")
     ] = None,
     clean: Annotated[
         bool,
-        typer.Option(
-            "--clean/--no-clean", help="Remove control and format characters, and report how many; or refuse the line."
-        ),
+        flag("Remove control and format characters, and report how many; or refuse the line.", "--clean/--no-clean"),
     ] = True,
     name: Annotated[str | None, option("NAME", "For one folder: its name in the collection.")] = None,
     prune: Annotated[
-        bool,
-        typer.Option(
-            "--prune", help="Archive items that are not in the files; remove documents that are not in the folders."
-        ),
+        bool, flag("Archive items that are not in the files; remove documents that are not in the folders.", "--prune")
     ] = False,
     language: Annotated[
-        str | None,
-        option("NAME", "Text search configuration of a new collection; else english."),
+        str | None, option("NAME", "Text search configuration of a new collection; else english.")
     ] = None,
     filterable: Annotated[
-        list[str] | None,
-        option("ATTRIBUTE:TYPE", "An attribute to index: priority:text. May be repeated."),
+        list[str] | None, option("ATTRIBUTE:TYPE", "An attribute to index: priority:text. May be repeated.")
     ] = None,
     schema: Annotated[
-        str | None,
-        option("FILE", "JSON Schema of a new collection's attributes; other lines are bad."),
+        str | None, option("FILE", "JSON Schema of a new collection's attributes; other lines are bad.")
     ] = None,
     index: Annotated[
         IndexKind | None,
         typer.Option("--index", help="What an HNSW index stores of each vector: all of it, or one bit per dimension."),
     ] = None,
     chunk_tokens: Annotated[
-        int,
-        option("N", "For documents: tokens of a chunk, if the model reads that many."),
+        int, option("N", "For documents: tokens of a chunk, if the model reads that many.")
     ] = DEFAULT_TOKENS,
     overlap: Annotated[int, option("N", "For documents: tokens that chunks of a section share.")] = DEFAULT_OVERLAP,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")] = False,
+    yes: Annotated[bool, flag("Do not ask before texts are sent to a service.", "--yes", "-y")] = False,
     as_json: Json = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary; only faults.")] = False,
+    quiet: Annotated[bool, flag("No progress and no summary; only faults.", "--quiet", "-q")] = False,
 ) -> None:
     """Store items from files, or documents from files and folders, and make them searchable.
 

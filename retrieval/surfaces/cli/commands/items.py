@@ -10,10 +10,9 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, examples, group, option
+from retrieval.surfaces.cli import options
 from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
 from retrieval.surfaces.cli.run import opened_collection
-from retrieval.surfaces.cli.search_options import Where, where_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer()
-items = group(
+items = options.group(
     app,
     "items",
     "Show single items of a collection, and change them.",
@@ -31,15 +30,14 @@ items = group(
     """retrieval items put tickets '{"id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
 )
 
-ItemName = Annotated[str, typer.Argument(metavar="ID", help="The item's id.")]
+ItemName = Annotated[str, options.argument("ID", "The item's id.")]
 Version = Annotated[
-    str | None,
-    option("VERSION", "Only if the item still has this version; * is any.", "--if-version"),
+    str | None, options.option("VERSION", "Only if the item still has this version; * is any.", "--if-version")
 ]
 
 
-@items.command(epilog=examples("retrieval items get tickets T-1", "retrieval items get tickets T-1 --json"))
-def get(*, collection: CollectionName, item_id: ItemName, as_json: Json = False) -> None:
+@options.command(items, "retrieval items get tickets T-1", "retrieval items get tickets T-1 --json")
+def get(*, collection: options.CollectionName, item_id: ItemName, as_json: options.Json = False) -> None:
     """Show an item with its version."""
     with opened_collection(collection) as (target, wait):
         stored = wait(target.stored([item_id]))
@@ -50,25 +48,25 @@ def get(*, collection: CollectionName, item_id: ItemName, as_json: Json = False)
     _print(stored[item_id], as_json=as_json)
 
 
-@items.command(
-    "list",
-    epilog=examples(
-        "retrieval items list tickets --where priority=High -n 20", "retrieval items list tickets --after T-20 --json"
-    ),
+@options.command(
+    items,
+    "retrieval items list tickets --where priority=High -n 20",
+    "retrieval items list tickets --after T-20 --json",
+    name="list",
 )
 def list_items(
     *,
-    collection: CollectionName,
-    where: Where = None,
-    after: Annotated[str, option("ID", "Only items whose id comes after this one.")] = "",
-    limit: Annotated[int, option("N", "Items, 1 to 1000.", "--limit", "-n")] = 100,
-    as_json: Json = False,
+    collection: options.CollectionName,
+    where: options.Where = None,
+    after: Annotated[str, options.option("ID", "Only items whose id comes after this one.")] = "",
+    limit: Annotated[int, options.option("N", "Items, 1 to 1000.", "--limit", "-n")] = 100,
+    as_json: options.Json = False,
 ) -> None:
     """List items in the order of their ids.
 
     Archived items are listed if a condition names their status.
     """
-    conditions = where_of(where)
+    conditions = options.where_of(where)
     with opened_collection(collection) as (target, wait):
         page = wait(target.page(conditions, after=after, limit=limit))
     parts: list[Table | str] = [
@@ -88,19 +86,18 @@ def list_items(
     print_answer(page, parts, as_json=as_json)
 
 
-@items.command(
-    epilog=examples(
-        """retrieval items put tickets '{"id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
-        """retrieval items put tickets '{"id": "T-5", "title": "No mail"}' --new""",
-    )
+@options.command(
+    items,
+    """retrieval items put tickets '{"id": "T-4", "title": "Mail is late", "priority": "Low"}'""",
+    """retrieval items put tickets '{"id": "T-5", "title": "No mail"}' --new""",
 )
 def put(
     *,
-    collection: CollectionName,
-    record: Annotated[str, typer.Argument(metavar="JSON", help="The item as an object; - reads standard input.")],
+    collection: options.CollectionName,
+    record: Annotated[str, options.argument("JSON", "The item as an object; - reads standard input.")],
     version: Version = None,
-    is_new: Annotated[bool, typer.Option("--new", help="Only if there is no such item.")] = False,
-    as_json: Json = False,
+    is_new: Annotated[bool, options.flag("Only if there is no such item.", "--new")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Store one item; it replaces an item with the same id."""
     from retrieval.services.ingest import WithoutText
@@ -115,20 +112,16 @@ def put(
         tell(f"note: {note}")
 
 
-@items.command(
-    epilog=examples(
-        """retrieval items patch tickets T-4 '{"title": "Mail is late again", "metadata": {"priority": null}}'"""
-    )
+@options.command(
+    items, """retrieval items patch tickets T-4 '{"title": "Mail is late again", "metadata": {"priority": null}}'"""
 )
 def patch(
     *,
-    collection: CollectionName,
+    collection: options.CollectionName,
     item_id: ItemName,
-    changes: Annotated[
-        str, typer.Argument(metavar="JSON", help="The changes as an object; null removes; - is standard input.")
-    ],
+    changes: Annotated[str, options.argument("JSON", "The changes as an object; null removes; - is standard input.")],
     version: Version = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Change parts of an item; the others stay."""
     merge_patch = _object(changes, '{"title": "..."}')
@@ -136,13 +129,13 @@ def patch(
         _print(wait(target.patch(item_id, merge_patch, version=version)), as_json=as_json)
 
 
-@items.command(epilog=examples("retrieval items delete tickets T-4"))
+@options.command(items, "retrieval items delete tickets T-4")
 def delete(
     *,
-    collection: CollectionName,
-    item_ids: Annotated[list[str], typer.Argument(metavar="ID", help="The items' ids.")],
+    collection: options.CollectionName,
+    item_ids: Annotated[list[str], options.argument("ID", "The items' ids.")],
     version: Version = None,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Remove items with their terms and vectors."""
     if version is not None and len(item_ids) != 1:

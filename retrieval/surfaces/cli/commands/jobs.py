@@ -1,37 +1,27 @@
-"""``retrieval jobs``, ``worker`` and ``reindex``: jobs, listed and run."""
+"""``retrieval jobs``, ``worker``, ``reindex`` and ``reembed``: jobs, listed and run."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from retrieval.domain.errors import RetrievalError
 from retrieval.domain.wording import several
+from retrieval.surfaces.cli import options, output
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import CollectionName, Json, OneCollection, examples, group, option
-from retrieval.surfaces.cli.output import (
-    NO_COLLECTIONS,
-    Step,
-    facts_line,
-    print_answer,
-    print_json_line,
-    progress,
-    report_pending,
-    show,
-    table_of,
-)
 from retrieval.surfaces.cli.run import CONTINUES, opened, stop_signal
 
 if TYPE_CHECKING:
     from retrieval.jobs.registry import Job
     from retrieval.jobs.run import RunReport
     from retrieval.platform import Platform
+    from retrieval.services.reembed import Reembedding
     from retrieval.services.workplace import JobTarget, Workplace
 
 
 app = typer.Typer()
-jobs = group(
+jobs = options.group(
     app,
     "jobs",
     "Show when jobs run, or run one now.\n\nA worker runs them by schedule; RETRIEVAL_JOBS_SCHEDULE changes it.",
@@ -40,15 +30,12 @@ jobs = group(
 )
 
 
-@app.command(epilog=examples("retrieval worker", "retrieval worker --once"))
+@options.command(app, "retrieval worker", "retrieval worker --once")
 def worker(
     *,
-    once: Annotated[bool, typer.Option("--once", help="Run the due and queued jobs, then end.")] = False,
-    concurrency: Annotated[
-        int | None, option("N", "Jobs at a time; else RETRIEVAL_WORKER_CONCURRENCY.", min=1, max=100)
-    ] = None,
+    once: Annotated[bool, options.flag("Run the due and queued jobs, then end.", "--once")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print only JSON on standard output, one object per line.")
+        bool, options.flag("Print only JSON on standard output, one object per line.", "--json")
     ] = False,
 ) -> None:
     """Run jobs for every tenant: embed, index, measure, prune.
@@ -62,38 +49,34 @@ def worker(
 
     def print_run(report: RunReport) -> None:
         if as_json:
-            print_json_line(report.as_dict())
+            output.print_json_line(report.as_dict())
         else:
-            show(sentence(report))
+            output.show(sentence(report))
 
     async def work(workplace: Workplace) -> None:
         await (work_once if once else work_on)(workplace, stop_signal(), report=print_run)
 
     with opened() as (platform, wait):
         workplace = platform.workplace
-        if concurrency is not None:
-            workplace = replace(workplace, settings=workplace.settings.changed(worker_concurrency=concurrency))
         if not once and not as_json:
             number = workplace.settings.worker_concurrency
-            show(f"a worker for every tenant, {several(number, 'job')} at a time; ctrl-C or SIGTERM ends it")
+            output.show(f"a worker for every tenant, {several(number, 'job')} at a time; ctrl-C or SIGTERM ends it")
         wait(work(workplace))
 
 
 def sentence(report: RunReport) -> str:
     """``embed tickets (tenant acme): done (embedded 300, pending 0)``."""
-    details = facts_line(report.details)
+    details = output.facts_line(report.details)
     tenant = "" if report.tenant is None else f" (tenant {report.tenant})"
     notes = "".join(f"; {note}" for note in report.details.get("notes", []))
     return f"{report.job} {report.collection}{tenant}: {report.outcome}{f' ({details})' if details else ''}{notes}"
 
 
-@app.command(epilog=examples("retrieval reindex tickets"))
-def reindex(*, collection: CollectionName, as_json: Json = False) -> None:
+@options.command(app, "retrieval reindex tickets")
+def reindex(*, collection: options.CollectionName, as_json: options.Json = False) -> None:
     """Rebuild a collection's index, term counts and weights.
 
-    Searches continue meanwhile, with the former index. Run it again to
-    complete an interrupted run. A worker does it regularly if
-    RETRIEVAL_JOBS_SCHEDULE schedules it.
+    Searches continue meanwhile. Run it again to complete an interrupted run.
     """
     from retrieval.jobs.registry import job_named
 
@@ -109,18 +92,18 @@ def run_one_job(job: Job, name: str | None, *, as_json: bool) -> None:
 
     with opened(when_interrupted=CONTINUES) as (platform, wait):
         reports = [wait(run_over(platform, job, target)) for target in wait(targets_named(platform, name))]
-    print_answer(reports, list(map(sentence, reports)) or NO_COLLECTIONS, as_json=as_json)
+    output.print_answer(reports, list(map(sentence, reports)) or output.NO_COLLECTIONS, as_json=as_json)
     if any(report.outcome == RUN_FAILED for report in reports):
         raise typer.Exit(FAILED)
-    report_pending(sum(report.details.get("pending", 0) for report in reports))
+    output.report_pending(sum(report.details.get("pending", 0) for report in reports))
 
 
 async def run_over(platform: Platform, job: Job, target: JobTarget) -> RunReport:
     """Run the job over one collection, and show its progress."""
     from retrieval.jobs.run import run_job
 
-    with progress(f"{job.name} {target.collection.name}", job.noun) as update:
-        return await run_job(platform.workplace, job, target, lambda done: update(Step(done, None, done)))
+    with output.progress(f"{job.name} {target.collection.name}", job.noun) as update:
+        return await run_job(platform.workplace, job, target, lambda done: update(output.Step(done, None, done)))
 
 
 async def targets_named(platform: Platform, name: str | None) -> list[JobTarget]:
@@ -135,8 +118,8 @@ async def targets_named(platform: Platform, name: str | None) -> list[JobTarget]
     return [JobTarget(platform.tenant_id, stored) for stored in collections]
 
 
-@jobs.command("list", epilog=examples("retrieval jobs list --json"))
-def list_jobs(*, as_json: Json = False) -> None:
+@options.command(jobs, "retrieval jobs list --json", name="list")
+def list_jobs(*, as_json: options.Json = False) -> None:
     """List the jobs with their schedule, their last run and the next.
 
     Times are in UTC. The last run is over this tenant's collections; runs
@@ -146,7 +129,7 @@ def list_jobs(*, as_json: Json = False) -> None:
 
     with opened() as (platform, wait):
         planned = wait(planned_jobs(platform.workplace, platform.tenant_id, now=platform.now))
-    rows = table_of(
+    rows = output.table_of(
         planned,
         {
             "job": lambda job: job.name,
@@ -157,22 +140,105 @@ def list_jobs(*, as_json: Json = False) -> None:
             "what it does": lambda job: job.what,
         },
     )
-    print_answer(planned, rows, as_json=as_json)
+    output.print_answer(planned, rows, as_json=as_json)
 
 
-@jobs.command("run", epilog=examples("retrieval jobs run embed", "retrieval jobs run recall --collection tickets"))
+@options.command(jobs, "retrieval jobs run embed", "retrieval jobs run recall --collection tickets", name="run")
 def run_now(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The job's name, as listed.")],
-    collection: OneCollection = None,
-    as_json: Json = False,
+    name: Annotated[str, options.argument("NAME", "The job's name, as listed.")],
+    collection: options.OneCollection = None,
+    as_json: options.Json = False,
 ) -> None:
     """Run a job now, in this process.
 
-    Running a job again is harmless. A collection that another process runs
-    the same job on is skipped, and the output says so. If items still wait
-    for their vector after the job embed, the exit code is 3.
+    Running a job again is harmless. If items still wait for their vector
+    after the job embed, the exit code is 3.
     """
     from retrieval.jobs.registry import job_named
 
     run_one_job(job_named(name), collection, as_json=as_json)
+
+
+@options.command(
+    app,
+    "retrieval reembed tickets --to minilm --dry-run",
+    "retrieval reembed tickets --to openai --tokens-a-day 5000000 --price 0.13",
+    "retrieval reembed tickets",
+    "retrieval reembed tickets switch",
+)
+def reembed(
+    *,
+    collection: options.CollectionName,
+    action: Annotated[
+        Literal["status", "run", "pause", "resume", "switch", "rollback", "finish", "abort"],
+        options.argument("ACTION", "The action on the re-embedding in progress; run does a worker's part."),
+    ] = "status",
+    to: Annotated[
+        str | None, options.option("SPACE", "Begin: the new space's embedder, named as in RETRIEVAL_EMBEDDER.")
+    ] = None,
+    dry_run: Annotated[bool, options.flag("Show the cost, and begin nothing.", "--dry-run")] = False,
+    yes: Annotated[bool, options.flag("Do not ask whether to begin.", "--yes", "-y")] = False,
+    background: Annotated[bool, options.flag("Leave the work to a worker.", "--background")] = False,
+    switch: Annotated[bool, options.flag("Switch once the new space is filled and compares well.", "--switch")] = False,
+    batch: Annotated[int, options.option("N", "Texts at a time.", min=1, max=128)] = 128,
+    tokens_a_minute: Annotated[int | None, options.option("N", "The maximum rate.", min=1)] = None,
+    tokens_a_day: Annotated[int | None, options.option("N", "The budget of a day (UTC).", min=1)] = None,
+    price: Annotated[float | None, options.option("X", "The price of a million tokens.", min=0)] = None,
+    keep_days: Annotated[float, options.option("N", "Keep the former space after the switch.", min=0, max=3650)] = 7.0,
+    as_json: options.Json = False,
+) -> None:
+    """Move a collection to another embedding space, while searches and writes continue.
+
+    With --to it shows the cost, asks, and begins: it embeds every text,
+    builds the index, and compares both spaces on recorded questions. Then
+    it waits for 'switch'. 'rollback' returns at once, as long as the former
+    space exists. After an interruption, 'run' or a worker continues.
+    """
+    pace = {"tokens_a_minute": tokens_a_minute, "tokens_a_day": tokens_a_day}
+    if dry_run and to is None:
+        raise typer.BadParameter("it shows the cost of a space: give --to", param_hint="--dry-run")
+    if to is not None and action != "status":
+        raise typer.BadParameter(f"it begins a re-embedding: leave {action!r} or --to out", param_hint="--to")
+
+    again = f"interrupted; retrieval reembed {collection} run, or a worker, continues"
+    question = f"Begin to re-embed {collection:.80}?"
+    if to is not None:
+        options.check_terminal(question, yes=yes or dry_run, as_json=as_json)
+    cost = state = None
+    with opened(when_interrupted=again) as (platform, wait):
+        if to is not None:
+            cost = wait(platform.reembed_cost(collection, to=to, price=price, **pace))
+            if not as_json:
+                output.show(output.table(["", ""], output.field_rows(cost.as_dict())))
+            if not dry_run:
+                options.confirm(question, yes=yes, as_json=as_json)
+                begin = platform.reembed(
+                    collection, to=to, switch=switch, batch_texts=batch, keep_days=keep_days, **pace
+                )
+                state = wait(begin)
+                action = "status" if background else "run"
+        if not dry_run:
+            state = wait(_run_action(platform, collection, action))
+    facts = state.as_dict() if state else None
+    if as_json:
+        output.print_json(facts if cost is None else {"cost": cost.as_dict(), "reembedding": facts})
+    elif facts is not None:
+        output.show(output.table(["", ""], output.field_rows({**facts, **(facts.pop("comparison") or {})})))
+
+
+async def _run_action(platform: Platform, collection: str, action: str) -> Reembedding:
+    if action != "run":
+        return await platform.reembedding(collection, action)
+    from retrieval.adapters.store.installation.queue import FAILED as RUN_FAILED
+    from retrieval.jobs.registry import job_named
+    from retrieval.jobs.run import ELSEWHERE
+
+    await platform.reembedding(collection)
+    (target,) = await targets_named(platform, collection)
+    report = await run_over(platform, job_named("reembed"), target)
+    if report.outcome == RUN_FAILED:
+        raise RetrievalError(f"the re-embedding of {collection!r} failed: {report.details.get('error', '')}")
+    if report.outcome == ELSEWHERE:
+        output.tell(f"note: another process re-embeds {collection} already; this is the state so far")
+    return await platform.reembedding(collection)

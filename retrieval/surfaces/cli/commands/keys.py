@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from retrieval.domain.api_key import MOST_FEEDBACK_CAP, MOST_PER_MINUTE, Scope
-from retrieval.surfaces.cli.options import Json, examples, group, option
+from retrieval.surfaces.cli.options import Json, argument, command, group, option
 from retrieval.surfaces.cli.output import print_answer, table_of, tell
 from retrieval.surfaces.cli.run import opened
 from retrieval.surfaces.since import age_or_time
@@ -25,16 +25,15 @@ keys = group(
 )
 
 
-@keys.command(
-    epilog=examples(
-        "retrieval keys create website --scope read --scope feedback",
-        "retrieval --tenant acme keys create importer --scope write --per-minute 60000 --expires 90d",
-        "retrieval keys create page --scope feedback --per-minute 600 --feedback-cap 20",
-    )
+@command(
+    keys,
+    "retrieval keys create website --scope read --scope feedback",
+    "retrieval --tenant acme keys create importer --scope write --per-minute 60000 --expires 90d",
+    "retrieval keys create page --scope feedback --per-minute 600 --feedback-cap 20",
 )
 def create(
     *,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.", show_default=False)],
+    name: Annotated[str, argument("NAME", "What the key is for.", show_default=False)],
     scopes: Annotated[
         list[Scope] | None,
         typer.Option(
@@ -57,10 +56,7 @@ def create(
             max=MOST_FEEDBACK_CAP,
         ),
     ] = None,
-    expires: Annotated[
-        str | None,
-        option("WHEN", "After a time such as 90d, or on a date; else never."),
-    ] = None,
+    expires: Annotated[str | None, option("WHEN", "After a time such as 90d, or on a date; else never.")] = None,
     as_json: Json = False,
 ) -> None:
     """Create a key and show it, only this once: the database stores only its hash.
@@ -85,7 +81,7 @@ def create(
         tell(f"keep it: it is not shown again; revoke it with: retrieval keys revoke {made.key.key_id}")
 
 
-@keys.command("list", epilog=examples("retrieval keys list"))
+@command(keys, "retrieval keys list", name="list")
 def list_keys(*, as_json: Json = False) -> None:
     """List the tenant's keys, without their secret parts."""
     with opened() as (platform, wait):
@@ -107,12 +103,10 @@ def list_keys(*, as_json: Json = False) -> None:
     print_answer(value, rows if listed else "no keys yet; create one with: retrieval keys create NAME", as_json=as_json)
 
 
-@keys.command(epilog=examples("retrieval keys revoke k5bqp2tmy7ab"))
+@command(keys, "retrieval keys revoke k5bqp2tmy7ab")
 def revoke(
     *,
-    key_id: Annotated[
-        str, typer.Argument(metavar="KEY_ID", help="The key's id, or the key itself.", show_default=False)
-    ],
+    key_id: Annotated[str, argument("KEY_ID", "The key's id, or the key itself.", show_default=False)],
     as_json: Json = False,
 ) -> None:
     """Revoke a key permanently. A running service may accept it for 5 more seconds."""

@@ -11,7 +11,7 @@ import typer
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import Json, Yes, collection_option, confirm, examples, group, option
+from retrieval.surfaces.cli.options import Json, Yes, argument, command, confirm, flag, group, option
 from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
@@ -34,11 +34,11 @@ memories = group(
     "retrieval memories forget --user ann --yes",
 )
 
-Collection = Annotated[str, collection_option("Where the memories are.", "--collection")]
-MemoryId = Annotated[str, typer.Argument(metavar="ID", help="The memory's id.")]
+Collection = Annotated[str, option("NAME", "Where the memories are.", "--collection")]
+MemoryId = Annotated[str, argument("ID", "The memory's id.")]
 
 
-@memories.command(epilog=examples("retrieval memories show 01a20206-45aa-77ad-9d9a-229001806734"))
+@command(memories, "retrieval memories show 01a20206-45aa-77ad-9d9a-229001806734")
 def show(*, memory_id: MemoryId, collection: Collection = "memories", as_json: Json = False) -> None:
     """Show a memory with its links, its access count and the memory that superseded it."""
     with _opened_store(collection) as (store, wait):
@@ -46,14 +46,14 @@ def show(*, memory_id: MemoryId, collection: Collection = "memories", as_json: J
     print_answer(memory, table(["", ""], field_rows(memory.as_dict())), as_json=as_json)
 
 
-@memories.command(
-    epilog=examples(
-        "retrieval memories forget 01a20206-45aa-77ad-9d9a-229001806734", "retrieval memories forget --user ann --yes"
-    )
+@command(
+    memories,
+    "retrieval memories forget 01a20206-45aa-77ad-9d9a-229001806734",
+    "retrieval memories forget --user ann --yes",
 )
 def forget(
     *,
-    memory_id: Annotated[str | None, typer.Argument(metavar="[ID]", help="The memory's id.")] = None,
+    memory_id: Annotated[str | None, argument("[ID]", "The memory's id.")] = None,
     user: Annotated[str | None, option("NAME", "All memories of this user.")] = None,
     project: Annotated[str | None, option("ID", "All of this project.")] = None,
     collection: Collection = "memories",
@@ -81,10 +81,10 @@ def forget(
     print_answer({"forgotten": forgotten}, f"{several(forgotten, 'memory')} forgotten", as_json=as_json)
 
 
-@memories.command(epilog=examples("retrieval memories remember chat.jsonl --project ops --session 2026-05-01"))
+@command(memories, "retrieval memories remember chat.jsonl --project ops --session 2026-05-01")
 def remember(
     *,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Messages, one JSON object a line; - is standard input.")],
+    file: Annotated[str, argument("FILE", "Messages, one JSON object a line; - is standard input.")],
     project: Annotated[str, option("ID", "The project that remembers.")],
     session: Annotated[str, option("NAME", "The session; sources are named by it.")],
     user: Annotated[str | None, option("NAME", "Whose memories they are.")] = None,
@@ -92,17 +92,16 @@ def remember(
     interaction_type: Annotated[str, option("NAME", "The interaction type of the memories.", "--type")] = "fact",
     at: Annotated[str | None, option("TIME", "When it was: 2026-03-01T12:00:00+00:00; else now.")] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="Read messages again that were remembered before, as by another model.")
+        bool, flag("Read messages again that were remembered before, as by another model.", "--again")
     ] = False,
     collection: Collection = "memories",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before texts are sent to a service.")] = False,
+    yes: Annotated[bool, flag("Do not ask before texts are sent to a service.", "--yes", "-y")] = False,
     as_json: Json = False,
 ) -> None:
     """Store the facts that a language model finds in messages.
 
-    Each message has role and content, and optionally name. A known fact gains
-    a source, and a fact that contradicts a memory supersedes it. Repeated
-    messages change nothing.
+    Each message has role and content, and optionally name. A fact that
+    contradicts a memory supersedes it. Repeated messages change nothing.
     """
     occurred_at = moment_of("--at", at)
     messages = messages_of(file)
@@ -130,7 +129,7 @@ def remember(
     print_answer(report, _report(report), as_json=as_json)
 
 
-@memories.command(epilog=examples("retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734"))
+@command(memories, "retrieval memories history 01a20206-45aa-77ad-9d9a-229001806734")
 def history(*, memory_id: MemoryId, collection: Collection = "memories", as_json: Json = False) -> None:
     """Show the versions of a memory, newest first, with their sources."""
     with _opened_store(collection) as (store, wait):
@@ -173,7 +172,7 @@ def _opened_store(name: str) -> Iterator[tuple[MemoryStore, Wait]]:
 async def _announce_destinations(platform: Platform, collection: str, messages: Sequence[Any], *, yes: bool) -> None:
     """Say where messages and facts are sent, if they leave this machine; see ``announce_destination``."""
     from retrieval.adapters.endpoints import OPENAI_URL
-    from retrieval.surfaces.cli.ingest_documents import announce_destination
+    from retrieval.surfaces.cli.commands.ingest import announce_destination
 
     llm = platform.llm
     if llm is not None and llm.name.startswith("openai/"):
@@ -184,24 +183,18 @@ async def _announce_destinations(platform: Platform, collection: str, messages: 
 
 
 def messages_of(file: str) -> list[Any]:
-    """The messages of a file: one JSON object a line, or a JSON list of them. Raises ``InvalidRequestError``."""
+    """The messages of a file, one JSON object a line. Raises ``InvalidRequestError``."""
     from retrieval.adapters.readers.lines import decoded, read_lines
 
-    lines = [(line.number, *decoded(line.data.rstrip(b"\r\n"))) for line in read_lines(file)]
-    for number, _, fault in lines:
-        if fault is not None:
-            raise InvalidRequestError(f"{file}:{number}: {fault}")
-    whole = "\n".join(text for _, text, _ in lines)
-    texts = [(1, whole)] if whole.lstrip().startswith("[") else [(number, text) for number, text, _ in lines]
     messages = list[Any]()
-    for number, text in texts:
-        if not text.strip():
-            continue
+    for line in read_lines(file):
+        text, fault = decoded(line.data.rstrip(b"\r\n"))
         try:
-            value = json_of(text)
+            if text.strip() and fault is None:
+                value = json_of(text)
+                messages += value if isinstance(value, list) else [value]
         except JSONTextError as error:
-            raise InvalidRequestError(
-                f'{file}:{number}: {error}; give {{"role": "user", "content": "..."}}, one a line, or a list of them'
-            ) from None
-        messages += value if isinstance(value, list) else [value]
+            fault = f'{error}; give {{"role": "user", "content": "..."}}, one a line'
+        if fault is not None:
+            raise InvalidRequestError(f"{file}:{line.number}: {fault}")
     return messages

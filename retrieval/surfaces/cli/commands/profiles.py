@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.domain.learning.context import Context
-from retrieval.surfaces.cli import search_options as options
-from retrieval.surfaces.cli.options import (
-    Actor,
-    Backtracks,
-    CollectionName,
-    Complexity,
-    Domain,
-    Generated,
-    Json,
-    Session,
-    examples,
-    group,
-    option,
-)
+from retrieval.surfaces.cli import options
 from retrieval.surfaces.cli.output import print_answer, print_json, table
 from retrieval.surfaces.cli.run import opened_collection
 
@@ -32,7 +19,7 @@ if TYPE_CHECKING:
 
 
 app = typer.Typer()
-profiles = group(
+profiles = options.group(
     app,
     "profiles",
     "List the versions of a collection's profile, change it, or preview another one.",
@@ -41,12 +28,12 @@ profiles = group(
 )
 
 
-@profiles.command("list", epilog=examples("retrieval profiles list tickets"))
+@options.command(profiles, "retrieval profiles list tickets", name="list")
 def list_profiles(
     *,
-    collection: CollectionName,
-    limit: Annotated[int, option("N", "Versions, 1 to 1000.", "--limit", "-n")] = 20,
-    as_json: Json = False,
+    collection: options.CollectionName,
+    limit: Annotated[int, options.option("N", "Versions, 1 to 1000.", "--limit", "-n")] = 20,
+    as_json: options.Json = False,
 ) -> None:
     """List the versions, the newest first."""
     with opened_collection(collection) as (target, wait):
@@ -55,12 +42,12 @@ def list_profiles(
     print_answer(versions, table(["version", "used", "weights", "made (UTC)", "note"], rows), as_json=as_json)
 
 
-@profiles.command(epilog=examples("retrieval profiles show tickets", "retrieval profiles show tickets 2 > words.json"))
+@options.command(profiles, "retrieval profiles show tickets", "retrieval profiles show tickets 2 > words.json")
 def show(
     *,
-    collection: CollectionName,
-    version: Annotated[int | None, typer.Argument(metavar="VERSION", help="Else the one in use.")] = None,
-    as_json: Json = False,
+    collection: options.CollectionName,
+    version: Annotated[int | None, options.argument("VERSION", "Else the one in use.")] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Print a profile as the JSON that 'set' reads; with --json, its version and note too."""
     with opened_collection(collection) as (target, wait):
@@ -68,16 +55,16 @@ def show(
     print_json(stored.as_dict() if as_json else stored.profile.as_dict())
 
 
-@profiles.command("set", epilog=examples("retrieval profiles set tickets words.json --note 'words count more'"))
+@options.command(profiles, "retrieval profiles set tickets words.json --note 'words count more'", name="set")
 def set_profile(
     *,
-    collection: CollectionName,
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A JSON file with a profile.")],
-    note: Annotated[str, option("TEXT", "A note on it.")] = "",
+    collection: options.CollectionName,
+    file: Annotated[str, options.argument("FILE", "A JSON file with a profile.")],
+    note: Annotated[str, options.option("TEXT", "A note on it.")] = "",
     store_only: Annotated[
-        bool, typer.Option("--store-only", help="Do not search with it yet; 'profiles use' activates it.")
+        bool, options.flag("Do not search with it yet; 'profiles use' activates it.", "--store-only")
     ] = False,
-    as_json: Json = False,
+    as_json: options.Json = False,
 ) -> None:
     """Store a profile as a new version, and search with it from now on.
 
@@ -96,12 +83,12 @@ def set_profile(
     print_answer(stored, f"{line}; other than before: {changed or 'nothing'}", as_json=as_json)
 
 
-@profiles.command(epilog=examples("retrieval profiles use tickets 1"))
+@options.command(profiles, "retrieval profiles use tickets 1")
 def use(
     *,
-    collection: CollectionName,
-    version: Annotated[int, typer.Argument(metavar="VERSION", help="A stored one.")],
-    as_json: Json = False,
+    collection: options.CollectionName,
+    version: Annotated[int, options.argument("VERSION", "A stored one.")],
+    as_json: options.Json = False,
 ) -> None:
     """Search with a stored version from now on."""
     with opened_collection(collection) as (target, wait):
@@ -110,37 +97,35 @@ def use(
     print_answer(stored, _used_text(collection, stored), as_json=as_json)
 
 
-@profiles.command(
-    epilog=examples(
-        'retrieval profiles preview tickets "connection timeout" --profile active --profile words.json -n 5'
-    )
+@options.command(
+    profiles, 'retrieval profiles preview tickets "connection timeout" --profile active --profile words.json -n 5'
 )
 def preview(
     *,
-    collection: CollectionName,
-    query: Annotated[str, typer.Argument(metavar="QUERY", help="The words to search for.")],
+    collection: options.CollectionName,
+    query: Annotated[str, options.argument("QUERY", "The words to search for.")],
     profile: Annotated[
         list[str],
-        option(
+        options.option(
             "PROFILE",
             "A stored version such as 3, 'active', or a JSON file. The others are compared with the first.",
             "--profile",
             "-p",
         ),
     ],
-    limit: Annotated[int, option("N", "Hits of each, 1 to 1000.", "--limit", "-n")] = 10,
+    limit: Annotated[int, options.option("N", "Hits of each, 1 to 1000.", "--limit", "-n")] = 10,
     where: options.Where = None,
     plain: options.Plain = False,
     typos: options.Typos = False,
     min_score: options.MinScore = None,
     min_relevance: options.MinRelevance = None,
-    domain: Domain = "",
-    complexity: Complexity = None,
-    actor: Actor = "",
-    session: Session = "",
-    backtracks: Backtracks = 0,
-    generated: Generated = False,
-    as_json: Json = False,
+    domain: options.Domain = "",
+    complexity: options.Complexity = None,
+    actor: options.Actor = "",
+    session: options.Session = "",
+    backtracks: options.Backtracks = 0,
+    generated: options.Generated = False,
+    as_json: options.Json = False,
 ) -> None:
     """Show the hits of each profile: which enter, leave and move, and why.
 

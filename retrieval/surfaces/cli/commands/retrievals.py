@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, collection_option, examples, group, option
+from retrieval.surfaces.cli.options import CollectionName, Json, RetrievalId, command, group, option
 from retrieval.surfaces.cli.output import print_answer, table
 from retrieval.surfaces.cli.run import opened, opened_collection
 
@@ -30,9 +30,11 @@ retrievals = group(
 )
 
 
-@retrievals.command(
-    "list",
-    epilog=examples("retrieval retrievals list tickets", "retrieval retrievals list tickets --session s-17 -n 5"),
+@command(
+    retrievals,
+    "retrieval retrievals list tickets",
+    "retrieval retrievals list tickets --session s-17 -n 5",
+    name="list",
 )
 def list_retrievals(
     *,
@@ -49,12 +51,8 @@ def list_retrievals(
     print_answer(found, list(map(summary_line, found)) or nothing, as_json=as_json)
 
 
-@retrievals.command(epilog=examples("retrieval retrievals show 01a2014b-b29b-73d6-8b76-213aa0d89193"))
-def show(
-    *,
-    retrieval_id: RetrievalId,
-    as_json: Json = False,
-) -> None:
+@command(retrievals, "retrieval retrievals show 01a2014b-b29b-73d6-8b76-213aa0d89193")
+def show(*, retrieval_id: RetrievalId, as_json: Json = False) -> None:
     """Show a recorded search: its situation, its times, and its hits with their propensities."""
     with opened() as (platform, wait):
         recorded = wait(platform.retrieval(retrieval_id))
@@ -85,11 +83,13 @@ def lines(entry: RecordedRetrieval) -> Iterator[str | Table]:
         yield table(["rank", "item", "score", "slot", "propensity"], rows)
 
 
-@app.command(epilog=examples("retrieval replay 01a2014b-b29b-73d6-8b76-213aa0d89193"))
+@command(app, "retrieval replay 01a2014b-b29b-73d6-8b76-213aa0d89193")
 def replay(
     *,
     retrieval_id: RetrievalId,
-    collection: Annotated[str | None, collection_option("Only if the search was in this collection.")] = None,
+    collection: Annotated[
+        str | None, option("NAME", "Only if the search was in this collection.", "--collection", "-c")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Recompute a recorded ranking, and show where and why today's answer differs.

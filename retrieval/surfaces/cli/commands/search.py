@@ -12,24 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from retrieval.domain.learning.context import Context
-from retrieval.domain.search.hit import Explanation, Hit, Path, SearchResult
+from retrieval.domain.search.hit import Explanation, Path, SearchResult
 from retrieval.domain.search.snippet import Snippet
 from retrieval.domain.wording import several
-from retrieval.surfaces.cli import search_options as options
-from retrieval.surfaces.cli.options import (
-    Actor,
-    Backtracks,
-    CollectionName,
-    Complexity,
-    Domain,
-    Generated,
-    Json,
-    Session,
-    by_commas,
-    examples,
-    json_file,
-    option,
-)
+from retrieval.surfaces.cli import options
 from retrieval.surfaces.cli.output import console, plain, print_answer, print_json, table, tell
 from retrieval.surfaces.cli.run import opened_collection
 from retrieval.surfaces.since import moment_of
@@ -41,29 +27,24 @@ _DIGITS = 6
 
 
 def print_result(out: Console, result: SearchResult, *, explain: bool = False) -> None:
-    """Print the hits in order, then the footer."""
+    """Print the hits in order, each with the start of its body, or with the parts of its score; then the footer."""
     for hit in result:
-        print_hit(out, hit, explain=explain)
-    for line in footer(result, explain=explain):
-        out.print(Text(plain(line), style="dim"), soft_wrap=True)
-
-
-def print_hit(out: Console, hit: Hit, *, explain: bool = False) -> None:
-    """Print one hit: rank, score, relevance if known, id, title, the start of its body, and the parts of its score."""
-    head = Text.assemble(
-        (f"{hit.rank:>2}. ", "bold"),
-        (f"{hit.score:.4f}", "cyan"),
-        ("" if hit.relevance is None else f"  {hit.relevance:>4.0%}", "cyan"),
-        "  ",
-        (plain(hit.item_id), "green"),
-        "  ",
-        (plain(hit.title), "bold"),
-    )
-    out.print(head, soft_wrap=True)
-    for line in body_lines(out, hit.body) if hit.snippet is None else [snippet_line(hit.snippet)]:
-        out.print(Padding.indent(line, _INDENT))
-    if explain:
-        out.print(Padding.indent(explanation_table(hit.explanation), _INDENT))
+        head = Text.assemble(
+            (f"{hit.rank:>2}. ", "bold"),
+            (f"{hit.score:.4f}", "cyan"),
+            ("" if hit.relevance is None else f"  {hit.relevance:>4.0%}", "cyan"),
+            "  ",
+            (plain(hit.item_id), "green"),
+            "  ",
+            (plain(hit.title), "bold"),
+        )
+        out.print(head, soft_wrap=True)
+        for line in body_lines(out, hit.body) if hit.snippet is None else [snippet_line(hit.snippet)]:
+            out.print(Padding.indent(line, _INDENT))
+        if explain:
+            out.print(Padding.indent(explanation_table(hit.explanation), _INDENT))
+    for note in footer(result, explain=explain):
+        out.print(Text(plain(note), style="dim"), soft_wrap=True)
 
 
 def body_lines(out: Console, body: str) -> list[Text]:
@@ -136,97 +117,91 @@ def footer(result: SearchResult, *, explain: bool = False) -> Iterator[str]:
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples(
-        'retrieval search tickets "connection timeout" --where priority=High -n 5',
-        "retrieval search tickets timeout --where 'hours>=24' --explain",
-        "retrieval search tickets '\"read timeout\" -redis connect*'",
-        "retrieval search tickets timeout --group-by project",
-        "retrieval search tickets 'apple pie' --min-relevance 0.3",
-        "retrieval search tickets 'conection timout' --typos",
-        "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
-        "retrieval search tickets --vector vector.json --actor ann --session s-17",
-    )
+@options.command(
+    app,
+    'retrieval search tickets "connection timeout" --where priority=High -n 5',
+    "retrieval search tickets timeout --where 'hours>=24' --explain",
+    "retrieval search tickets '\"read timeout\" -redis connect*'",
+    "retrieval search tickets timeout --group-by project",
+    "retrieval search tickets 'apple pie' --min-relevance 0.3",
+    "retrieval search tickets 'conection timout' --typos",
+    "retrieval search tickets timeout --profile 2 --prefer priority=High --rewrite 'no answer in time'",
+    "retrieval search tickets --vector vector.json --actor ann --session s-17",
 )
 def search(
     *,
-    collection: CollectionName,
+    collection: options.CollectionName,
     query: Annotated[
         str | None,
-        typer.Argument(
-            metavar="QUERY",
-            help='The words to search for: "a phrase", -excluded, begin*. Put -- before a query that starts with a '
+        options.argument(
+            "QUERY",
+            'The words to search for: "a phrase", -excluded, begin*. Put -- before a query that starts with a '
             "minus. Optional with --vector, or if the profile needs none.",
         ),
     ] = None,
-    vector: Annotated[str | None, option("FILE", "A vector to search with: a JSON list of numbers.")] = None,
+    vector: Annotated[str | None, options.option("FILE", "A vector to search with: a JSON list of numbers.")] = None,
     limit: options.Limit = 10,
     where: options.Where = None,
     legs: Annotated[
         str | None,
-        option("LEGS", "The legs to use, such as dense,lexical; else the profile's.", "--legs", "-l"),
+        options.option("LEGS", "The legs to use, such as dense,lexical; else the profile's.", "--legs", "-l"),
     ] = None,
     profile: options.ProfileName = None,
     plain: options.Plain = False,
     group_by: Annotated[
-        str | None,
-        option("FIELD", "Only the best hit of each value of the field.", "--group-by", "-g"),
+        str | None, options.option("FIELD", "Only the best hit of each value of the field.", "--group-by", "-g")
     ] = None,
-    rewrites: Annotated[list[str] | None, option("WORDS", "Another wording. Repeated: several.", "--rewrite")] = None,
+    rewrites: Annotated[
+        list[str] | None, options.option("WORDS", "Another wording. Repeated: several.", "--rewrite")
+    ] = None,
     prefer: Annotated[
-        list[str] | None,
-        option("COND", "As --where, but matching items rank higher, and none is left out."),
+        list[str] | None, options.option("COND", "As --where, but matching items rank higher, and none is left out.")
     ] = None,
     entities: Annotated[
         list[str] | None,
-        option("TYPE:ID", "What the question is about: questions:q1. Repeated: several.", "--entity"),
+        options.option("TYPE:ID", "What the question is about: questions:q1. Repeated: several.", "--entity"),
     ] = None,
     tags: Annotated[
-        list[str] | None,
-        option("TAG", "What the question is about, by tag. Repeated: several.", "--tag"),
+        list[str] | None, options.option("TAG", "What the question is about, by tag. Repeated: several.", "--tag")
     ] = None,
-    as_of: Annotated[str | None, option("TIME", "Signals' reference time: 2026-03-01T12:00:00+00:00.")] = None,
+    as_of: Annotated[str | None, options.option("TIME", "Signals' reference time: 2026-03-01T12:00:00+00:00.")] = None,
     about: Annotated[
-        str | None,
-        option("FILE", "A vector, as --vector, only for the question's cluster."),
+        str | None, options.option("FILE", "A vector, as --vector, only for the question's cluster.")
     ] = None,
     min_score: options.MinScore = None,
     min_relevance: options.MinRelevance = None,
     after: Annotated[
-        str | None,
-        option("CURSOR", "Page by page: '' for the first, then the last page's cursor."),
+        str | None, options.option("CURSOR", "Page by page: '' for the first, then the last page's cursor.")
     ] = None,
     after_write: Annotated[
-        str | None,
-        option("TOKEN", "Read at least the state of a write's token, on a replica too."),
+        str | None, options.option("TOKEN", "Read at least the state of a write's token, on a replica too.")
     ] = None,
     facets: Annotated[
         list[str] | None,
-        option("FIELD", "Count the values of the field among all items that pass --where.", "--facet"),
+        options.option("FIELD", "Count the values of the field among all items that pass --where.", "--facet"),
     ] = None,
     typos: options.Typos = False,
     snippet: Annotated[
-        int | None,
-        option("N", "Show N characters of each hit around the query's words.", min=20, max=2000),
+        int | None, options.option("N", "Show N characters of each hit around the query's words.", min=20, max=2000)
     ] = None,
-    domain: Domain = "",
-    complexity: Complexity = None,
-    actor: Actor = "",
-    session: Session = "",
-    backtracks: Backtracks = 0,
-    generated: Generated = False,
-    explain: Annotated[bool, typer.Option("--explain", "-x", help="Show the parts of each score.")] = False,
-    as_json: Json = False,
+    domain: options.Domain = "",
+    complexity: options.Complexity = None,
+    actor: options.Actor = "",
+    session: options.Session = "",
+    backtracks: options.Backtracks = 0,
+    generated: options.Generated = False,
+    explain: Annotated[bool, options.flag("Show the parts of each score.", "--explain", "-x")] = False,
+    as_json: options.Json = False,
 ) -> None:
     """Search a collection by meaning and by words."""
     if query is None and vector is None:
         raise typer.BadParameter("give some words, or a vector with --vector", param_hint="QUERY")
     arguments: dict[str, Any] = {
-        "vector": json_file("--vector", vector), "where": options.where_of(where), "limit": limit,
-        "legs": None if legs is None else by_commas(legs), "group_by": group_by, "syntax": not plain,
+        "vector": options.json_file("--vector", vector), "where": options.where_of(where), "limit": limit,
+        "legs": None if legs is None else options.by_commas(legs), "group_by": group_by, "syntax": not plain,
         "rewrites": rewrites or (), "prefer": options.where_of(prefer), "entities": options.entities_of(entities or ()),
-        "tags": tags or (), "as_of": moment_of("--as-of", as_of), "about": json_file("--about", about), "typos": typos,
-        "snippet": snippet, "facets": facets or (), "after": after, "after_write": after_write,
+        "tags": tags or (), "as_of": moment_of("--as-of", as_of), "about": options.json_file("--about", about),
+        "typos": typos, "snippet": snippet, "facets": facets or (), "after": after, "after_write": after_write,
         "min_score": min_score, "min_relevance": min_relevance,
     }  # fmt: skip
     arguments["context"] = Context(
@@ -242,19 +217,18 @@ def search(
         print_result(console(), result, explain=explain)
 
 
-@app.command(
-    epilog=examples(
-        'retrieval complete tickets "connection ti"',
-        "retrieval complete tickets datab --where priority=High --limit 3",
-    )
+@options.command(
+    app,
+    'retrieval complete tickets "connection ti"',
+    "retrieval complete tickets datab --where priority=High --limit 3",
 )
 def complete(
     *,
-    collection: CollectionName,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text typed so far.")],
+    collection: options.CollectionName,
+    text: Annotated[str, options.argument("TEXT", "The text typed so far.")],
     where: options.Where = None,
-    limit: Annotated[int, option("N", "Queries, and titles, 1 to 100.", "--limit", "-n")] = 10,
-    as_json: Json = False,
+    limit: Annotated[int, options.option("N", "Queries, and titles, 1 to 100.", "--limit", "-n")] = 10,
+    as_json: options.Json = False,
 ) -> None:
     """Complete a text that is being typed, from the words and titles of a collection."""
     with opened_collection(collection) as (target, wait):
@@ -263,36 +237,33 @@ def complete(
     print_answer(result, [*result.queries, *titles], as_json=as_json)
 
 
-@app.command(
-    epilog=examples(
-        'retrieval passages docs "how long are backups kept?"',
-        'retrieval passages docs "how long are backups kept?" --max-tokens 800 --where team=ops',
-    )
+@options.command(
+    app,
+    'retrieval passages docs "how long are backups kept?"',
+    'retrieval passages docs "how long are backups kept?" --max-tokens 800 --where team=ops',
 )
 def passages(
     *,
-    collection: CollectionName,
+    collection: options.CollectionName,
     query: Annotated[str, typer.Argument(help="The question.")],
     max_tokens: Annotated[
-        int, option("N", "The maximum number of printed tokens, at least 100.", "--max-tokens", "-t")
+        int, options.option("N", "The maximum number of printed tokens, at least 100.", "--max-tokens", "-t")
     ] = 2000,
-    around: Annotated[int, option("N", "Chunks added on each side of a hit; 0 to 10.")] = 1,
+    around: Annotated[int, options.option("N", "Chunks added on each side of a hit; 0 to 10.")] = 1,
     limit: options.Limit = 10,
     where: options.Where = None,
     min_score: options.MinScore = None,
     min_relevance: options.MinRelevance = None,
-    domain: Domain = "",
-    complexity: Complexity = None,
-    actor: Actor = "",
-    session: Session = "",
-    as_json: Json = False,
+    domain: options.Domain = "",
+    complexity: options.Complexity = None,
+    actor: options.Actor = "",
+    session: options.Session = "",
+    as_json: options.Json = False,
 ) -> None:
     """Print the passages about a question, as text for a prompt.
 
-    The hits are included in order while they fit; the first that does not
-    fit is cut around the words of the query. The remaining room is filled
-    with the chunks next to the hits; consecutive chunks of a document become
-    one passage.
+    The hits are included in order while they fit; the remaining room is
+    filled with the chunks next to them. Consecutive chunks become one passage.
     """
     with opened_collection(collection) as (target, wait):
         result = wait(

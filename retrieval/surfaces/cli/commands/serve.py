@@ -12,27 +12,23 @@ import typer
 from retrieval.adapters.extras import require_extra
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
-from retrieval.surfaces.cli.options import PROGRAM, collection_option, examples, option, program_settings
+from retrieval.surfaces.cli.options import PROGRAM, command, flag, option, program_settings
 from retrieval.surfaces.cli.output import print_json_line, show
 from retrieval.surfaces.cli.run import stop_signal
 
 app = typer.Typer()
 
 
-@app.command(
-    epilog=examples("retrieval serve --insecure-local", "retrieval serve --host 0.0.0.0 --port 8080 --log-format json")
-)
+@command(app, "retrieval serve --insecure-local", "retrieval serve --host 0.0.0.0 --port 8080 --log-format json")
 def serve(
     *,
     host: Annotated[str, option("ADDRESS", "Where to listen.")] = "127.0.0.1",
     port: Annotated[int, option("N", "The port; 0 takes a free one.", min=0, max=65535)] = 8000,
-    insecure_local: Annotated[
-        bool, typer.Option("--insecure-local", help="Serve only this machine, without keys.")
-    ] = False,
+    insecure_local: Annotated[bool, flag("Serve only this machine, without keys.", "--insecure-local")] = False,
     log_format: Annotated[
         Literal["text", "json"], typer.Option(help="The format of the log on standard error, a line per request.")
     ] = "text",
-    as_json: Annotated[bool, typer.Option("--json", help="Print the address as JSON, on one line.")] = False,
+    as_json: Annotated[bool, flag("Print the address as JSON, on one line.", "--json")] = False,
 ) -> None:
     """Serve everything over HTTP: collections, search, feedback, tickets.
 
@@ -72,12 +68,11 @@ def serve(
         runner.run(work())
 
 
-@app.command(
-    epilog=examples(
-        "retrieval mcp",
-        "retrieval mcp --tools collections,memories",
-        "retrieval mcp --transport http --port 8765 --keys",
-    )
+@command(
+    app,
+    "retrieval mcp",
+    "retrieval mcp --tools collections,memories",
+    "retrieval mcp --transport http --port 8765 --keys",
 )
 def mcp(
     *,
@@ -90,8 +85,7 @@ def mcp(
     ] = "127.0.0.1",
     port: Annotated[int, option("N", "The port over http; 0 takes a free one.", min=0, max=65535)] = 8765,
     names: Annotated[
-        list[str] | None,
-        option("NAME", "Another name of this machine that clients use. Repeatable.", "--name"),
+        list[str] | None, option("NAME", "Another name of this machine that clients use. Repeatable.", "--name")
     ] = None,
     tools: Annotated[
         list[str] | None,
@@ -101,31 +95,27 @@ def mcp(
             "By commas, or repeatable. Without it principles,collections:read,memories:read; with --keys all three.",
         ),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer no tool that stores anything.")] = False,
+    read_only: Annotated[bool, flag("Offer no tool that stores anything.", "--read-only")] = False,
     keys: Annotated[
-        bool,
-        typer.Option("--keys", help="Over http: clients send API keys (see: retrieval keys), with their scopes."),
+        bool, flag("Over http: clients send API keys (see: retrieval keys), with their scopes.", "--keys")
     ] = False,
-    collection: Annotated[str, collection_option("The collection of principles; made if missing.")] = "principles",
-    memories: Annotated[
-        str, collection_option("The collection of memories; made if missing.", "--memories")
-    ] = "memories",
+    collection: Annotated[
+        str, option("NAME", "The collection of principles; made if missing.", "--collection", "-c")
+    ] = "principles",
+    memories: Annotated[str, option("NAME", "The collection of memories; made if missing.", "--memories")] = "memories",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the address as JSON; over stdio only the protocol is printed.")
+        bool, flag("Print the address as JSON; over stdio only the protocol is printed.", "--json")
     ] = False,
 ) -> None:
     """Serve collections, memories and principles to agents, by MCP.
 
-    An agent's tool starts it and talks to it by the Model Context Protocol:
-    to search any collection and get its items, to search a project's
-    memories, and to search, rate and add principles. Tools that store items
-    or memories are offered if --tools names their group. It serves even
-    while the database is down.
+    It serves even while the database is down, until ctrl-C or SIGTERM; over
+    stdio until the client closes standard input. Tools that store items or
+    memories are offered if --tools names their group.
 
     Over http it serves only this machine, unless RETRIEVAL_MCP_TOKEN is
     set: then every request must have that token. With --keys each request
-    has an API key, which decides its tenant and its rights. It runs until
-    ctrl-C or SIGTERM; over stdio until the client closes standard input.
+    has an API key, which decides its tenant and its rights.
     """
     require_extra("mcp", "the MCP server", "mcp")
     for name in (collection, memories):

@@ -25,7 +25,7 @@ from retrieval.apps.principles.startup.surroundings import HookInput, look_aroun
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.surfaces.cli.errors import hint
-from retrieval.surfaces.cli.options import Json, by_commas, collection_option, examples, option, program_settings
+from retrieval.surfaces.cli.options import Json, by_commas, command, option, program_settings
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.startup.start import SessionStart
@@ -39,14 +39,13 @@ Folder = Annotated[Path | None, option("DIR", "The session's folder; else the ho
 SessionId = Annotated[str | None, option("ID", "The session; else the hook's.", "--session")]
 MOST = 100
 """The most principles, and the most places for explored ones."""
-Principles = Annotated[str, collection_option("The collection of the principles.", "--collection")]
+Principles = Annotated[str, option("NAME", "The collection of the principles.", "--collection")]
 
 
-@app.command(
-    epilog=examples(
-        "retrieval session-start",
-        "retrieval session-start --cwd ~/shop --session s-1 --format json --limit 5 --explore 1",
-    )
+@command(
+    app,
+    "retrieval session-start",
+    "retrieval session-start --cwd ~/shop --session s-1 --format json --limit 5 --explore 1",
 )
 def session_start(
     *,
@@ -95,7 +94,7 @@ def session_start(
         )
 
 
-@app.command(epilog=examples("retrieval session-end --session s-1 --outcome success --tags testing,sql"))
+@command(app, "retrieval session-end --session s-1 --outcome success --tags testing,sql")
 def session_end(
     *,
     cwd: Folder = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -12,8 +12,8 @@ from retrieval.domain.checks import refusal_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, collection_option, examples, group, json_file, option
-from retrieval.surfaces.cli.output import cell_text, plain_name, print_answer
+from retrieval.surfaces.cli.options import Json, argument, command, group, json_file, option
+from retrieval.surfaces.cli.output import field_rows, print_answer, table
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
 
@@ -45,44 +45,29 @@ def preview_lines(previews: SearchPreview) -> Iterator[str]:
             yield f"   –  {entry.ticket.ticket_id}  {entry.ticket.title}  ({entry.why})"
 
 
-def fact_lines(facts: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each fact; the facts of a mapping follow its name, indented."""
-    for name, value in facts.items():
-        if isinstance(value, Mapping):
-            yield f"{plain_name(name)}:"
-            yield from (f"  {inner or 'none'}: {cell_text(number)}" for inner, number in value.items())
-        else:
-            yield f"{plain_name(name)}: {cell_text(value)}"
-
-
 T = TypeVar("T")
 
 
 _WHERE = "Where the tickets are; else RETRIEVAL_TICKETS_COLLECTION, else 'tickets'."
-CollectionOption = Annotated[str | None, collection_option(_WHERE, "--collection")]
+CollectionOption = Annotated[str | None, option("NAME", _WHERE, "--collection")]
 Description = Annotated[str | None, option("TEXT", "The ticket's text below its title.", "--description", "-d")]
 Domain = Annotated[str | None, option("NAME", "Only tickets of this domain.", "--domain")]
 TopK = Annotated[int | None, option("N", "Tickets wanted, 1 to 100; else 20.", "--top-k", "-n")]
 Candidates = Annotated[
-    int | None,
-    option("N", "The nearest tickets to score, --top-k to 1000; else --top-k.", "--candidates"),
+    int | None, option("N", "The nearest tickets to score, --top-k to 1000; else --top-k.", "--candidates")
 ]
 VectorWeight = Annotated[
-    float | None,
-    option("W", "Of similarity, 0 to 1; beside one weight the other is 1 - W.", "--vector-weight"),
+    float | None, option("W", "Of similarity, 0 to 1; beside one weight the other is 1 - W.", "--vector-weight")
 ]
 MetadataWeight = Annotated[
-    float | None,
-    option("W", "Of priority and time, 0 to 1; both hold as given.", "--metadata-weight"),
+    float | None, option("W", "Of priority and time, 0 to 1; both hold as given.", "--metadata-weight")
 ]
 _PRESETS = "semantic_match, balanced, priority_focused or fast_resolution"
 PriorityWeight = Annotated[
-    list[str] | None,
-    option("NAME=W", "The value of a priority: High=0.9. Repeated: several.", "--priority-weight"),
+    list[str] | None, option("NAME=W", "The value of a priority: High=0.9. Repeated: several.", "--priority-weight")
 ]
 Hours = Annotated[
-    float | None,
-    option("H", "Hours from which a resolution counts nothing.", "--time-normalization-hours"),
+    float | None, option("H", "Hours from which a resolution counts nothing.", "--time-normalization-hours")
 ]
 AsOf = Annotated[str | None, option("TIME", "Search as one would have then: 2026-03-01T12:00:00Z.", "--as-of")]
 Exclude = Annotated[list[str] | None, option("ID", "A ticket to leave out. Repeated: several.", "--exclude")]
@@ -97,15 +82,14 @@ tickets = group(
 )
 
 
-@tickets.command(
-    epilog=examples(
-        "retrieval tickets search 'Connection timeout' --description 'At peak hours' --domain MM --top-k 5",
-        "retrieval tickets search 'Connection timeout' --preset semantic_match --exclude-self MM-9",
-    )
+@command(
+    tickets,
+    "retrieval tickets search 'Connection timeout' --description 'At peak hours' --domain MM --top-k 5",
+    "retrieval tickets search 'Connection timeout' --preset semantic_match --exclude-self MM-9",
 )
 def search(
     *,
-    title: Annotated[str | None, typer.Argument(metavar="TITLE", help="The new ticket's title.")] = None,
+    title: Annotated[str | None, argument("TITLE", "The new ticket's title.")] = None,
     description: Description = None,
     query_text: Annotated[str | None, option("TEXT", "Words to search for, instead of a ticket.")] = None,
     query_embedding: Annotated[str | None, option("FILE", "A vector instead of the words: a JSON list.")] = None,
@@ -151,15 +135,14 @@ def search(
     print_answer(response.model_dump(mode="json"), response_lines(response), as_json=as_json)
 
 
-@tickets.command(
-    epilog=examples(
-        "retrieval tickets preview 'Connection timeout' --domain MM",
-        "retrieval tickets preview 'Connection timeout' --vector-weight 0.6 --metadata-weight 0.4",
-    )
+@command(
+    tickets,
+    "retrieval tickets preview 'Connection timeout' --domain MM",
+    "retrieval tickets preview 'Connection timeout' --vector-weight 0.6 --metadata-weight 0.4",
 )
 def preview(
     *,
-    title: Annotated[str, typer.Argument(metavar="TITLE", help="The new ticket's title.")],
+    title: Annotated[str, argument("TITLE", "The new ticket's title.")],
     description: Description = None,
     domain: Domain = None,
     top_k: TopK = None,
@@ -199,20 +182,20 @@ def preview(
     print_answer(previews.model_dump(mode="json"), preview_lines(previews), as_json=as_json)
 
 
-@tickets.command(epilog=examples("retrieval tickets stats"))
+@command(tickets, "retrieval tickets stats")
 def stats(*, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Count the vectors, and the tickets of each domain."""
     with _opened_service(collection) as (service, wait):
         facts = wait(service.get_index_stats())
-    print_answer(facts, fact_lines(facts), as_json=as_json)
+    print_answer(facts, table(["", ""], field_rows(facts)), as_json=as_json)
 
 
-@tickets.command(epilog=examples("retrieval tickets health"))
+@command(tickets, "retrieval tickets health")
 def health(*, collection: CollectionOption = None, as_json: Json = False) -> None:
     """Check whether tickets can be found; the exit code is 1 if they cannot."""
     with _opened_service(collection) as (service, wait):
         facts = wait(service.health_check())
-    print_answer(facts, fact_lines(facts), as_json=as_json)
+    print_answer(facts, table(["", ""], field_rows(facts)), as_json=as_json)
     if facts["status"] != "healthy":
         raise typer.Exit(FAILED)
 

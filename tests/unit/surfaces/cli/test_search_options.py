@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.search.filters import parse_where
-from retrieval.surfaces.cli.search_options import condition_of, where_of
+from retrieval.surfaces.cli.options import condition_of, where_of
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,7 @@ import numpy as np
 import pytest
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings
 
-from retrieval.domain.errors import (
-    EmbedderError,
-    EmbedderRejectedError,
-    EmbedderUnavailableError,
-    InvalidRequestError,
-)
+from retrieval.domain.errors import EmbedderError, EmbedderRejectedError, EmbedderUnavailableError, InvalidRequestError
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole
 from retrieval.surfaces.langchain import LangChainEmbedder
 from retrieval.testing import check_embedder

@@ -64,7 +64,7 @@ def simulated(database_url: str, settings: Settings, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.usefixtures("simulated")
 def test_messages_of_a_file_are_remembered_and_their_history_is_shown(tmp_path: Path) -> None:
-    """Messages come as lines or as one list, the report plain or as JSON; the collection is made."""
+    """Messages come as lines, objects or lists; the report plain or as JSON; the collection is made."""
     program = CliRunner()
 
     def remembered(name: str, text: str, *words: str) -> str:
@@ -77,7 +77,7 @@ def test_messages_of_a_file_are_remembered_and_their_history_is_shown(tmp_path: 
     (first,) = json.loads(remembered("one", BERLIN + "\n\n", "--json"))["facts"]
     assert (first["outcome"], first["fact"], first["sources"]) == ("added", "Ann: I live in lovely Berlin.", ["one/1"])
     assert "nothing was changed" in remembered("one", f"[{BERLIN}]")
-    report = remembered("two", f"[\n{MUNICH}]", "--first-turn", "7", "--at", "2026-05-01T12:00:00+00:00")
+    report = remembered("two", MUNICH, "--first-turn", "7", "--at", "2026-05-01T12:00:00+00:00")
     assert "superseded" in report
     assert "nothing in them" in remembered("three", '{"role": "user", "content": "Hello"}')
     output = program.invoke(app, ["memories", "history", first["memory_id"]]).output

@@ -81,7 +81,7 @@ def test_tickets_are_printed_for_people() -> None:
     assert lines[2] == "1 ticket of 3 · similarity 0.9, metadata 0.1"
     printed = call("preview", "timeout", "--preset", "balanced", "--preset", "priority_focused").output.splitlines()
     assert [line.split(" ")[0] for line in printed if not line.startswith(" ")] == ["balanced", "priority_focused"]
-    assert "total vectors: 3" in call("stats").output
+    assert ["total", "vectors", "3"] in [line.split() for line in call("stats").output.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -107,4 +107,4 @@ def test_a_missing_collection_is_reported_with_the_command_that_creates_it() -> 
     """``search`` prints an error, ``health`` ends with exit code 1."""
     assert isinstance(call("stats", "--collection", "none").exception, ConfigurationError)
     health = call("health", "--collection", "none")
-    assert (health.exit_code, "status: unhealthy" in health.output) == (1, True)
+    assert (health.exit_code, "unhealthy" in health.output) == (1, True)

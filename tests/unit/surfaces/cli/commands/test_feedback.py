@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from rich.text import Text
 from typer.testing import CliRunner
 
 from retrieval.adapters.store.learning.models import StoredModel
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.surfaces.cli.app import app
-from retrieval.surfaces.cli.commands.feedback import models_table
+from retrieval.surfaces.cli.commands.feedback import trial_text
 
 
 @pytest.mark.parametrize("verdict", [[], ["--helpful", "--reward", "1"]])
@@ -32,6 +31,4 @@ def test_a_model_is_listed_with_the_figures_of_its_trial() -> None:
         version=3, kind="shrinkage", metrics=tried, events=60, statistics_at=now, is_published=True, reason="better",
         created_at=now,
     )  # fmt: skip
-    shown = models_table([model], 3, "Chosen: 3")
-    assert list(shown.columns[-1].cells) == [Text("sum: log-loss less 0.0120 ≥ 0.0040, value more 0.0300 ≥ 0.0100")]
-    assert shown.caption == "Chosen: 3"
+    assert trial_text(model) == "sum: log-loss less 0.0120 ≥ 0.0040, value more 0.0300 ≥ 0.0100"

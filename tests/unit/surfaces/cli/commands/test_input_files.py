@@ -114,14 +114,3 @@ def test_texts_of_tickets_are_unchanged_and_invalid_hours_are_a_bad_line(tmp_pat
     assert bad.item is None
     assert "write hours such as 4.5" in str(bad.error)
     assert note.item is not None
-
-
-def test_repeated_columns_of_a_header_are_listed(tmp_path: Path) -> None:
-    """By file, once it has been read from."""
-    path, other = tmp_path / "notes.csv", tmp_path / "more.csv"
-    path.write_text('id,"label", label ,,,title\n1,a,b,,,t\n')
-    other.write_text("id,title\n2,t\n")
-    source = InputFiles([str(path), str(other)], columns={}, file_format=None)
-    assert source.repeated_columns == {}
-    assert [dict(line.item.attributes) for line in source.lines() if line.item] == [{"label": ["a", "b"]}, {}]
-    assert source.repeated_columns == {str(path): ["label"]}
