@@ -36,8 +36,6 @@ from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
 
-_ENDPOINTS = frozenset({"cohere", "jina", "voyage", "tei"})
-
 
 def configured_reranker(settings: Settings, llm: ChosenLLM) -> Reranker | None:
     """The configured reranker; None: profiles that ask for one work without it.
@@ -45,11 +43,8 @@ def configured_reranker(settings: Settings, llm: ChosenLLM) -> Reranker | None:
     Raises ``ConfigurationError`` for a reranker that cannot be made.
     """
     name, model = settings.reranker, settings.reranker_model or ""
-    if name in _ENDPOINTS:
-        from retrieval.adapters.endpoints.rerank import EndpointReranker
-
-        key = settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else ""
-        return EndpointReranker(name, model=model, api_key=key, base_url=settings.reranker_base_url or "")
+    if name == "none":
+        return None
     if name == "onnx":
         if not model:
             raise ConfigurationError("the onnx reranker needs a file or its folder; set RETRIEVAL_RERANKER_MODEL")
@@ -59,7 +54,10 @@ def configured_reranker(settings: Settings, llm: ChosenLLM) -> Reranker | None:
         if model_to_ask is None:
             raise ConfigurationError("the llm reranker needs a language model; set RETRIEVAL_LLM")
         return LLMReranker(model_to_ask)
-    return None
+    from retrieval.adapters.endpoints.rerank import EndpointReranker
+
+    key = settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else ""
+    return EndpointReranker(name, model=model, api_key=key, base_url=settings.reranker_base_url or "")
 
 
 class ChosenReranker:
@@ -294,7 +292,6 @@ class OnnxReranker:
 
 
 def _files(path: Path) -> tuple[Path, Path]:
-    """The model's file, and its tokenizer's in the same folder or the one above."""
     model = next((path / name for name in _USUAL_FILES if (path / name).is_file()), path) if path.is_dir() else path
     tokenizer = next(
         (at / _TOKENIZER for at in (model.parent, model.parent.parent) if (at / _TOKENIZER).is_file()), None
@@ -306,8 +303,6 @@ def _files(path: Path) -> tuple[Path, Path]:
 
 
 class _CrossEncoder:
-    """Tokenizer and network, loaded."""
-
     def __init__(self, model: Path, tokenizer: Path, max_tokens: int, threads: int) -> None:
         try:
             import onnxruntime

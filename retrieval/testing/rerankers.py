@@ -64,7 +64,6 @@ async def check_unreachable_reranker(make: Callable[[], Reranker | Awaitable[Rer
 
 
 async def _scores(reranker: Reranker, texts: Sequence[str], query: str = _QUERY) -> list[float]:
-    """The checked scores."""
     scores = await reranker.rerank(query, texts)
     try:
         return checked_scores(scores, len(texts))

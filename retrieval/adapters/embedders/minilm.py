@@ -125,7 +125,6 @@ class MiniLMModel:
 
 
 def _tokenizer_of(files: MiniLMFiles) -> Any:
-    """The tokenizer, without padding or truncation."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(files.tokenizer))

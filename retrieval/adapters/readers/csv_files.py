@@ -268,11 +268,6 @@ def _open_quote(text: str) -> str:
     return f"a quote that opens here is still open after {several(len(text.splitlines()), 'line')}"
 
 
-def check_header(file: str, columns: Mapping[str, str] | None = None) -> None:
-    """Read only the header. Raises the errors of ``read_csv_rows``."""
-    plan_columns(file, read_header(file), columns)
-
-
 def read_header(file: str) -> list[str]:
     """The names of the columns. Raises ``ConfigurationError`` if there are none, and the errors of ``read_lines``."""
     records = CsvRecords(file)
@@ -281,8 +276,6 @@ def read_header(file: str) -> list[str]:
 
 
 class _Row(NamedTuple):
-    """The text of one record."""
-
     line: Line
     """Its first line, with the offset at which its last line ends."""
     text: str

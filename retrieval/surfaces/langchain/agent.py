@@ -129,7 +129,6 @@ def _part(state: Any, name: str) -> Any:
 
 
 def _options(config: Any) -> dict[str, Any]:
-    """The options in a mapping or a model, without those that are None."""
     if config is None:
         return {}
     options = config.model_dump(exclude_unset=True) if isinstance(config, BaseModel) else config

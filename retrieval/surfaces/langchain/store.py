@@ -153,7 +153,6 @@ class RetrievalStore(BaseStore):
         return results
 
     async def _sweep(self) -> int:
-        """Remove expired items; return their number."""
         self._swept_at = now = self._wall_clock()
         removed = 0
         while ids := await self._expired(now):
@@ -303,7 +302,6 @@ def _changes(ops: Sequence[Op], fields: Sequence[str], now: float) -> dict[str, 
 
 
 def _is_there(stored: StoredItem, now: float) -> bool:
-    """Whether a store wrote the item and it has not expired."""
     return is_put(stored.item) and not is_expired(stored.item, now)
 
 

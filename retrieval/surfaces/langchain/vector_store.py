@@ -455,7 +455,6 @@ def explanation_of(hit: Hit, retrieval_id: UUID | None) -> dict[str, Any]:
 
 
 def _fields(found: Item | Hit) -> dict[str, Any]:
-    """The fields that say something."""
     values = {
         "title": found.title,
         "kind": found.kind,
