@@ -97,19 +97,6 @@ async def _one_score_a_text(reranker: Reranker) -> None:
 
 
 @_RERANKER.add
-async def _repeated_texts(reranker: Reranker) -> None:
-    await _scores(reranker, (_TEXTS[0], _TEXTS[1], _TEXTS[0]))
-
-
-@_RERANKER.add
-async def _texts_are_left_alone(reranker: Reranker) -> None:
-    texts = list(_TEXTS)
-    await _scores(reranker, texts)
-    if texts != list(_TEXTS):
-        raise BrokenError("the call changed the list of texts that it was given")
-
-
-@_RERANKER.add
 async def _odd_texts(reranker: Reranker) -> None:
     await _scores(reranker, _ODD_TEXTS)
     for query in _ODD_TEXTS:
