@@ -186,14 +186,8 @@ def _points_schema(texts: int) -> Mapping[str, Any]:
         "minItems": texts,
         "maxItems": texts,
     }
-    return MappingProxyType(
-        {
-            "type": "object",
-            "properties": {"points": points},
-            "required": ["points"],
-            "additionalProperties": False,
-        }
-    )
+    properties = {"points": points}
+    return {"type": "object", "properties": properties, "required": ["points"], "additionalProperties": False}
 
 
 MAX_TOKENS = 512

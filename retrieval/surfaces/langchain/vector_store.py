@@ -59,7 +59,7 @@ async def by_profile(
         raise InvalidRequestError(
             f"there is no option {foreign[0]!r}; there are: k, filter, {', '.join(sorted(_OPTIONS))}"
         )
-    where = _either(condition, options.pop("where", None))
+    where = every_of(condition, options.pop("where", None))
     asked = {"query": question} if isinstance(question, str) else {"vector": question}
     return await collection.search(**asked, where=where, limit=k, **{"syntax": False} | options)
 
@@ -114,12 +114,6 @@ def every_of(*conditions: Condition) -> Condition:
     """The condition that all of them hold. Raises ``InvalidFilterError``."""
     wanted = tuple(condition for condition in map(parse_where, conditions) if condition is not None)
     return And(wanted) if wanted else None
-
-
-def _either(condition: Condition, where: Condition) -> Condition:
-    if condition is not None and where is not None:
-        raise InvalidRequestError("filter and where are two names of the same; give one of them")
-    return where if condition is None else condition
 
 
 _DELETED_AT_ONCE = 1000
