@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from retrieval.adapters.embedders.batching import padded_batches
 from retrieval.adapters.embedders.cached import LOADING_SECONDS, is_patient
-from retrieval.adapters.endpoints.breaker import RERANKER, Guards, before_deadline
+from retrieval.adapters.endpoints.breaker import RERANKER, before_deadline
 from retrieval.adapters.extras import missing_extra
-from retrieval.adapters.llms.choice import ChosenLLM
+from retrieval.adapters.llms.choice import Chosen, ChosenLLM
 from retrieval.domain.checks import clean_text, quoted, shown_line
 from retrieval.domain.errors import (
     ConfigurationError,
@@ -60,23 +60,14 @@ def configured_reranker(settings: Settings, llm: ChosenLLM) -> Reranker | None:
     return EndpointReranker(name, model=model, api_key=key, base_url=settings.reranker_base_url or "")
 
 
-class ChosenReranker:
-    """The given reranker, or else the configured one, made when it is first requested."""
+class ChosenReranker(Chosen[Reranker]):
+    """The given reranker, or else the configured one."""
 
     def __init__(self, settings: Settings, llm: ChosenLLM, given: Reranker | None = None) -> None:
         """Raises ``ConfigurationError`` for anything but a reranker."""
         if given is not None and not is_reranker(given):
             raise ConfigurationError(f"reranker is {given!r:.80}; give a reranker, or set RETRIEVAL_RERANKER")
-        self._settings, self._llm, self._given = settings, llm, given
-        self._configured: Reranker | None = None
-        self.guards = Guards(RERANKER)
-        """The breakers of the rerankers, which all tenants share."""
-
-    def get(self) -> Reranker | None:
-        """The reranker; None if none is configured. Raises ``ConfigurationError`` if it cannot be made."""
-        if self._given is None and self._configured is None:
-            self._configured = configured_reranker(self._settings, self._llm)
-        return self._given or self._configured
+        super().__init__(RERANKER, lambda: configured_reranker(settings, llm), given)
 
     async def load(self) -> None:
         """Make the configured reranker ahead of the first search, whose time the loading of its modules would take.
@@ -117,12 +108,6 @@ class ChosenReranker:
             return await before_deadline(ask, RerankerUnavailableError)
         loading = LOADING_SECONDS if getattr(reranker, "needs_loading", False) else 0.0
         return await self.guards.of(reranker, reranker.name).in_time(ask, seconds + loading)
-
-    async def aclose(self) -> None:
-        """Close the reranker made here; the caller closes a reranker that it passed in."""
-        reranker, self._configured = self._configured, None
-        if reranker is not None:
-            await reranker.aclose()
 
 
 _MOST_POINTS = 10
