@@ -197,7 +197,7 @@ class OnnxReranker:
     or two, the second of which means "relevant". The model is loaded at first use.
     """
 
-    def __init__(self, model: str | Path, *, max_tokens: int = MAX_TOKENS, threads: int | None = None) -> None:
+    def __init__(self, model: str | Path) -> None:
         """``model`` is the file, or a folder that has it as ``model.onnx`` or ``onnx/model.onnx``.
 
         Raises ``ConfigurationError`` for missing files.
@@ -205,8 +205,6 @@ class OnnxReranker:
         self._model, self._tokenizer = _files(Path(model).expanduser())
         folder = Path(model).expanduser()
         self._name = f"onnx/{(folder if folder.is_dir() else self._tokenizer.parent).resolve().name}"
-        self._max_tokens = max_tokens
-        self._threads = threads or min(os.cpu_count() or 1, _MOST_THREADS)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="reranker")
         self._loading = threading.Lock()
         self._encoder: _CrossEncoder | Exception | None = None
@@ -256,7 +254,7 @@ class OnnxReranker:
         with self._loading:
             if self._encoder is None:
                 try:
-                    self._encoder = _CrossEncoder(self._model, self._tokenizer, self._max_tokens, self._threads)
+                    self._encoder = _CrossEncoder(self._model, self._tokenizer)
                 except Exception as refusal:  # noqa: BLE001 - the file's faults have unrelated classes
                     self._encoder = refusal
             if isinstance(self._encoder, Exception):
@@ -282,7 +280,7 @@ def _files(path: Path) -> tuple[Path, Path]:
 
 
 class _CrossEncoder:
-    def __init__(self, model: Path, tokenizer: Path, max_tokens: int, threads: int) -> None:
+    def __init__(self, model: Path, tokenizer: Path) -> None:
         try:
             import onnxruntime
             from tokenizers import Tokenizer
@@ -294,9 +292,9 @@ class _CrossEncoder:
         except Exception as damage:
             raise ValueError(f"{tokenizer.name} cannot be read: {damage}") from damage
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(max_tokens, strategy="only_second")
+        self._tokenizer.enable_truncation(MAX_TOKENS, strategy="only_second")
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.intra_op_num_threads, options.inter_op_num_threads = min(os.cpu_count() or 1, _MOST_THREADS), 1
         options.log_severity_level = 3  # errors only: users cannot act on warnings about graphs
         self._session: Any = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         self._inputs = [wanted.name for wanted in self._session.get_inputs()]
