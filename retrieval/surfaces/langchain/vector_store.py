@@ -187,17 +187,9 @@ class RetrievalVectorStore(VectorStore):
         """The documents of those ids that exist, in the order of the ids."""
         return self._bridge.run(self._got, ids)
 
-    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The async form of ``get_by_ids``."""
-        return await self._bridge.arun(self._got, ids)
-
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete the documents of those ids, or with None every item of the collection. Unknown ids are ignored."""
         return self._bridge.run(self._deleted, ids, **kwargs)
-
-    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """The async form of ``delete``."""
-        return await self._bridge.arun(self._deleted, ids, **kwargs)
 
     def similarity_search(
         self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
@@ -238,13 +230,6 @@ class RetrievalVectorStore(VectorStore):
         """
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return self._bridge.run(self._found, by_difference, query, k, **options)
-
-    async def amax_marginal_relevance_search(
-        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """The async form of ``max_marginal_relevance_search``."""
-        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return await self._bridge.arun(self._found, by_difference, query, k, **options)
 
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
