@@ -36,7 +36,6 @@ _MANY_LEFT = 5_000
 
 @cache
 def _thread() -> ThreadPoolExecutor:
-    """The executor with the thread of this process."""
     return ThreadPoolExecutor(1, thread_name_prefix="aside")
 
 

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from retrieval.adapters.embedders.batching import padded_batches
 from retrieval.adapters.embedders.cached import LOADING_SECONDS, is_patient
-from retrieval.adapters.endpoints.breaker import RERANKER, Guards, before_deadline
+from retrieval.adapters.endpoints.breaker import RERANKER, before_deadline
 from retrieval.adapters.extras import missing_extra
-from retrieval.adapters.llms.choice import ChosenLLM
+from retrieval.adapters.llms.choice import Chosen, ChosenLLM
 from retrieval.domain.checks import clean_text, quoted, shown_line
 from retrieval.domain.errors import (
     ConfigurationError,
@@ -36,8 +36,6 @@ from retrieval.settings import Settings
 
 _log = logging.getLogger(__name__)
 
-_ENDPOINTS = frozenset({"cohere", "jina", "voyage", "tei"})
-
 
 def configured_reranker(settings: Settings, llm: ChosenLLM) -> Reranker | None:
     """The configured reranker; None: profiles that ask for one work without it.
@@ -45,11 +43,8 @@ def configured_reranker(settings: Settings, llm: ChosenLLM) -> Reranker | None:
     Raises ``ConfigurationError`` for a reranker that cannot be made.
     """
     name, model = settings.reranker, settings.reranker_model or ""
-    if name in _ENDPOINTS:
-        from retrieval.adapters.endpoints.rerank import EndpointReranker
-
-        key = settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else ""
-        return EndpointReranker(name, model=model, api_key=key, base_url=settings.reranker_base_url or "")
+    if name == "none":
+        return None
     if name == "onnx":
         if not model:
             raise ConfigurationError("the onnx reranker needs a file or its folder; set RETRIEVAL_RERANKER_MODEL")
@@ -59,26 +54,20 @@ def configured_reranker(settings: Settings, llm: ChosenLLM) -> Reranker | None:
         if model_to_ask is None:
             raise ConfigurationError("the llm reranker needs a language model; set RETRIEVAL_LLM")
         return LLMReranker(model_to_ask)
-    return None
+    from retrieval.adapters.endpoints.rerank import EndpointReranker
+
+    key = settings.reranker_api_key.get_secret_value() if settings.reranker_api_key else ""
+    return EndpointReranker(name, model=model, api_key=key, base_url=settings.reranker_base_url or "")
 
 
-class ChosenReranker:
-    """The given reranker, or else the configured one, made when it is first requested."""
+class ChosenReranker(Chosen[Reranker]):
+    """The given reranker, or else the configured one."""
 
     def __init__(self, settings: Settings, llm: ChosenLLM, given: Reranker | None = None) -> None:
         """Raises ``ConfigurationError`` for anything but a reranker."""
         if given is not None and not is_reranker(given):
             raise ConfigurationError(f"reranker is {given!r:.80}; give a reranker, or set RETRIEVAL_RERANKER")
-        self._settings, self._llm, self._given = settings, llm, given
-        self._configured: Reranker | None = None
-        self.guards = Guards(RERANKER)
-        """The breakers of the rerankers, which all tenants share."""
-
-    def get(self) -> Reranker | None:
-        """The reranker; None if none is configured. Raises ``ConfigurationError`` if it cannot be made."""
-        if self._given is None and self._configured is None:
-            self._configured = configured_reranker(self._settings, self._llm)
-        return self._given or self._configured
+        super().__init__(RERANKER, lambda: configured_reranker(settings, llm), given)
 
     async def load(self) -> None:
         """Make the configured reranker ahead of the first search, whose time the loading of its modules would take.
@@ -119,12 +108,6 @@ class ChosenReranker:
             return await before_deadline(ask, RerankerUnavailableError)
         loading = LOADING_SECONDS if getattr(reranker, "needs_loading", False) else 0.0
         return await self.guards.of(reranker, reranker.name).in_time(ask, seconds + loading)
-
-    async def aclose(self) -> None:
-        """Close the reranker made here; the caller closes a reranker that it passed in."""
-        reranker, self._configured = self._configured, None
-        if reranker is not None:
-            await reranker.aclose()
 
 
 _MOST_POINTS = 10
@@ -188,14 +171,8 @@ def _points_schema(texts: int) -> Mapping[str, Any]:
         "minItems": texts,
         "maxItems": texts,
     }
-    return MappingProxyType(
-        {
-            "type": "object",
-            "properties": {"points": points},
-            "required": ["points"],
-            "additionalProperties": False,
-        }
-    )
+    properties = {"points": points}
+    return {"type": "object", "properties": properties, "required": ["points"], "additionalProperties": False}
 
 
 MAX_TOKENS = 512
@@ -220,7 +197,7 @@ class OnnxReranker:
     or two, the second of which means "relevant". The model is loaded at first use.
     """
 
-    def __init__(self, model: str | Path, *, max_tokens: int = MAX_TOKENS, threads: int | None = None) -> None:
+    def __init__(self, model: str | Path) -> None:
         """``model`` is the file, or a folder that has it as ``model.onnx`` or ``onnx/model.onnx``.
 
         Raises ``ConfigurationError`` for missing files.
@@ -228,8 +205,6 @@ class OnnxReranker:
         self._model, self._tokenizer = _files(Path(model).expanduser())
         folder = Path(model).expanduser()
         self._name = f"onnx/{(folder if folder.is_dir() else self._tokenizer.parent).resolve().name}"
-        self._max_tokens = max_tokens
-        self._threads = threads or min(os.cpu_count() or 1, _MOST_THREADS)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="reranker")
         self._loading = threading.Lock()
         self._encoder: _CrossEncoder | Exception | None = None
@@ -279,7 +254,7 @@ class OnnxReranker:
         with self._loading:
             if self._encoder is None:
                 try:
-                    self._encoder = _CrossEncoder(self._model, self._tokenizer, self._max_tokens, self._threads)
+                    self._encoder = _CrossEncoder(self._model, self._tokenizer)
                 except Exception as refusal:  # noqa: BLE001 - the file's faults have unrelated classes
                     self._encoder = refusal
             if isinstance(self._encoder, Exception):
@@ -294,7 +269,6 @@ class OnnxReranker:
 
 
 def _files(path: Path) -> tuple[Path, Path]:
-    """The model's file, and its tokenizer's in the same folder or the one above."""
     model = next((path / name for name in _USUAL_FILES if (path / name).is_file()), path) if path.is_dir() else path
     tokenizer = next(
         (at / _TOKENIZER for at in (model.parent, model.parent.parent) if (at / _TOKENIZER).is_file()), None
@@ -306,9 +280,7 @@ def _files(path: Path) -> tuple[Path, Path]:
 
 
 class _CrossEncoder:
-    """Tokenizer and network, loaded."""
-
-    def __init__(self, model: Path, tokenizer: Path, max_tokens: int, threads: int) -> None:
+    def __init__(self, model: Path, tokenizer: Path) -> None:
         try:
             import onnxruntime
             from tokenizers import Tokenizer
@@ -320,9 +292,9 @@ class _CrossEncoder:
         except Exception as damage:
             raise ValueError(f"{tokenizer.name} cannot be read: {damage}") from damage
         self._tokenizer.no_padding()
-        self._tokenizer.enable_truncation(max_tokens, strategy="only_second")
+        self._tokenizer.enable_truncation(MAX_TOKENS, strategy="only_second")
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+        options.intra_op_num_threads, options.inter_op_num_threads = min(os.cpu_count() or 1, _MOST_THREADS), 1
         options.log_severity_level = 3  # errors only: users cannot act on warnings about graphs
         self._session: Any = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
         self._inputs = [wanted.name for wanted in self._session.get_inputs()]

@@ -197,14 +197,14 @@ class _Reading:
                 fingerprint += f"{_PLACE}{source.place}"
             if self.known.get(name) == fingerprint:
                 return _ReadDocument(name)
-            parsed = read_document(raw)
-            chunks = chunks_of(parsed.document, self.chunking, self.measure.count_tokens)
-            items = tuple(chunk_items(parsed.document, chunks, fingerprint))
+            document, is_cleaned = read_document(raw)
+            chunks = chunks_of(document, self.chunking, self.measure.count_tokens)
+            items = tuple(chunk_items(document, chunks, fingerprint))
             if self.schema is not None:
                 self.schema.check_each(items)
         except (InvalidItemError, MissingExtraError) as error:
             return _ReadDocument(name, fault=str(error))
-        return _ReadDocument(name, items, is_cleaned=parsed.is_cleaned)
+        return _ReadDocument(name, items, is_cleaned=is_cleaned)
 
     def _fingerprint(self, raw: RawDocument) -> str:
         attributes = json_value(raw.attributes, raw.document_id, "metadata")

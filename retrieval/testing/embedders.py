@@ -82,14 +82,6 @@ async def _empty_input(embedder: Embedder) -> None:
 
 
 @_EMBEDDER.add
-async def _any_sequence(embedder: Embedder) -> None:
-    as_list = await embedder.embed(list(_TEXTS), TextRole.DOCUMENT)
-    as_tuple = await embedder.embed(tuple(_TEXTS), TextRole.DOCUMENT)
-    if not _close(as_list, as_tuple):
-        raise BrokenError("a tuple of texts gives other vectors than a list")
-
-
-@_EMBEDDER.add
 async def _different_texts_differ(embedder: Embedder) -> None:
     vectors = await _documents(embedder, *_TEXTS)
     similar = vectors @ vectors.T - np.eye(len(_TEXTS), dtype=np.float32)

@@ -127,19 +127,13 @@ async def _json_fits_the_schema(llm: LLM) -> None:
 
 
 @_LLM.add
-async def _schema_is_left_alone(llm: LLM) -> None:
-    schema = deepcopy(_NESTED)
-    await llm.complete_json("Plan a lunch, as JSON.", schema)
-    if schema != _NESTED:
-        raise BrokenError("the call changed the schema that it was given")
-
-
-@_LLM.add
-async def _json_is_the_callers_own(llm: LLM) -> None:
-    prompt, schema = _prompts_with_schemas()[0]
-    answer = await llm.complete_json(prompt, schema)
+async def _schema_and_answer_are_left_alone(llm: LLM) -> None:
+    schema = deepcopy(_COLOUR)
+    answer = await llm.complete_json(_PROMPTS[0], schema)
     answer.clear()
-    _require_fit(await llm.complete_json(prompt, schema), schema)
+    _require_fit(await llm.complete_json(_PROMPTS[0], schema), _COLOUR)
+    if schema != _COLOUR:
+        raise BrokenError("the call changed the schema that it was given")
 
 
 @_LLM.add

@@ -64,7 +64,6 @@ async def check_unreachable_reranker(make: Callable[[], Reranker | Awaitable[Rer
 
 
 async def _scores(reranker: Reranker, texts: Sequence[str], query: str = _QUERY) -> list[float]:
-    """The checked scores."""
     scores = await reranker.rerank(query, texts)
     try:
         return checked_scores(scores, len(texts))
@@ -95,19 +94,6 @@ async def _name_is_stable(reranker: Reranker) -> None:
 async def _one_score_a_text(reranker: Reranker) -> None:
     for count in range(len(_TEXTS) + 1):
         await _scores(reranker, _TEXTS[:count])
-
-
-@_RERANKER.add
-async def _repeated_texts(reranker: Reranker) -> None:
-    await _scores(reranker, (_TEXTS[0], _TEXTS[1], _TEXTS[0]))
-
-
-@_RERANKER.add
-async def _texts_are_left_alone(reranker: Reranker) -> None:
-    texts = list(_TEXTS)
-    await _scores(reranker, texts)
-    if texts != list(_TEXTS):
-        raise BrokenError("the call changed the list of texts that it was given")
 
 
 @_RERANKER.add

@@ -151,7 +151,6 @@ class CachedEmbedder:
     async def _embed(
         self, texts: Sequence[str], keys: Sequence[str], role: TextRole, *, within_budget: bool
     ) -> tuple[list[Vector | None], EmbedderError | None]:
-        """The vectors, and the error if some are missing."""
         hashes = [cache_key(self._embedder.space, role, text) for text in texts]
         stored = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))
         fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in stored}
@@ -192,7 +191,6 @@ def wait_seconds(embedder: Embedder, budget_seconds: float, texts: int = 1) -> f
 
 
 def _all(vectors: Sequence[Vector | None], error: EmbedderError | None) -> list[Vector]:
-    """The vectors, or the error if one is missing."""
     if error is not None:
         raise error
     return [vector for vector in vectors if vector is not None]

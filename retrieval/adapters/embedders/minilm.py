@@ -125,7 +125,6 @@ class MiniLMModel:
 
 
 def _tokenizer_of(files: MiniLMFiles) -> Any:
-    """The tokenizer, without padding or truncation."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(files.tokenizer))
@@ -169,6 +168,9 @@ class MiniLMEmbedder:
     after that must not use it, because threads do not survive a fork.
     """
 
+    max_tokens = MAX_TOKENS
+    """The most tokens of one text that the model reads."""
+
     def __init__(self, *, threads: int | None = None) -> None:
         """``threads`` defaults to the cores this process may use, at most 4.
 
@@ -200,11 +202,6 @@ class MiniLMEmbedder:
     def needs_loading(self) -> bool:
         """Whether the next call loads the model first, which takes longer than any text."""
         return self._loaded_model is None
-
-    @property
-    def max_tokens(self) -> int:
-        """The most tokens of one text that the model reads."""
-        return MAX_TOKENS
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text, the two boundary tokens included.

@@ -22,7 +22,6 @@ from retrieval.domain.errors import (
     InvalidVectorError,
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
-from retrieval.domain.items.item import text_hash
 from retrieval.domain.wording import several
 
 _SETTINGS = "RETRIEVAL_EMBEDDING"
@@ -55,7 +54,6 @@ def vectors_in(answer: Any, space: EmbeddingSpace, labels: Sequence[str]) -> Vec
 
 
 def _rows(answer: Any, count: int, model: str) -> list[dict[str, Any]]:
-    """The rows of an answer, in the order of the texts."""
     fields = answer if isinstance(answer, dict) else {}
     bare = fields.get("embeddings")
     if isinstance(bare, dict):
@@ -224,7 +222,6 @@ class OpenAIEmbedder:
         may_send = not is_fixed and (dimensions is not None or model.startswith(_SHORTENING))
         self._sends_dimensions = may_send if send_dimensions is None else send_dimensions
         self._is_implicit = is_implicit
-        self._found_too_long: set[bytes] = set()
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -242,14 +239,8 @@ class OpenAIEmbedder:
         return self._max_tokens
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The tokens of each text: estimates, but above the server's limit for texts that it refused as too long."""
-        inputs = [text or " " for text in prepared(texts, TextRole.DOCUMENT, self._space)]
-        counts = [estimated_tokens(text) for text in inputs]
-        if not self._found_too_long:
-            return counts
-        longest = self.max_tokens * _BYTES_A_TOKEN
-        are_too_long = [text_hash(cut(text, longest)) in self._found_too_long for text in inputs]
-        return [max(n, self.max_tokens + 1) if bad else n for n, bad in zip(counts, are_too_long, strict=True)]
+        """The tokens of each text: estimates."""
+        return [estimated_tokens(text or " ") for text in prepared(texts, TextRole.DOCUMENT, self._space)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
@@ -287,14 +278,12 @@ class OpenAIEmbedder:
             # Where the model's limit is unknown, half of the text is tried, then a quarter, and so on.
             shortest = cut(texts[0], min(self.max_tokens, max(size // 2, _LEAST_BYTES)))
             if shortest != texts[0]:
-                self._found_too_long.add(text_hash(texts[0]))
                 return await self._embed_batch([shortest], role)
             raise EmbedderRejectedError(
                 f"{refusal}; set max_input_tokens (now {self.max_tokens}) to what it takes"
             ) from None
 
     async def _ask(self, texts: list[str], role: TextRole) -> Vectors:
-        """One request. Raises the client's errors, ``TryAgainError`` or ``EmbedderRejectedError``."""
         dimensions = self._space.dimensions if self._sends_dimensions else None
         body = self._service.request(self._space.model, texts, role, dimensions)
         answer = await self._caller.post(self._service.path, body)

@@ -26,7 +26,7 @@ _BASE64 = MappingProxyType({"encoding_format": "base64"})
 class EmbeddingService:
     """A service, or a kind of server, with the field names of its requests.
 
-    The answers of all services are read in the same way: see ``retrieval.adapters.embedders.openai.parse_answer``.
+    The answers of all services are read in the same way: see ``retrieval.adapters.embedders.openai.vectors_in``.
     """
 
     name: str

@@ -160,7 +160,6 @@ class EndpointReranker:
         return await self._caller.call(lambda: self._ask(query, texts))
 
     async def _ask(self, query: str, texts: list[str]) -> list[float]:
-        """One request. Raises the client's errors, ``TryAgainError`` or ``RerankerRejectedError``."""
         body = {"query": query, self._shape.texts: texts, **self._shape.constants}
         if self._shape.has_model:
             body["model"] = self._model

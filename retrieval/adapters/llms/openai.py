@@ -191,7 +191,6 @@ class OpenAILLM:
         return await self._caller.call(lambda: self._post(request))
 
     async def _post(self, request: dict[str, Any]) -> str:
-        """One request. Raises the client's errors, ``TryAgainError`` or ``LLMRejectedError``."""
         answer = await self._caller.post("/chat/completions", request, most_bytes=_MOST_ANSWER_BYTES)
         return read_chat(answer, self._endpoint)
 

@@ -19,7 +19,13 @@ from retrieval.adapters.readers.lines import (
     read_lines,
     too_long_reason,
 )
-from retrieval.adapters.readers.records import FIELD_NAMES, check_no_vector, item_from_fields, target_of
+from retrieval.adapters.readers.records import (
+    ATTRIBUTE_PREFIX,
+    FIELD_NAMES,
+    check_no_vector,
+    item_from_fields,
+    target_of,
+)
 from retrieval.domain.checks import choices_hint, parse_value
 from retrieval.domain.errors import Advice, ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
@@ -94,58 +100,37 @@ def plan_columns(
     Raises ``ConfigurationError`` for a mapped column that is missing, an unknown field, two columns for one field or
     attribute, and when no column holds the id.
     """
-    draft = _Draft(file, [name.strip() for name in header])
-    for target, column in (columns or {}).items():
-        draft.take(target, column)
-    mapped = frozenset(draft.attributes)
-    for field_name, names in FIELD_NAMES.items():
-        own = [name for name in names if name in draft.unmapped]
-        if own and field_name not in draft.fields:
-            draft.take(own[0], own[0])
-    for name in list(draft.unmapped):
-        draft.take_attribute(name, name)
-    if "item_id" not in draft.fields:
-        raise ConfigurationError(f"{file}: no column 'id'; {draft.columns('id')}").advising(Advice.MAP_ID)
-    return ColumnPlan(len(header), draft.fields, draft.attributes, frozenset(texts), mapped)
+    names = [name.strip() for name in header]
+    unmapped = dict.fromkeys(name for name in names if name)
+    fields: dict[str, tuple[int, ...]] = {}
+    attributes: dict[str, tuple[int, ...]] = {}
 
-
-class _Draft:
-    """An unfinished plan, and the columns that it does not map yet."""
-
-    def __init__(self, file: str, names: Sequence[str]) -> None:
-        self._file = file
-        self._names = names
-        self.unmapped = dict.fromkeys(name for name in names if name)
-        self.fields: dict[str, tuple[int, ...]] = {}
-        self.attributes: dict[str, tuple[int, ...]] = {}
-
-    def columns(self, column: str) -> str:
-        """The columns that exist, and which one is near; see ``choices_hint``."""
-        return choices_hint(column, self._names, are_quoted=True)
-
-    def take(self, target: str, column: str) -> None:
+    def take(target: str, column: str) -> None:
         """Map the column to the field or the attribute that ``target`` names."""
-        field, name = target_of(target, column)
-        if field is None:
-            self.take_attribute(name, column)
-        elif field in self.fields:
-            raise ConfigurationError(f"{self._file}: two columns are mapped to the field {field!r}; map one")
-        else:
-            self.fields[field] = self._positions(target, column)
+        field, attribute = target_of(target, column)
+        into, name = (attributes, attribute) if field is None else (fields, field)
+        if name in into:
+            what = "attribute" if field is None else "field"
+            raise ConfigurationError(f"{file}: two columns would be the {what} {name!r}; map {column!r} to another")
+        into[name] = tuple(at for at, other in enumerate(names) if other == column)
+        if not into[name]:
+            there = choices_hint(column, names, are_quoted=True)
+            raise ConfigurationError(f"{file}: no column {column!r} (for {target!r}); {there}")
+        unmapped.pop(column, None)
 
-    def take_attribute(self, name: str, column: str) -> None:
-        if name in self.attributes:
-            raise ConfigurationError(
-                f"{self._file}: two columns would be the attribute {name!r}; map {column!r} to another name"
-            )
-        self.attributes[name] = self._positions(name, column)
-
-    def _positions(self, target: str, column: str) -> tuple[int, ...]:
-        positions = tuple(at for at, name in enumerate(self._names) if name == column)
-        if not positions:
-            raise ConfigurationError(f"{self._file}: no column {column!r} (for {target!r}); {self.columns(column)}")
-        self.unmapped.pop(column, None)
-        return positions
+    for target, column in (columns or {}).items():
+        take(target, column)
+    mapped = frozenset(attributes)
+    for field_name, other_names in FIELD_NAMES.items():
+        own = [name for name in other_names if name in unmapped]
+        if own and field_name not in fields:
+            take(own[0], own[0])
+    for name in list(unmapped):
+        take(f"{ATTRIBUTE_PREFIX}{name}", name)
+    if "item_id" not in fields:
+        there = choices_hint("id", names, are_quoted=True)
+        raise ConfigurationError(f"{file}: no column 'id'; {there}").advising(Advice.MAP_ID)
+    return ColumnPlan(len(header), fields, attributes, frozenset(texts), mapped)
 
 
 def _nonblank(row: Sequence[str], positions: tuple[int, ...]) -> list[str]:
@@ -268,11 +253,6 @@ def _open_quote(text: str) -> str:
     return f"a quote that opens here is still open after {several(len(text.splitlines()), 'line')}"
 
 
-def check_header(file: str, columns: Mapping[str, str] | None = None) -> None:
-    """Read only the header. Raises the errors of ``read_csv_rows``."""
-    plan_columns(file, read_header(file), columns)
-
-
 def read_header(file: str) -> list[str]:
     """The names of the columns. Raises ``ConfigurationError`` if there are none, and the errors of ``read_lines``."""
     records = CsvRecords(file)
@@ -281,8 +261,6 @@ def read_header(file: str) -> list[str]:
 
 
 class _Row(NamedTuple):
-    """The text of one record."""
-
     line: Line
     """Its first line, with the offset at which its last line ends."""
     text: str

@@ -66,22 +66,15 @@ class RawDocument:
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
 
 
-@dataclass(frozen=True, slots=True)
-class ReadDocument:
-    """A document that was read."""
-
-    document: Document
-    is_cleaned: bool
-    """Whether control or format characters were removed."""
-
-
 def format_of(name: str) -> str | None:
     """The format of a document of that name; None if its ending is unknown."""
     return FORMATS_BY_ENDING.get(PurePath(name).suffix.lower())
 
 
-def read_document(raw: RawDocument) -> ReadDocument:
-    """The document with its title and its blocks, each with the headings above it and its page.
+def read_document(raw: RawDocument) -> tuple[Document, bool]:
+    """The document, and whether control or format characters were removed.
+
+    It has its title and its blocks, each with the headings above it and its page.
 
     Raises ``InvalidItemError`` for a document that cannot be read, for any reason, and ``MissingExtraError`` if the
     extra ``documents`` is needed and not installed.
@@ -105,9 +98,7 @@ def read_document(raw: RawDocument) -> ReadDocument:
         blocks=cleaned,
         attributes=raw.attributes,
     )
-    return ReadDocument(
-        document, is_cleaned=any(a.text != b.text for a, b in zip(cleaned, content.blocks, strict=True))
-    )
+    return document, any(a.text != b.text for a, b in zip(cleaned, content.blocks, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +108,6 @@ class _Content:
 
 
 class _Path:
-    """The headings above the current position, by their levels."""
-
     def __init__(self) -> None:
         self._open: list[tuple[int, str]] = []
 

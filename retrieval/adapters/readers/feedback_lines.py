@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -18,10 +18,7 @@ from retrieval.domain.learning.feedback import Feedback
 MAX_LINE_BYTES = 100_000
 
 _OF_CONTEXT = ("domain", "complexity")
-_NAMES = {
-    "item_id", "retrieval_id", "collection", "reward", "helpful", "kind", "actor", "session", "note", "at", "weight",
-    "key", *_OF_CONTEXT,
-}  # fmt: skip
+_NAMES = {field.name for field in fields(Feedback)} - {"context", "of_session"} | {"helpful", *_OF_CONTEXT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +68,11 @@ def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -
         raise InvalidRequestError(
             f"feedback has no field {unknown[0]!r:.80}; its fields are {', '.join(sorted(_NAMES))}"
         )
-    fields = {name: value for name, value in record.items() if value is not None}
-    context = {name: fields.pop(name) for name in _OF_CONTEXT if name in fields}
-    if "at" in fields:
-        fields["at"] = _time(fields["at"])
-    event = Feedback(**{"item_id": "", **fields}, context=Context(**context) if context else None)
+    given = {name: value for name, value in record.items() if value is not None}
+    context = {name: given.pop(name) for name in _OF_CONTEXT if name in given}
+    if "at" in given:
+        given["at"] = _time(given["at"])
+    event = Feedback(**{"item_id": "", **given}, context=Context(**context) if context else None)
     return event if event.own_key is not None or key is None else replace(event, key=key)
 
 

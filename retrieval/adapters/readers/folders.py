@@ -191,7 +191,6 @@ def _below(root: FoundFolder, skipped: Counter[str], unreadable: list[tuple[str,
 
 
 def _reason_to_skip(path: Path) -> str | None:
-    """Return the reason why a file or folder below a folder is not read; None: it is read."""
     if path.is_symlink():
         return "links"
     if path.name.startswith("."):

@@ -10,7 +10,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from retrieval.adapters.files import checked_path
-from retrieval.adapters.readers.csv_files import check_header, read_csv_rows, read_header
+from retrieval.adapters.readers.csv_files import plan_columns, read_csv_rows, read_header
 from retrieval.adapters.readers.lines import (
     GZIP_MAGIC,
     MAX_LINE_BYTES,
@@ -129,21 +129,18 @@ def read_items(
     """Every line of a file, or record of a CSV file, as an item or an error; blank lines are left out.
 
     The file is read as it is consumed, in memory that does not grow with its size. ``-`` is standard input. A file
-    that starts like gzip is unpacked, whatever its name. The text is UTF-8.
-
-    ``format`` is ``jsonl`` (BEIR's: see ``item_from_record``) or ``csv``; otherwise the name's ending decides
-    (``.jsonl``, ``.ndjson``, ``.json``, ``.csv``, ``.tsv``, each also with ``.gz``), and standard input is ``jsonl``.
+    that starts like gzip is unpacked, whatever its name. The text is UTF-8. Without ``format`` the name's ending
+    decides, before any ``.gz``, and standard input is ``jsonl`` (BEIR's: see ``item_from_record``).
 
     ``columns`` maps an item's field (``_id``, ``title``, ``text``, ``tags`` …), or an attribute as ``attributes.name``,
     to a column of CSV, or to an entry of JSON's objects (at the top, else in the metadata); see ``plan_columns`` and
     ``mapped_record`` for the others. ``id_from`` names an entry of JSON's objects, such as ``text`` (``*``: all),
     whose hash becomes the id where there is none: an item whose entry changes is then another item.
 
-    In CSV, an empty value is missing. Tags are a JSON list, or texts separated by semicolons or, without a semicolon,
-    by commas. An attribute that reads as a JSON number, ``true`` or ``false`` is a number or a boolean; everything
-    else, the id in particular, is text, and so are the attributes that ``texts`` names, without surrounding space.
-    ``header`` is called with the raw header line when reading begins. ``clean`` removes refused control and format
-    characters from items (see ``retrieval.clean_text``), and marks their lines; without it these lines are errors.
+    In CSV, an empty value is missing, and tags are as ``parse_tags`` reads them. An attribute that reads as a JSON
+    number, ``true`` or ``false`` is a number or a boolean; everything else, the id in particular, is text, and so are
+    the attributes that ``texts`` names. ``header`` is called with the raw header line when reading begins. ``clean``
+    removes refused characters from items (see ``retrieval.clean_text``), and marks their lines.
 
     Raises, before it returns, ``InvalidRequestError`` for a file that cannot be opened, and ``ConfigurationError`` for
     an unknown format or columns that the file does not have (for standard input, when reading begins). Raises
@@ -165,7 +162,7 @@ def read_items(
         raise ConfigurationError("id_from is for JSON Lines; of CSV, map a column: --map id=NAME")
     # A file without a size is a pipe, which can be read only once.
     if known_size is not None:
-        check_header(file, columns)
+        plan_columns(file, read_header(file), columns)
     return read_csv_rows(file, columns=columns, texts=texts, max_line_bytes=max_line_bytes, header=header, clean=clean)
 
 

@@ -70,8 +70,6 @@ class LangChainDocument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Layout:
-    """The columns of a table that hold the parts of a document."""
-
     table: sql.Composable
     key: str
     key_type: str

@@ -41,7 +41,7 @@ class Bridge(Generic[A]):
     """Runs calls on the loop of a collection or a platform, async or sync.
 
     ``twin`` is the async object, whose methods ``run`` and ``arun`` call. It belongs to the loop that opened its
-    platform; before that, to the loop in which the bridge was created, or to the first one that calls ``arun``.
+    platform: before that, the first loop that calls ``arun`` opens it.
     """
 
     @overload
@@ -51,12 +51,9 @@ class Bridge(Generic[A]):
     def __init__(self, subject: object) -> None:
         twin: Any = subject
         self._door: Door | None = None
-        self._seen: asyncio.AbstractEventLoop | None = None
         if isinstance(subject, SyncCollection | SyncPlatform):
             twin, self._door = subject.twin, subject.door
-        elif isinstance(subject, Collection | Platform):
-            self._seen = _running_loop()
-        else:
+        elif not isinstance(subject, Collection | Platform):
             raise InvalidRequestError(
                 f"a collection or a platform is needed, not {type(subject).__name__}; "
                 "platform.collection(name) gives a collection"
@@ -86,10 +83,8 @@ class Bridge(Generic[A]):
 
     async def arun(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the async function for a caller in any loop, and return its result; it is cancelled with its caller."""
-        running = asyncio.get_running_loop()
-        if self._door is None and self._home is None:
-            self._seen = running
-        if self._home is running:
+        home = self._home
+        if home is asyncio.get_running_loop() or (home is None and self._door is None):
             return await function(*args, **kwargs)
         begun, future = self._started(partial(function, *args, **kwargs))
         waiting = asyncio.wrap_future(future)
@@ -120,9 +115,7 @@ class Bridge(Generic[A]):
     @property
     def _home(self) -> asyncio.AbstractEventLoop | None:
         twin: Any = self.twin
-        own = loop_of(twin) if isinstance(twin, Platform) else handle_of(twin).database.loop
-        self._seen = own or self._seen
-        return self._seen
+        return loop_of(twin) if isinstance(twin, Platform) else handle_of(twin).database.loop
 
     def _running_home(self) -> asyncio.AbstractEventLoop:
         home = self._home

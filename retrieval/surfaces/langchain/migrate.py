@@ -110,7 +110,6 @@ async def _copied(
 
 
 def _items(documents: Sequence[LangChainDocument], rejected: Rejected | None) -> tuple[dict[str, Item], int]:
-    """The items by id, and the number of documents that cannot be stored as items."""
     items: dict[str, Item] = {}
     refused = 0
     for document in documents:

@@ -9,7 +9,19 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import TypeVar
 
-from langgraph.store.base import BaseStore, GetOp, IndexConfig, ListNamespacesOp, Op, PutOp, Result, SearchOp, TTLConfig
+from langgraph.store.base import (
+    BaseStore,
+    GetOp,
+    IndexConfig,
+    ListNamespacesOp,
+    Op,
+    PutOp,
+    Result,
+    SearchItem,
+    SearchOp,
+    TTLConfig,
+)
+from langgraph.store.base import Item as GraphItem
 
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import is_whole
@@ -33,7 +45,7 @@ from retrieval.surfaces.langchain.store_items import (
     UNINDEXED,
     can_expire,
     checked_namespace,
-    graph_item,
+    graph_parts,
     has_expired,
     is_alive,
     is_expired,
@@ -43,7 +55,6 @@ from retrieval.surfaces.langchain.store_items import (
     item_of,
     matching,
     refreshed,
-    search_item,
     value_filter,
     within,
 )
@@ -137,11 +148,11 @@ class RetrievalStore(BaseStore):
         for op in each:
             result: Result = None
             if isinstance(op, GetOp) and (item := got.get(item_id_of(op.namespace, op.key))) is not None:
-                result = graph_item(item)
+                result = GraphItem(**graph_parts(item))
                 used += [item] if op.refresh_ttl else []
             elif isinstance(op, SearchOp):
                 hits = await self._searched(op, now)
-                result = [search_item(*hit) for hit in hits]
+                result = [SearchItem(**graph_parts(item), score=score) for item, score in hits]
                 used += [item for item, _ in hits] if op.refresh_ttl else []
             elif isinstance(op, ListNamespacesOp):
                 result = await self._namespaces(op, now)
@@ -153,7 +164,6 @@ class RetrievalStore(BaseStore):
         return results
 
     async def _sweep(self) -> int:
-        """Remove expired items; return their number."""
         self._swept_at = now = self._wall_clock()
         removed = 0
         while ids := await self._expired(now):
@@ -303,7 +313,6 @@ def _changes(ops: Sequence[Op], fields: Sequence[str], now: float) -> dict[str, 
 
 
 def _is_there(stored: StoredItem, now: float) -> bool:
-    """Whether a store wrote the item and it has not expired."""
     return is_put(stored.item) and not is_expired(stored.item, now)
 
 

@@ -8,8 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Any
 
-from langgraph.store.base import Item as GraphItem
-from langgraph.store.base import PutOp, SearchItem, get_text_at_path
+from langgraph.store.base import PutOp, get_text_at_path
 
 from retrieval.domain.checks import clean_value, is_finite, is_storable
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
@@ -67,13 +66,13 @@ def matching(match_type: str, path: Sequence[str]) -> Filter:
     return And((Exists(_element(places[-1] if match_type == "prefix" else places[0])), *parts))
 
 
-def checked_namespace(namespace: object, what: str = "a namespace") -> tuple[str, ...]:
+def checked_namespace(namespace: object) -> tuple[str, ...]:
     """The elements, which are texts that are not empty. Raises ``InvalidRequestError``."""
     if isinstance(namespace, str) or not isinstance(namespace, Sequence):
-        raise InvalidRequestError(f"{what} is a tuple of texts such as ('users', 'ada'), not {namespace!r:.80}")
+        raise InvalidRequestError(f"a namespace is a tuple of texts such as ('users', 'ada'), not {namespace!r:.80}")
     for element in namespace:
         if not isinstance(element, str) or not element or "\x00" in element:
-            raise InvalidRequestError(f"{what} has texts without NUL that are not empty, not {element!r:.80}")
+            raise InvalidRequestError(f"a namespace has texts without NUL that are not empty, not {element!r:.80}")
     return tuple(namespace)
 
 
@@ -232,17 +231,8 @@ def is_indexed() -> Filter:
     return Not(Exists(Field(UNINDEXED, is_attribute=True)))
 
 
-def graph_item(stored: StoredItem) -> GraphItem:
-    """The item as a value of LangGraph."""
-    return GraphItem(**_parts(stored))
-
-
-def search_item(stored: StoredItem, score: float | None) -> SearchItem:
-    """The same, found by a search."""
-    return SearchItem(**_parts(stored), score=score)
-
-
-def _parts(stored: StoredItem) -> dict[str, Any]:
+def graph_parts(stored: StoredItem) -> dict[str, Any]:
+    """The members of the item as a value of LangGraph."""
     attributes = stored.item.attributes
     return {
         "namespace": tuple(attributes[NAMESPACE]),

@@ -59,7 +59,7 @@ async def by_profile(
         raise InvalidRequestError(
             f"there is no option {foreign[0]!r}; there are: k, filter, {', '.join(sorted(_OPTIONS))}"
         )
-    where = _either(condition, options.pop("where", None))
+    where = every_of(condition, options.pop("where", None))
     asked = {"query": question} if isinstance(question, str) else {"vector": question}
     return await collection.search(**asked, where=where, limit=k, **{"syntax": False} | options)
 
@@ -114,12 +114,6 @@ def every_of(*conditions: Condition) -> Condition:
     """The condition that all of them hold. Raises ``InvalidFilterError``."""
     wanted = tuple(condition for condition in map(parse_where, conditions) if condition is not None)
     return And(wanted) if wanted else None
-
-
-def _either(condition: Condition, where: Condition) -> Condition:
-    if condition is not None and where is not None:
-        raise InvalidRequestError("filter and where are two names of the same; give one of them")
-    return where if condition is None else condition
 
 
 _DELETED_AT_ONCE = 1000
@@ -193,17 +187,9 @@ class RetrievalVectorStore(VectorStore):
         """The documents of those ids that exist, in the order of the ids."""
         return self._bridge.run(self._got, ids)
 
-    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """The async form of ``get_by_ids``."""
-        return await self._bridge.arun(self._got, ids)
-
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete the documents of those ids, or with None every item of the collection. Unknown ids are ignored."""
         return self._bridge.run(self._deleted, ids, **kwargs)
-
-    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """The async form of ``delete``."""
-        return await self._bridge.arun(self._deleted, ids, **kwargs)
 
     def similarity_search(
         self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
@@ -244,13 +230,6 @@ class RetrievalVectorStore(VectorStore):
         """
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return self._bridge.run(self._found, by_difference, query, k, **options)
-
-    async def amax_marginal_relevance_search(
-        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
-    ) -> list[Document]:
-        """The async form of ``max_marginal_relevance_search``."""
-        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
-        return await self._bridge.arun(self._found, by_difference, query, k, **options)
 
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
@@ -455,7 +434,6 @@ def explanation_of(hit: Hit, retrieval_id: UUID | None) -> dict[str, Any]:
 
 
 def _fields(found: Item | Hit) -> dict[str, Any]:
-    """The fields that say something."""
     values = {
         "title": found.title,
         "kind": found.kind,

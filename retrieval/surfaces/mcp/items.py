@@ -283,7 +283,8 @@ class ItemTools:
 
         infos = await infos_after(platform.database, platform.tenant_id, after="", limit=MOST_COLLECTIONS)
         collections = [_collection_answer(info) for info in infos]
-        return answer(_collections_text(collections), CollectionsAnswer(collections=collections))
+        text = "\n".join(map(_collection_line, collections)) or _NO_COLLECTION
+        return answer(text, CollectionsAnswer(collections=collections))
 
     async def search_collection(
         self,
@@ -334,7 +335,9 @@ class ItemTools:
             _item_answer(items_by_id[key], start, characters) for key in dict.fromkeys(item_ids) if key in items_by_id
         ]
         missing = [shown_line(key) for key in dict.fromkeys(item_ids) if key not in items_by_id]
-        return answer(_items_text(items, missing), ItemsAnswer(items=items, missing=missing))
+        parts = [STORED_NOTE, *map(_item_text, items)]
+        parts += [f"There is no item {', '.join(map(named, missing))}."] if missing else []
+        return answer("\n\n".join(parts), ItemsAnswer(items=items, missing=missing))
 
     async def add_items(
         self, collection: CollectionName, items: NewItems
@@ -405,10 +408,7 @@ def _collection_answer(info: CollectionInfo) -> CollectionAnswer:
     )
 
 
-def _collections_text(collections: Sequence[CollectionAnswer]) -> str:
-    if not collections:
-        return "There are no collections yet. Let the user make one with: retrieval ingest NAME FILE"
-    return "\n".join(_collection_line(collection) for collection in collections)
+_NO_COLLECTION = "There are no collections yet. Let the user make one with: retrieval ingest NAME FILE"
 
 
 def _collection_line(answer: CollectionAnswer) -> str:
@@ -456,17 +456,15 @@ def _short(value: Any) -> Any:
 def _found_text(collection: str, hits: FoundAnswer) -> str:
     parts = [STORED_NOTE, *map(_hit_text, hits.hits)] if hits.hits else ["Nothing was found."]
     parts += [f"Note: {note}" for note in hits.notes]
-    parts += [f"{named(name)}: {_counts_text(counts)}" for name, counts in hits.facets.items()]
+    for name, counts in hits.facets.items():
+        values = ", ".join(f"{named(value)} ({n})" for value, n in counts.items())
+        parts.append(f"{named(name)}: {values or 'no item has a value'}")
     if hits.hits:
         ids = f"get_items({quoted(collection)}, [id, ...]) gives whole texts"
         parts.append(ids if hits.next is None else f"{ids}; after={hits.next} gives the next hits")
     if hits.retrieval_id is not None:
         parts.append(f"retrieval_id: {hits.retrieval_id}")
     return "\n\n".join(parts)
-
-
-def _counts_text(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{named(value)} ({n})" for value, n in counts.items()) or "no item has a value"
 
 
 def _hit_text(hit: HitAnswer) -> str:
@@ -502,13 +500,6 @@ def _item_answer(item: Item, start: int, characters: int) -> ItemAnswer:
         metadata=shown_value(item.metadata),
         occurred_at=item.occurred_at.isoformat() if item.occurred_at else None,
     )
-
-
-def _items_text(items: Sequence[ItemAnswer], missing: Sequence[str]) -> str:
-    parts = [STORED_NOTE, *map(_item_text, items)]
-    if missing:
-        parts.append(f"There is no item {', '.join(map(named, missing))}.")
-    return "\n\n".join(parts)
 
 
 def _item_text(item: ItemAnswer) -> str:

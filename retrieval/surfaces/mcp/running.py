@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hmac
 import logging
 import socket
@@ -196,9 +195,7 @@ class UntilStopped:
 
     def __init__(self, app: ASGIApp, stop: asyncio.Event) -> None:
         self._app, self._stop = app, stop
-        self._unanswered = 0
-        self._has_answered = asyncio.Event()
-        self._has_answered.set()
+        self._under_way: set[asyncio.Task[object]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -210,19 +207,15 @@ class UntilStopped:
             # A stream of events ends only with its session.
             await self._app(scope, receive, send)
             return
-        self._unanswered += 1
-        self._has_answered.clear()
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._unanswered -= 1
-            if not self._unanswered:
-                self._has_answered.set()
+        if task := asyncio.current_task():
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+        await self._app(scope, receive, send)
 
     async def drained(self, seconds: float) -> None:
         """Return once no request is in flight, or after ``seconds``."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._has_answered.wait(), seconds)
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=seconds)
 
 
 async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, stop: asyncio.Event) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import uuid
 from collections.abc import Coroutine, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -104,15 +102,6 @@ CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 _HOLDER: ContextVar[Holder] = ContextVar("holder")
 
 
-class _BackgroundOpening(PlatformOpening):
-    """Loads the tools' modules in a thread, because this takes a second, in which the server already responds."""
-
-    async def _open(self) -> Platform:
-        for name in ("retrieval.platform", "retrieval.apps.principles.store", "retrieval.apps.memories"):
-            await asyncio.to_thread(import_module, name)
-        return await super()._open()
-
-
 class Served(ServedPlatforms):
     """The state that the tools share: the caller's platform, rights and session.
 
@@ -120,7 +109,7 @@ class Served(ServedPlatforms):
     """
 
     def __init__(self, settings: Settings, offer: Offer | None = None, session: str | None = None) -> None:
-        super().__init__(settings, _BackgroundOpening(self._connect))
+        super().__init__(settings, PlatformOpening(self._connect))
         self.offer = offer or Offer()
         self._session = session or f"mcp-{uuid.uuid4()}"
 

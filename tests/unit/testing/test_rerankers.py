@@ -75,25 +75,6 @@ class Moody(Good):
         return [(score + self.calls % 2) / 2 for score in scores]
 
 
-class Distinct(Good):
-    """Takes equal texts for one."""
-
-    async def rerank(self, query: str, texts: Sequence[str]) -> Any:
-        """Score with the fault."""
-        return await super().rerank(query, list(dict.fromkeys(texts)))
-
-
-class Greedy(Good):
-    """Takes the texts out of the list."""
-
-    async def rerank(self, query: str, texts: Sequence[str]) -> Any:
-        """Score with the fault."""
-        scores = await super().rerank(query, texts)
-        if isinstance(texts, list):
-            texts.clear()
-        return scores
-
-
 class Picky(Good):
     """Cannot encode everything."""
 
@@ -139,8 +120,6 @@ async def test_a_good_reranker_passes_and_is_closed() -> None:
         (Logits, "same scores again"),
         (Sorted, "scores follow the texts"),
         (Moody, "same scores again"),
-        (Distinct, "repeated texts"),
-        (Greedy, "texts are left alone"),
         (Picky, "odd texts"),
         (Blocking, "event loop stays free"),
         (Undead, "closes twice and scores no more"),

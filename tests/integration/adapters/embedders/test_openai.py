@@ -180,18 +180,6 @@ async def test_a_text_that_is_still_too_long_is_cut_alone(
     np.testing.assert_allclose(vectors, expected(near, dense[:10], "short"), atol=1e-6)
 
 
-async def test_texts_that_were_cut_have_too_many_tokens(
-    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
-) -> None:
-    """By the estimate, or by the server's count; the other texts of the batch are not counted."""
-    server.max_text_bytes = 20
-    embedder = make(max_input_tokens=10)
-    texts = ["0123456789" * 3, "exactly twenty bytes", "x" * 31]
-    assert [tokens > embedder.max_tokens for tokens in embedder.count_tokens(texts)] == [False, False, True]
-    await embedder.embed(texts, TextRole.DOCUMENT)
-    assert [tokens > embedder.max_tokens for tokens in embedder.count_tokens(texts)] == [True, False, True]
-
-
 async def test_a_server_with_a_smaller_model_says_which_option(
     make: Callable[..., OpenAIEmbedder], server: OpenAIServer
 ) -> None:

@@ -332,7 +332,7 @@ def test_a_program_that_opens_nothing_itself_is_answered_and_ends(platform: Sync
     """The import opens nothing, the first call a platform, by the environment, and the end of the program closes it."""
     program = (
         "import asyncio, threading\n"
-        "import retrieval.surfaces.langchain.agent\n"
+        "import retrieval.surfaces.langchain\n"
         "from retrieval.surfaces.langchain.tools import get_index_stats\n"
         "print(threading.active_count())\n"
         "asyncio.run(get_index_stats.ainvoke({}))\n"

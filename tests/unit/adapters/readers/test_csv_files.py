@@ -169,7 +169,7 @@ def test_a_row_without_an_id_is_refused() -> None:
             r"no column 'doc no' .*did you mean 'Doc-No'\? There are: 'Doc-No', 'title'",
         ),
         ("ticket_id title", None, "no column 'id'.*'ticket_id', 'title'"),
-        ("a b", {"_id": "a", "id": "b"}, "two columns are mapped to the field 'item_id'"),
+        ("a b", {"_id": "a", "id": "b"}, "two columns would be the field 'item_id'"),
         ("_id a b", {"attributes.a": "b"}, "two columns would be the attribute 'a'"),
     ],
 )

@@ -20,7 +20,7 @@ def read(data: bytes | str, form: str, **more: Any) -> Document:
     raw = RawDocument(
         document_id="some/file", data=data if isinstance(data, bytes) else data.encode(), format=form, **more
     )
-    return read_document(raw).document
+    return read_document(raw)[0]
 
 
 def texts_of(document: Document) -> list[tuple[str, tuple[str, ...]]]:
@@ -134,9 +134,9 @@ def test_a_title_that_is_given_goes_first_and_a_name_last() -> None:
 
 def test_refused_characters_are_removed_and_counted() -> None:
     """A soft hyphen does not leave a document out."""
-    document = read_document(RawDocument(document_id="x", data="a\u00adb".encode(), format="text"))
+    document, is_cleaned = read_document(RawDocument(document_id="x", data="a\u00adb".encode(), format="text"))
 
-    assert (document.document.blocks, document.is_cleaned) == ((Block("ab"),), True)
+    assert (document.blocks, is_cleaned) == ((Block("ab"),), True)
 
 
 def with_entities(definition: str) -> bytes:

@@ -34,22 +34,33 @@ def test_a_sync_platform_has_to_be_open() -> None:
         Bridge(connect_sync()).run(answer, 1)
 
 
-def test_an_async_platform_belongs_to_the_loop_that_called_first() -> None:
-    """Without a loop, and after its end, the error says so."""
+def test_an_async_platform_that_is_not_open_belongs_to_no_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a loop, and after its end, the error says so; the first loop that awaits a call opens it."""
     bridge = Bridge(connect())
 
     with pytest.raises(RunningLoopError, match="event loop of the collection is unknown"):
         bridge.run(answer, 1)
     assert asyncio.run(bridge.arun(answer, 2)) == 2
+    ended = asyncio.new_event_loop()
+    ended.close()
+    monkeypatch.setattr(carried, "loop_of", lambda _: ended)
     with pytest.raises(RunningLoopError, match="does not run"):
         bridge.run(answer, 3)
     with pytest.raises(RunningLoopError, match="does not run"):
         asyncio.run(bridge.arun(answer, 4))
 
 
-async def test_threads_call_the_loop_that_runs_and_the_loop_itself_must_not_wait() -> None:
+@pytest.fixture
+async def at_home(monkeypatch: pytest.MonkeyPatch) -> Bridge[Any]:
+    """A bridge to a platform that this loop opened."""
+    home = asyncio.get_running_loop()
+    monkeypatch.setattr(carried, "loop_of", lambda _: home)
+    return Bridge(connect())
+
+
+async def test_threads_call_the_loop_that_runs_and_the_loop_itself_must_not_wait(at_home: Bridge[Any]) -> None:
     """The answer, and the errors, come back to the caller."""
-    bridge = Bridge(connect())
+    bridge = at_home
 
     async def fail() -> None:
         raise KeyError("gone")
@@ -67,10 +78,12 @@ def awaited_elsewhere(bridge: Bridge[Any], call: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("carry", [Bridge.run, awaited_elsewhere])
-async def test_a_loop_that_waits_for_its_caller_is_reported(carry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_that_waits_for_its_caller_is_reported(
+    carry: Any, at_home: Bridge[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The caller gives up after a timeout, and the call is never made."""
     monkeypatch.setattr(carried, "BEGIN_SECONDS", 0.02)
-    bridge, results = Bridge(connect()), list[int]()
+    bridge, results = at_home, list[int]()
 
     async def call() -> None:
         results.append(1)
