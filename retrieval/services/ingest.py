@@ -265,7 +265,6 @@ def followed(writer: Writer, advance: Callable[[AddReport], None] | None) -> Wri
 
 
 def _advance(progress: Progress, report: IngestReport, offset: int, batch: _Batch, vectors: AddReport) -> None:
-    """Report the progress of the batch, by its vectors."""
     items = len(batch.items)
     done = min(vectors.embedded + vectors.pending, items)
     offset += (batch.offset - offset) * done // max(items, 1)

@@ -31,6 +31,7 @@ from retrieval.adapters.store.search.recall import Sample, probe
 from retrieval.adapters.store.search.reembeddings import (
     PAUSED,
     REMOVING,
+    ReembeddingProgress,
     ReembeddingState,
     StoredReembedding,
     Switching,
@@ -135,42 +136,21 @@ class SpaceComparison(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reembedding(Serializable):
-    """The state of a collection's re-embedding; fields that ``StoredReembedding`` has too are those of its row."""
+class Reembedding(ReembeddingProgress):
+    """The state of a collection's re-embedding."""
 
     collection: str
     former: str
     target: str
-    state: ReembeddingState
-    is_paused: bool
-    switching: Switching
     items: int
     pending: int
     """Items that wait for their vector in the space being filled: the target, after the switch the former space."""
     without_text: int
     """Items without title and text whose caller's vector is in the former space only; see ``told_without_text``."""
-    batch_texts: int
-    tokens_a_minute: int | None
-    tokens_a_day: int | None
     spent_today: int
     """Tokens of the day's budget (UTC) that are spent."""
-    paid_tokens: int
-    paid_texts: int
-    """Texts that an embedder embedded; cached texts do not count."""
-    comparison: Mapping[str, Any] | None
-    """See ``SpaceComparison``; None: not compared yet."""
-    note: str
-    """The reason why it does not proceed; empty: it does."""
-    started_at: datetime
-    switched_at: datetime | None
     removes_at: datetime | None
     """The time when the vectors of the former space are removed; None: not switched, or a worker removes them."""
-
-
-_STORED = {each.name for each in fields(Reembedding)} & {each.name for each in fields(StoredReembedding)} - {
-    "former",
-    "target",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +275,7 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
         without_text=without_text,
         spent_today=row.spent(place.today),
         removes_at=removes_at,
-        **{name: getattr(row, name) for name in _STORED},
+        **{each.name: getattr(row, each.name) for each in fields(ReembeddingProgress)},
     )
 
 
@@ -350,7 +330,7 @@ ACTIONS = (*_CHANGES, "rollback")
 """The actions on a re-embedding that is under way."""
 
 
-def possible_actions(reembedding: Reembedding | StoredReembedding) -> list[str]:
+def possible_actions(reembedding: ReembeddingProgress) -> list[str]:
     """The ``ACTIONS`` that are possible at this stage."""
     rollback = ["rollback"] if reembedding.state is ReembeddingState.SWITCHED else []
     useless = "resume" if not reembedding.is_paused else "pause"
@@ -403,8 +383,6 @@ async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ig
 
 @dataclass(slots=True)
 class _Place:
-    """The collection whose re-embedding is worked on."""
-
     workplace: Workplace
     where: CollectionPlace
     advance: Advance = ignore_progress

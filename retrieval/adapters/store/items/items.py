@@ -338,7 +338,6 @@ def hit_columns(
 
 @lru_cache(maxsize=256)
 def _read_hits(space_id: int, dimensions: int) -> Compiled:
-    """The statement that reads the ``hit_columns`` of items."""
     collection_id = sa.bindparam("collection_id", type_=sa.BigInteger)
     statement = sa.select(items.c.item_id, *hit_columns(collection_id, space_id, dimensions)).where(
         items.c.collection_id == collection_id,
