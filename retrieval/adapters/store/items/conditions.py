@@ -122,7 +122,9 @@ def _of_values(filter_: OneOf | Compare, collection_id: int, filterable: Filtera
         if all(typed_value(kind, value) is None for value in values):
             return sa.false()
         if kind is AttributeType.TIME:  # only the index has the instants that the texts denote
-            return items.c.item_id.in_(composed.keys_of(filter_, kind, collection_id).statement)
+            if isinstance(filter_, OneOf):
+                return items.c.item_id.in_(composed.attribute_keys(filter_, kind, collection_id).statement)
+            return items.c.item_id.in_(composed.range_keys([filter_], kind, collection_id).statement)
         values_of = partial(composed.fitting, kind=kind)
     return _one_of(filter_, values_of) if isinstance(filter_, OneOf) else _compare(filter_)
 

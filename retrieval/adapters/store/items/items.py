@@ -281,16 +281,6 @@ async def flush_terms(connection: Connection, schema: str) -> None:
     await connection.execute(index.format(sql.Literal(f"{quote_identifier(schema)}.item_terms_lexemes_idx")))
 
 
-async def item_ids_after(connection: Connection, collection_id: int, after: str, limit: int) -> list[str]:
-    """The next active items' ids in order: a page of a walk over the collection."""
-    cursor = await connection.execute(
-        "SELECT item_id FROM items WHERE collection_id = %s AND item_id > %s AND status <> %s "
-        "ORDER BY item_id LIMIT %s",
-        (collection_id, after, ARCHIVED, limit),
-    )
-    return [row[0] for row in await cursor.fetchall()]
-
-
 async def archive_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> Settled:
     """Archive the items: they are kept, and no search finds them."""
     statement = _ARCHIVE.bind(collection=collection_id, ids=texts(ids))
