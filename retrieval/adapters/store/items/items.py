@@ -441,6 +441,8 @@ async def hold_items(connection: Connection, collection_id: int, item_ids: Seque
 
 async def write_attributes(connection: Connection, collection_id: int, items_: Sequence[Item]) -> None:
     """Store the attributes of locked items; nothing else is written, not even ``updated_at``."""
+    if not items_:
+        return
     ids = [item.item_id for item in items_]
     values = {
         "id": collection_id,
