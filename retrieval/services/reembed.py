@@ -356,13 +356,11 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
     row = await store.find_reembedding(place.where)
     if row is None or row.is_paused or row.state.is_over:
         return False
-    if row.state in {ReembeddingState.FILLING, ReembeddingState.REMOVING} or row.switching is Switching.NOW:
-        return True
     # The reason against an automatic switch may be gone by now.
-    waits = row.comparison is None or row.switching is Switching.BY_ITSELF
-    if (row.state is ReembeddingState.READY and waits) or place.is_over(row):
+    waits = row.state is ReembeddingState.READY and row.switching is Switching.WHEN_ASKED and row.comparison is not None
+    if not waits and row.state is not ReembeddingState.SWITCHED:
         return True
-    return bool(await count_pending(place.where, row.spare))
+    return place.is_over(row) or bool(await count_pending(place.where, row.spare))
 
 
 async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
