@@ -19,7 +19,7 @@ from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items import items as store
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.items.items import ARCHIVED, ItemIsThereError, ItemWrite, Settled, WrittenItems
+from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, Settled, WrittenItems
 from retrieval.adapters.store.search.vectors import pending_among, pending_items
 from retrieval.domain.errors import (
     EmbedderRejectedError,
@@ -273,7 +273,6 @@ class Writer:
     async def _store(
         self, items: Sequence[Item], vectors: Mapping[str, Vector] | None = None, *, only_new: bool = False
     ) -> tuple[AddReport, WrittenItems]:
-        """Write the new and changed items."""
         if not items:
             return AddReport(), WrittenItems({}, 0, None)
         collection = self.collection
@@ -410,12 +409,9 @@ def as_items(items: object) -> list[Item]:
 def checked_items(items: object) -> list[Any]:
     """The elements of a list or another iterable of items. Raises ``InvalidItemError`` for anything else."""
     if isinstance(items, Mapping | Item | str | bytes) or not isinstance(items, Iterable):
-        raise InvalidItemError(f'items come in a list, such as [{{"id": "1", "text": "..."}}], not {_kind(items)}')
+        kind = "as a single dictionary" if isinstance(items, Mapping) else f"as {type(items).__name__}"
+        raise InvalidItemError(f'items come in a list, such as [{{"id": "1", "text": "..."}}], not {kind}')
     return list(items)
-
-
-def _kind(value: object) -> str:
-    return "as a single dictionary" if isinstance(value, Mapping) else f"as {type(value).__name__}"
 
 
 def as_item(record: object) -> Item:
@@ -435,18 +431,3 @@ def _check_item(record: object, schema: AttributeSchema | None) -> Item | Invali
     except InvalidItemError as error:
         return error
     return item
-
-
-async def add_new(writer: Writer, batch: Sequence[Item]) -> AddReport:
-    """Store the items, then embed them. If several callers add the same id at once, one of them succeeds.
-
-    Raises ``InvalidItemError`` for an id that is stored already, archived or not, or that is given twice.
-    """
-    ids = Counter(item.item_id for item in batch)
-    if twice := next((item_id for item_id, times in ids.items() if times > 1), None):
-        raise InvalidItemError(f"item {twice!r:.80} is given twice; give each id once", item_id=twice)
-    try:
-        return (await writer.add_beside(batch, only_new=True))[0]
-    except ItemIsThereError as error:
-        first = error.item_id
-        raise InvalidItemError(f"item {first!r:.80} is there already; give it another id", item_id=first) from error

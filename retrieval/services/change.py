@@ -93,34 +93,6 @@ class RemovalError(Exception):
     """Items would be removed, and the caller has something to do first; nothing was changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Decisions:
-    former_items: Mapping[str, Item]
-    written: list[Item]
-    removed: list[str]
-
-    @property
-    def report(self) -> ChangeReport:
-        added = sum(item.item_id not in self.former_items for item in self.written)
-        written = AddReport(added=added, changed=len(self.written) - added)
-        return ChangeReport(written=written, removed=len(self.removed))
-
-    @property
-    def unchanged(self) -> list[str]:
-        """The ids of written items that are unchanged."""
-        former_items = self.former_items
-        return [
-            item.item_id
-            for item in self.written
-            if item.item_id in former_items and former_items[item.item_id].content_hash == item.content_hash
-        ]
-
-    def is_fresh(self, item: Item) -> bool:
-        """Whether the item cannot have its vector yet."""
-        before = self.former_items.get(item.item_id)
-        return before is None or before.indexed_text != item.indexed_text or before.status == ARCHIVED
-
-
 async def change(
     writer: Writer, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False, may_remove: bool = True
 ) -> ChangeReport:
@@ -129,35 +101,40 @@ async def change(
     An item that ``decide`` returns as the same object is left alone. Raises ``InvalidItemError`` for an item of another
     id, or with ``keeps_time`` for more than a change of attributes, and ``RemovalError`` unless it ``may_remove``.
     """
+    collection_id = writer.collection.collection_id
 
-    async def decided() -> tuple[_Decisions, Settled | None]:
+    async def decided() -> tuple[dict[str, Item], list[Item], list[str], Settled | None]:
         async with writer.database.transaction(writer.tenant_id) as connection:
-            former_items = await store.hold_items(connection, writer.collection.collection_id, item_ids)
-            decisions = _decide(former_items, sorted(set(item_ids)), decide)
-            await writer.check(decisions.written)
-            if decisions.removed and not may_remove:
+            former = await store.hold_items(connection, collection_id, item_ids)
+            written, removed = _decide(former, sorted(set(item_ids)), decide)
+            await writer.check(written)
+            if removed and not may_remove:
                 raise RemovalError
             if not keeps_time:
-                return decisions, await _write(connection, writer, decisions)
-            await _annotate(connection, writer.collection.collection_id, decisions)
-            return decisions, None
+                return former, written, removed, await _write(connection, writer, former, written, removed)
+            _check_annotations(former, written, removed)
+            await store.write_attributes(connection, collection_id, written)
+            return former, written, removed, None
 
-    decisions, settled = await despite_deadlocks(decided)
-    if keeps_time:
-        return decisions.report
-    waiting = [item for item in decisions.written if item.status != ARCHIVED]
-    fresh = [item for item in waiting if decisions.is_fresh(item)]
-    embedded = await writer.embed(fresh + await writer.left_over(waiting, fresh))
-    return replace(decisions.report, written=decisions.report.written + embedded + AddReport(settled=settled))
+    former, written, removed, settled = await despite_deadlocks(decided)
+    added = sum(item.item_id not in former for item in written)
+    report = AddReport(added=added, changed=len(written) - added, settled=settled)
+    if not keeps_time:
+        waiting = [item for item in written if item.status != ARCHIVED]
+        embedded = {item_id: item.indexed_text for item_id, item in former.items() if item.status != ARCHIVED}
+        fresh = [item for item in waiting if embedded.get(item.item_id) != item.indexed_text]
+        report += await writer.embed(fresh + await writer.left_over(waiting, fresh))
+    return ChangeReport(written=report, removed=len(removed))
 
 
-def _decide(former_items: Mapping[str, Item], item_ids: Sequence[str], decide: Decide) -> _Decisions:
-    decisions = _Decisions(former_items, [], [])
+def _decide(former: Mapping[str, Item], item_ids: Sequence[str], decide: Decide) -> tuple[list[Item], list[str]]:
+    """The items to write, and the ids of those to remove."""
+    written, removed = list[Item](), list[str]()
     for item_id in item_ids:
-        before = former_items.get(item_id)
+        before = former.get(item_id)
         after = decide(item_id, before)
         if after is None:
-            decisions.removed.extend([] if before is None else [item_id])
+            removed.extend([] if before is None else [item_id])
         elif not isinstance(after, Item):
             raise InvalidItemError(
                 f"decide returned {kind_of(after)} for item {item_id!r:.80}; it must return an Item, or None to remove "
@@ -167,30 +144,32 @@ def _decide(former_items: Mapping[str, Item], item_ids: Sequence[str], decide: D
         elif after.item_id != item_id:
             raise InvalidItemError(f"item {item_id!r:.80} cannot become another one", item_id=item_id)
         elif after is not before:
-            decisions.written.append(after)
-    return decisions
+            written.append(after)
+    return written, removed
 
 
-async def _write(connection: Connection, writer: Writer, decisions: _Decisions) -> Settled | None:
+async def _write(
+    connection: Connection, writer: Writer, former: Mapping[str, Item], written: Sequence[Item], removed: Sequence[str]
+) -> Settled | None:
     collection, settled = writer.collection, None
-    if decisions.written:
-        write = ItemWrite(collection.collection_id, decisions.written, collection.space_id)
+    if written:
+        write = ItemWrite(collection.collection_id, written, collection.space_id)
         settled = (await store.write_items(connection, write)).settled
-        await store.touch_items(connection, collection.collection_id, decisions.unchanged)
-    if decisions.removed:
-        _, after = await store.delete_items(connection, collection.collection_id, decisions.removed)
+        known = [(former[item.item_id], item) for item in written if item.item_id in former]
+        unchanged = [after.item_id for before, after in known if before.content_hash == after.content_hash]
+        await store.touch_items(connection, collection.collection_id, unchanged)
+    if removed:
+        _, after = await store.delete_items(connection, collection.collection_id, removed)
         settled = after if settled is None else replace(after, has_new_fields=settled.has_new_fields)
     return settled
 
 
-async def _annotate(connection: Connection, collection_id: int, decisions: _Decisions) -> None:
-    for item in decisions.written:
-        before = decisions.former_items.get(item.item_id)
+def _check_annotations(former: Mapping[str, Item], written: Sequence[Item], removed: Sequence[str]) -> None:
+    for item in written:
+        before = former.get(item.item_id)
         if before is None or before.changed(attributes=item.attributes) != item:
             raise InvalidItemError(
                 f"item {item.item_id!r:.80}: only attributes can change while its time stays", item_id=item.item_id
             )
-    if decisions.removed:
-        raise InvalidItemError("nothing can be removed while times stay", item_id=decisions.removed[0])
-    if decisions.written:
-        await store.write_attributes(connection, collection_id, decisions.written)
+    if removed:
+        raise InvalidItemError("nothing can be removed while times stay", item_id=removed[0])

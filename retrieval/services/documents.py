@@ -167,8 +167,6 @@ def _document_of(value: object) -> RawDocument:
 
 @dataclass(frozen=True, slots=True)
 class _ReadDocument:
-    """The result of reading one document."""
-
     document_id: str
     items: tuple[Item, ...] | None = None
     """The chunks of a document that has to be stored; None: it is unchanged, or cannot be read."""
@@ -224,7 +222,6 @@ def _chunks_where(*filters: Filter) -> Filter:
 
 
 def _title_and_metadata(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    """Title and metadata of the document, from the attributes of its chunk."""
     metadata = {key: value for key, value in attributes.items() if key not in CHUNK_ATTRIBUTES}
     return {"title": str(attributes.get("document_title", "")), "metadata": metadata}
 
@@ -499,12 +496,10 @@ async def _chunk_ids(writer: Writer, document_ids: Sequence[str]) -> dict[str, l
 
 
 def _rows(writer: Writer, condition: Filter) -> AsyncIterator[Row]:
-    """The ids and attributes of the items that match."""
     return all_rows(writer.database, writer.tenant_id, writer.collection, condition, _ATTRIBUTES, at_a_time=_PAGE)
 
 
 async def _chunks_at(writer: Writer, places: Sequence[Place]) -> dict[Place, Item]:
-    """The stored chunks at those places."""
     if not places:
         return {}
     numbers: dict[str, list[int]] = {}
@@ -527,7 +522,6 @@ def _advance(
     batch: Sequence[_ReadDocument],
     vectors: AddReport,
 ) -> None:
-    """Report the progress of the batch, by its vectors."""
     chunks = sum(len(document.items or ()) for document in batch)
     done = min(vectors.embedded + vectors.pending, chunks)
     progress(report + DocumentsReport(chunks=vectors), documents_done + len(batch) * done / max(chunks, 1))
@@ -572,7 +566,6 @@ def _removed_ids(
 
 
 def _next_batch(reading: _Reading, sources: Iterator[DocumentFile | RawDocument]) -> list[_ReadDocument]:
-    """Read the next documents, up to a number of documents and of chunks."""
     batch, chunks = [], 0
     for source in islice(sources, _BATCH_FILES):
         batch.append(document := reading.read(source))

@@ -16,7 +16,8 @@ from shlex import quote
 import numpy as np
 
 from retrieval.adapters.readers import InputLine
-from retrieval.adapters.store.items.items import archive_items, item_ids_after
+from retrieval.adapters.store.items.items import archive_items
+from retrieval.adapters.store.items.listing import rows_after
 from retrieval.domain.errors import Advice, BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.json_schema import AttributeSchema
@@ -265,7 +266,6 @@ def followed(writer: Writer, advance: Callable[[AddReport], None] | None) -> Wri
 
 
 def _advance(progress: Progress, report: IngestReport, offset: int, batch: _Batch, vectors: AddReport) -> None:
-    """Report the progress of the batch, by its vectors."""
     items = len(batch.items)
     done = min(vectors.embedded + vectors.pending, items)
     offset += (batch.offset - offset) * done // max(items, 1)
@@ -305,20 +305,19 @@ async def embed_pending(writer: Writer, report: AddReport) -> AddReport:
 
 async def _prune(writer: Writer, seen: SeenIds) -> int:
     """Archive the active items that were not seen; returns their number."""
-    known, collection = seen.distinct, writer.collection
+    known, where = seen.distinct, (writer.database, writer.tenant_id, writer.collection)
     after, archived = "", 0
-    while True:
-        async with writer.database.transaction(writer.tenant_id) as connection:
-            page = await item_ids_after(connection, collection.collection_id, after, _PRUNE_PAGE)
-            wanted = np.array([fingerprint(item_id) for item_id in page], dtype=np.uint64)
-            is_known = known[np.searchsorted(known, wanted).clip(max=len(known) - 1)] == wanted
-            gone = [item_id for item_id, seen_too in zip(page, is_known, strict=True) if not seen_too]
-            if gone:
-                await archive_items(connection, collection.collection_id, gone)
-        if not page:
-            return archived
+    while rows := await rows_after(*where, None, ("item_id",), after=after, limit=_PRUNE_PAGE):
+        page = [item_id for (item_id,) in rows]
+        wanted = np.array([fingerprint(item_id) for item_id in page], dtype=np.uint64)
+        is_known = known[np.searchsorted(known, wanted).clip(max=len(known) - 1)] == wanted
+        gone = [item_id for item_id, seen_too in zip(page, is_known, strict=True) if not seen_too]
+        if gone:
+            async with writer.database.transaction(writer.tenant_id) as connection:
+                await archive_items(connection, writer.collection.collection_id, gone)
         after = page[-1]
         archived += len(gone)
+    return archived
 
 
 def fingerprint(item_id: str) -> int:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.readers.records import item_from_fields
-from retrieval.adapters.store.items.items import BULK_ITEMS, Settled, remove_items
+from retrieval.adapters.store.items.items import BULK_ITEMS, ItemIsThereError, Settled, remove_items
 from retrieval.adapters.store.replicas import token_of
 from retrieval.domain.checks import check_flags, check_functions
-from retrieval.domain.errors import InvalidRequestError, UnknownItemError
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import checked_vectors
 from retrieval.domain.items.item import ITEM_FIELDS, Item, StoredItem, check_key, checked_changes, merged
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence
@@ -52,9 +53,18 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
 async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
     """Store items that must not exist yet, all or none; of callers that add the same id at once, one succeeds.
 
-    Raises ``InvalidItemError``, also for an id that is stored, archived or not. Else as ``Collection.add``.
+    Raises ``InvalidItemError``, also for an id that is stored, archived or not, or given twice. Else as
+    ``Collection.add``.
     """
-    report = await adding.add_new(await writer_of(handle), as_items(items))
+    batch = as_items(items)
+    ids = Counter(item.item_id for item in batch)
+    if twice := next((item_id for item_id, times in ids.items() if times > 1), None):
+        raise InvalidItemError(f"item {twice!r:.80} is given twice; give each id once", item_id=twice)
+    try:
+        report, _ = await (await writer_of(handle)).add_beside(batch, only_new=True)
+    except ItemIsThereError as error:
+        first = error.item_id
+        raise InvalidItemError(f"item {first!r:.80} is there already; give it another id", item_id=first) from error
     return report + await finished(handle, report)
 
 

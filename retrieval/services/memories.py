@@ -139,8 +139,6 @@ class SettledFact(NamedTuple):
 
 @dataclass(slots=True)
 class _Plan:
-    """The writes of a transaction that remembers facts."""
-
     memories_by_id: Mapping[str, Memory]
     became: list[SettledFact]
     written: dict[str, NewMemory]
@@ -398,7 +396,6 @@ def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
 
 
 def _outcome(fact: DecidedFact, plan: _Plan, same: Sequence[str], now: datetime) -> SettledFact:
-    """The outcome for a fact, by the locked memories."""
     memory, near = fact.memory, fact.near
     for memory_id in same:
         if memory_id in plan.memories_by_id and may_join(plan.memories_by_id[memory_id], memory, now):

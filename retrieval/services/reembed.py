@@ -31,6 +31,7 @@ from retrieval.adapters.store.search.recall import Sample, probe
 from retrieval.adapters.store.search.reembeddings import (
     PAUSED,
     REMOVING,
+    ReembeddingProgress,
     ReembeddingState,
     StoredReembedding,
     Switching,
@@ -135,42 +136,21 @@ class SpaceComparison(Serializable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reembedding(Serializable):
-    """The state of a collection's re-embedding; fields that ``StoredReembedding`` has too are those of its row."""
+class Reembedding(ReembeddingProgress):
+    """The state of a collection's re-embedding."""
 
     collection: str
     former: str
     target: str
-    state: ReembeddingState
-    is_paused: bool
-    switching: Switching
     items: int
     pending: int
     """Items that wait for their vector in the space being filled: the target, after the switch the former space."""
     without_text: int
     """Items without title and text whose caller's vector is in the former space only; see ``told_without_text``."""
-    batch_texts: int
-    tokens_a_minute: int | None
-    tokens_a_day: int | None
     spent_today: int
     """Tokens of the day's budget (UTC) that are spent."""
-    paid_tokens: int
-    paid_texts: int
-    """Texts that an embedder embedded; cached texts do not count."""
-    comparison: Mapping[str, Any] | None
-    """See ``SpaceComparison``; None: not compared yet."""
-    note: str
-    """The reason why it does not proceed; empty: it does."""
-    started_at: datetime
-    switched_at: datetime | None
     removes_at: datetime | None
     """The time when the vectors of the former space are removed; None: not switched, or a worker removes them."""
-
-
-_STORED = {each.name for each in fields(Reembedding)} & {each.name for each in fields(StoredReembedding)} - {
-    "former",
-    "target",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,7 +275,7 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
         without_text=without_text,
         spent_today=row.spent(place.today),
         removes_at=removes_at,
-        **{name: getattr(row, name) for name in _STORED},
+        **{each.name: getattr(row, each.name) for each in fields(ReembeddingProgress)},
     )
 
 
@@ -350,7 +330,7 @@ ACTIONS = (*_CHANGES, "rollback")
 """The actions on a re-embedding that is under way."""
 
 
-def possible_actions(reembedding: Reembedding | StoredReembedding) -> list[str]:
+def possible_actions(reembedding: ReembeddingProgress) -> list[str]:
     """The ``ACTIONS`` that are possible at this stage."""
     rollback = ["rollback"] if reembedding.state is ReembeddingState.SWITCHED else []
     useless = "resume" if not reembedding.is_paused else "pause"
@@ -376,13 +356,11 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
     row = await store.find_reembedding(place.where)
     if row is None or row.is_paused or row.state.is_over:
         return False
-    if row.state in {ReembeddingState.FILLING, ReembeddingState.REMOVING} or row.switching is Switching.NOW:
-        return True
     # The reason against an automatic switch may be gone by now.
-    waits = row.comparison is None or row.switching is Switching.BY_ITSELF
-    if (row.state is ReembeddingState.READY and waits) or place.is_over(row):
+    waits = row.state is ReembeddingState.READY and row.switching is Switching.WHEN_ASKED and row.comparison is not None
+    if not waits and row.state is not ReembeddingState.SWITCHED:
         return True
-    return bool(await count_pending(place.where, row.spare))
+    return place.is_over(row) or bool(await count_pending(place.where, row.spare))
 
 
 async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
@@ -403,8 +381,6 @@ async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ig
 
 @dataclass(slots=True)
 class _Place:
-    """The collection whose re-embedding is worked on."""
-
     workplace: Workplace
     where: CollectionPlace
     advance: Advance = ignore_progress

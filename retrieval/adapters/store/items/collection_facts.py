@@ -186,7 +186,6 @@ _CHOSEN = Compiled("""
     WHERE l.collection_id = ANY(%(ids)s) AND l.model_is_chosen
 """)
 _RUN = ("job", "started_at", "finished_at", "outcome", "details")
-_MEASUREMENT = ("bucket", "samples", "recall", "short_pages", "effort", "measured_at")
 
 
 async def read_facts(
@@ -206,7 +205,7 @@ async def read_facts(
         weights_off=frozenset(row[0] for row in weights),
         indexes=_group(indexes, index_status),
         runs=_group(runs, lambda row: JobRun(**dict(zip(_RUN, row, strict=True)))),
-        recall=_group(recall, lambda row: Measurement(**dict(zip(_MEASUREMENT, row, strict=True)))),
+        recall=_group(recall, lambda row: Measurement(**dict(zip(Measurement.__slots__, row, strict=True)))),
         losses=_group(losses, lambda row: (row[0], row[1])),
         chosen=dict(chosen),
     )

@@ -136,32 +136,25 @@ def tag_keys(filter_: OneOf, collection_id: int) -> Keys:
 
 def every_tag_keys(filter_: AllTags, collection_id: int) -> list[Keys]:
     """For each of the tags, the items that have it."""
-    return [_tag_keys_at(filter_, place, collection_id) for place in range(len(filter_.tags))]
 
+    def having(place: int) -> Keys:
+        table = item_tags.alias()
+        has_tag = table.c.tag == late(filter_, lambda leaf: leaf.tags[place])
+        return Keys(_of(table, collection_id).where(has_tag), once=True, can_look_up=True)
 
-def _tag_keys_at(filter_: AllTags, place: int, collection_id: int) -> Keys:
-    table = item_tags.alias()
-    has_tag = table.c.tag == late(filter_, lambda leaf: leaf.tags[place])
-    return Keys(_of(table, collection_id).where(has_tag), once=True, can_look_up=True)
+    return list(map(having, range(len(filter_.tags))))
 
 
 def link_keys(filter_: OneOf, collection_id: int) -> Keys:
     """The memories that are linked to one of the entities, archived ones too; each entity is ``type:id``."""
-    table = memory_links.alias()
-
-    def types(leaf: OneOf) -> list[str]:
-        return list(dict.fromkeys(_entity(value)[0] for value in leaf.values))
-
-    def ids(leaf: OneOf) -> list[str]:
-        return list(dict.fromkeys(_entity(value)[1] for value in leaf.values))
-
+    table, number = memory_links.alias(), len(filter_.values)
     statement = _of(table, collection_id).where(
-        table.c.entity_type == sa.func.any(late(filter_, types)), is_one_of(table.c.entity_id, filter_, ids)
+        table.c.entity_type == sa.func.any(late(filter_, lambda leaf: _entity_parts(leaf, 0))),
+        is_one_of(table.c.entity_id, filter_, lambda leaf: _entity_parts(leaf, 1)),
     )
-    if len(filter_.values) > 1:  # the type of one entity and the id of another may be a third entity
+    if number > 1:  # the type of one entity and the id of another may be a third entity
         name = table.c.entity_type + sa.literal_column("':'") + table.c.entity_id
         statement = statement.where(is_one_of(name, filter_, lambda leaf: list(leaf.values)))
-    number = len(filter_.values)
     return Keys(statement, once=number == 1, are_active=False, can_look_up=number <= FEW_VALUES)
 
 
@@ -170,9 +163,9 @@ def linked_keys(collection_id: int) -> Keys:
     return Keys(_of(memory_links.alias(), collection_id), once=False, are_active=False)
 
 
-def _entity(link: Scalar) -> tuple[str, str]:
-    entity_type, _, entity_id = str(link).partition(":")
-    return entity_type, entity_id
+def _entity_parts(leaf: OneOf, place: int) -> list[str]:
+    """The types (0) or the ids (1) of the entities, each once."""
+    return list(dict.fromkeys(str(link).partition(":")[2 * place] for link in leaf.values))
 
 
 def is_indexed(filter_: OneOf | Compare, kind: AttributeType) -> bool:
@@ -180,13 +173,6 @@ def is_indexed(filter_: OneOf | Compare, kind: AttributeType) -> bool:
     values = filter_.values if isinstance(filter_, OneOf) else (filter_.value,)
     typed = [number for number in (typed_value(kind, value) for value in values) if number is not None]
     return bool(typed) and all(map(_is_exact, typed))
-
-
-def keys_of(filter_: OneOf | Compare, kind: AttributeType, collection_id: int) -> Keys:
-    """The items that the condition on a declared attribute lets through."""
-    if isinstance(filter_, OneOf):
-        return attribute_keys(filter_, kind, collection_id)
-    return range_keys([filter_], kind, collection_id)
 
 
 def attribute_keys(filter_: OneOf, kind: AttributeType, collection_id: int) -> Keys:
@@ -304,7 +290,11 @@ def facet_clauses(filter_: Filter, filterable: Filterable = ()) -> list[Clause] 
 def clauses_of(part: Filter, filterable: Filterable) -> list[Clause] | None:
     """The clauses equivalent to a filter that is not a conjunction; None if facets cannot express it."""
     if isinstance(part, AllTags):
-        return [_tag_clause(part, place) for place in range(len(part.tags))]
+
+        def having(place: int) -> Clause:
+            return Clause(part, lambda leaf: leaf.tags[place : place + 1])
+
+        return list(map(having, range(len(part.tags))))
     if isinstance(part, OneOf) and (values_of := _values_of(part, filterable)) is not None:
         return [Clause(part, values_of)]
     return None
@@ -387,10 +377,6 @@ def _values_of(filter_: OneOf, filterable: Filterable) -> Callable[[Any], Sequen
     if kind is None or kind is AttributeType.TIME or not fitting(filter_, kind):
         return None
     return lambda leaf: fitting(leaf, kind)
-
-
-def _tag_clause(filter_: AllTags, place: int) -> Clause:
-    return Clause(filter_, lambda leaf: leaf.tags[place : place + 1])
 
 
 def _all_values(filter_: OneOf) -> Sequence[Scalar]:

@@ -19,35 +19,10 @@ from sqlalchemy.sql.visitors import replacement_traverse
 
 from retrieval.adapters.store.arrays import jsonbs
 from retrieval.adapters.store.compiled import late
-from retrieval.adapters.store.items.composed import (
-    Clause,
-    Keys,
-    ValuesOf,
-    attribute_clause,
-    attribute_keys,
-    clauses_of,
-    conjuncts,
-    declared_type,
-    every_tag_keys,
-    facet_keys,
-    fitting,
-    has_facets,
-    is_indexed,
-    is_one_of,
-    keys_of,
-    link_keys,
-    linked_keys,
-    range_keys,
-    tag_keys,
-)
-from retrieval.adapters.store.learning.ratings import (
-    ORDER,
-    is_of_verdicts,
-    lets_unrated_through,
-    no_verdicts_against,
-    rated_condition,
-    rated_items,
-)
+from retrieval.adapters.store.items import composed
+from retrieval.adapters.store.items.composed import Clause, Keys, ValuesOf
+from retrieval.adapters.store.learning import ratings
+from retrieval.adapters.store.learning.ratings import ORDER
 from retrieval.adapters.store.tables import items, literal
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.items.item import ITEM_FIELDS
@@ -137,18 +112,20 @@ def containing(filter_: Contains, collection_id: int) -> sa.Select[Any]:
 
 
 def _of_values(filter_: OneOf | Compare, collection_id: int, filterable: Filterable) -> Condition:
-    if is_of_verdicts(filter_.field):
-        return rated_condition(filter_, collection_id, items.c.item_id)
+    if ratings.is_of_verdicts(filter_.field):
+        return ratings.rated_condition(filter_, collection_id, items.c.item_id)
     if filter_.field == LINKS and isinstance(filter_, OneOf) and filter_.values:
-        return items.c.item_id.in_(link_keys(filter_, collection_id).statement)
+        return items.c.item_id.in_(composed.link_keys(filter_, collection_id).statement)
     values_of: ValuesOf = _values
-    if kind := declared_type(filter_.field, filterable):
+    if kind := composed.declared_type(filter_.field, filterable):
         values = filter_.values if isinstance(filter_, OneOf) else (filter_.value,)
         if all(typed_value(kind, value) is None for value in values):
             return sa.false()
         if kind is AttributeType.TIME:  # only the index has the instants that the texts denote
-            return items.c.item_id.in_(keys_of(filter_, kind, collection_id).statement)
-        values_of = partial(fitting, kind=kind)
+            if isinstance(filter_, OneOf):
+                return items.c.item_id.in_(composed.attribute_keys(filter_, kind, collection_id).statement)
+            return items.c.item_id.in_(composed.range_keys([filter_], kind, collection_id).statement)
+        values_of = partial(composed.fitting, kind=kind)
     return _one_of(filter_, values_of) if isinstance(filter_, OneOf) else _compare(filter_)
 
 
@@ -159,7 +136,7 @@ def _values(leaf: OneOf) -> list[Any]:
 def _of_json(filter_: Exists | Is | HasType, collection_id: int) -> Condition:
     match filter_:
         case Exists(field) if field == LINKS:
-            return items.c.item_id.in_(linked_keys(collection_id).statement)
+            return items.c.item_id.in_(composed.linked_keys(collection_id).statement)
         case Exists(field):
             return _exists(field)
         case Is(field):
@@ -175,7 +152,7 @@ def _one_of(filter_: OneOf, values_of: ValuesOf) -> Condition:
     if not filter_.field.is_attribute:
         if name == "tags":
             return _TAGS.op("&&", is_comparison=True)(late(filter_, values_of))
-        return is_one_of(items.c[name], filter_, values_of)
+        return composed.is_one_of(items.c[name], filter_, values_of)
     attribute = field_value(filter_.field)
     is_value = attribute == sa.func.any(late(filter_, lambda leaf: jsonbs(values_of(leaf))))
     if filter_.field.path:
@@ -216,7 +193,7 @@ def _exists(field: Field) -> Condition:
         return sa.func.cardinality(_TAGS) > 0
     if field.name in {"occurred_at", "created_at"}:
         return items.c[field.name].is_not(None)
-    if is_of_verdicts(field):
+    if ratings.is_of_verdicts(field):
         return sa.true()
     return items.c[field.name] != ""
 
@@ -290,15 +267,17 @@ def is_among(
 def _demands(filter_: Filter, collection_id: int, filterable: Filterable) -> _Demands:
     demands = _Demands()
     ranges: dict[Field, list[Compare]] = {}
-    parts = list(conjuncts(filter_))
+    parts = list(composed.conjuncts(filter_))
     if of_facets := _facet_clauses(parts, filterable):
-        demands.keys.append(facet_keys([clause for own in of_facets.values() for clause in own], collection_id))
+        demands.keys.append(
+            composed.facet_keys([clause for own in of_facets.values() for clause in own], collection_id)
+        )
         parts = [part for part in parts if id(part) not in of_facets]
     for part in parts:
         if isinstance(part, Compare) and _type_of(part, filterable) is not None:
             ranges.setdefault(part.field, []).append(part)
         elif isinstance(part, AllTags):
-            demands.keys.extend(every_tag_keys(part, collection_id))
+            demands.keys.extend(composed.every_tag_keys(part, collection_id))
         elif (keys := _keys(part, collection_id, filterable)) is not None:
             demands.keys.append(keys)
         elif _is_of_key(part):
@@ -308,7 +287,7 @@ def _demands(filter_: Filter, collection_id: int, filterable: Filterable) -> _De
     for bounds in ranges.values():
         kind = _type_of(bounds[0], filterable)
         if kind is not None:
-            demands.keys.append(range_keys(bounds, kind, collection_id))
+            demands.keys.append(composed.range_keys(bounds, kind, collection_id))
     demands.keys.sort(key=lambda keys: (not keys.are_active, not keys.once))
     return demands
 
@@ -318,15 +297,15 @@ def _facet_clauses(parts: Sequence[Filter], filterable: Filterable) -> dict[int,
 
     One scan of the index of facets intersects all clauses. Fields that have an index of their own are narrower there.
     """
-    clauses = {id(part): own for part in parts if (own := clauses_of(part, filterable)) is not None}
-    needs_facets = [part for part in parts if isinstance(part, OneOf) and has_facets(part.field, filterable)]
+    clauses = {id(part): own for part in parts if (own := composed.clauses_of(part, filterable)) is not None}
+    needs_facets = [part for part in parts if isinstance(part, OneOf) and composed.has_facets(part.field, filterable)]
     return clauses if any(id(part) in clauses for part in needs_facets) else {}
 
 
 def _type_of(filter_: OneOf | Compare, filterable: Filterable) -> AttributeType | None:
     """The attribute's declared type, if its index answers the condition completely."""
-    kind = declared_type(filter_.field, filterable)
-    return kind if kind is not None and is_indexed(filter_, kind) else None
+    kind = composed.declared_type(filter_.field, filterable)
+    return kind if kind is not None and composed.is_indexed(filter_, kind) else None
 
 
 def _statement(
@@ -348,8 +327,8 @@ def _statement(
 
 
 def _of_all_items(filter_: Filter, collection_id: int, filterable: Filterable, *, looks_up: bool) -> Condition:
-    if not looks_up and isinstance(filter_, OneOf | Compare) and lets_unrated_through(filter_):
-        return no_verdicts_against(filter_, collection_id, items.c.item_id)
+    if not looks_up and isinstance(filter_, OneOf | Compare) and ratings.lets_unrated_through(filter_):
+        return ratings.no_verdicts_against(filter_, collection_id, items.c.item_id)
     return condition(filter_, collection_id, filterable)
 
 
@@ -373,17 +352,19 @@ def _keys(filter_: Filter, collection_id: int, filterable: Filterable) -> Keys |
         case Contains():
             return Keys(containing(filter_, collection_id).correlate(None), once=False)
         case OneOf(field=name, values=[_, *_]) if name == _MATCHED_TAGS:
-            return tag_keys(filter_, collection_id)
+            return composed.tag_keys(filter_, collection_id)
         case OneOf(field=name, values=[_, *_]) if name == LINKS:
-            return link_keys(filter_, collection_id)
-        case OneOf() | Compare() if (of_unrated := lets_unrated_through(filter_)) is not None:
-            return None if of_unrated else Keys(rated_items(filter_, collection_id), once=True, are_active=False)
+            return composed.link_keys(filter_, collection_id)
+        case OneOf() | Compare() if (of_unrated := ratings.lets_unrated_through(filter_)) is not None:
+            return (
+                None if of_unrated else Keys(ratings.rated_items(filter_, collection_id), once=True, are_active=False)
+            )
         case OneOf():
             kind = _type_of(filter_, filterable)
             if kind is not None:
-                return attribute_keys(filter_, kind, collection_id)
-            clause = attribute_clause(filter_, filterable)
-            return None if clause is None else facet_keys([clause], collection_id)
+                return composed.attribute_keys(filter_, kind, collection_id)
+            clause = composed.attribute_clause(filter_, filterable)
+            return None if clause is None else composed.facet_keys([clause], collection_id)
         case Or([_, *_] as filters):
             return _any_of([_demands(part, collection_id, filterable) for part in filters], collection_id, filterable)
         case _:

@@ -281,16 +281,6 @@ async def flush_terms(connection: Connection, schema: str) -> None:
     await connection.execute(index.format(sql.Literal(f"{quote_identifier(schema)}.item_terms_lexemes_idx")))
 
 
-async def item_ids_after(connection: Connection, collection_id: int, after: str, limit: int) -> list[str]:
-    """The next active items' ids in order: a page of a walk over the collection."""
-    cursor = await connection.execute(
-        "SELECT item_id FROM items WHERE collection_id = %s AND item_id > %s AND status <> %s "
-        "ORDER BY item_id LIMIT %s",
-        (collection_id, after, ARCHIVED, limit),
-    )
-    return [row[0] for row in await cursor.fetchall()]
-
-
 async def archive_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> Settled:
     """Archive the items: they are kept, and no search finds them."""
     statement = _ARCHIVE.bind(collection=collection_id, ids=texts(ids))
@@ -338,7 +328,6 @@ def hit_columns(
 
 @lru_cache(maxsize=256)
 def _read_hits(space_id: int, dimensions: int) -> Compiled:
-    """The statement that reads the ``hit_columns`` of items."""
     collection_id = sa.bindparam("collection_id", type_=sa.BigInteger)
     statement = sa.select(items.c.item_id, *hit_columns(collection_id, space_id, dimensions)).where(
         items.c.collection_id == collection_id,
@@ -452,6 +441,8 @@ async def hold_items(connection: Connection, collection_id: int, item_ids: Seque
 
 async def write_attributes(connection: Connection, collection_id: int, items_: Sequence[Item]) -> None:
     """Store the attributes of locked items; nothing else is written, not even ``updated_at``."""
+    if not items_:
+        return
     ids = [item.item_id for item in items_]
     values = {
         "id": collection_id,

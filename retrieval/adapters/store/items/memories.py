@@ -22,10 +22,9 @@ FEW_LISTED = 1000
 """The most memories of a project that are sorted for a page of them."""
 
 _COLUMNS = """
-    item.item_id, item.kind, item.title, item.body, item.attributes, item.status, item.occurred_at,
-    item.created_at, item.updated_at,
+    item.item_id, item.kind, item.body, item.title, item.status, item.created_at, item.updated_at,
     coalesce(memory.base_relevance, 1), coalesce(memory.accesses, 0), memory.last_accessed_at,
-    memory.expires_at, memory.superseded_by,
+    memory.expires_at, memory.superseded_by, item.attributes, item.occurred_at,
     coalesce((
         SELECT jsonb_object_agg(linked.entity_type, linked.ids)
         FROM (
@@ -255,30 +254,26 @@ async def memories_with(connection: Connection, collection_id: int, fingerprint:
     return [row[0] for row in await (await connection.execute(_SAME, values)).fetchall()]
 
 
+_FIELDS = (
+    *("memory_id", "interaction_type", "text", "summary", "status", "created_at", "updated_at"),
+    *("relevance_score", "accesses", "last_accessed_at", "expires_at", "superseded_by"),
+)
+"""The fields of a memory that have a column of their own, in the order of ``_COLUMNS``."""
+
+
 def _memory(row: Row) -> Memory:
-    item_id, kind, title, body, attributes, status, occurred_at, created_at, updated_at, *own = row
-    relevance, accesses, last_accessed_at, expires_at, superseded_by, links = own
-    item = Item.as_stored(item_id=item_id, body=body, attributes=attributes)
+    own = dict(zip(_FIELDS, row, strict=False))
+    attributes, occurred_at, links = row[len(_FIELDS) :]
+    item = Item.as_stored(item_id=own["memory_id"], body=own["text"], attributes=attributes)
     metadata = {name: value for name, value in attributes.items() if name not in OWN_ATTRIBUTES}
     return Memory(
-        memory_id=item_id,
         project_id=attributes.get(PROJECT, ""),
-        interaction_type=kind,
         content=content_of(item),
-        text=body,
-        summary=title,
         user_id=attributes.get(USER),
         links=MappingProxyType({entity_type: tuple(links[entity_type]) for entity_type in sorted(links)}),
-        relevance_score=relevance,
-        accesses=accesses,
-        last_accessed_at=last_accessed_at,
-        occurred_at=occurred_at or created_at,
-        expires_at=expires_at,
-        superseded_by=superseded_by,
-        status=status,
+        occurred_at=occurred_at or own["created_at"],
         metadata=MappingProxyType(metadata),
-        created_at=created_at,
-        updated_at=updated_at,
+        **own,
     )
 
 

@@ -7,13 +7,11 @@ from datetime import datetime
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection, Database
-from retrieval.adapters.store.items.items import delete_items
+from retrieval.adapters.store.items.items import delete_items, hold_items
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
-from retrieval.domain.items.item import Item
 
 # Exclusive, as for every change of events' weights; and first, because feedback takes this lock before any other.
 _LOCK_FEEDBACK = "SELECT pg_advisory_xact_lock(feedback_lock())"
-HOLD_ITEMS = "SELECT item.item_id, item.title, item.body FROM hold_items(%s, %s) AS item"
 # Locked in every writer's order (items, totals, memories), because removing items also removes their memories, in any
 # order, and changes the memories that one of them superseded.
 _HOLD_TOTALS = "SELECT hold_totals(%s)"
@@ -54,11 +52,7 @@ _WITH_VALUE = Compiled("""
 """)
 
 
-async def forget_items(
-    at: CollectionPlace,
-    pseudonyms: dict[str, str],
-    expired_by: datetime | None = None,
-) -> int:
+async def forget_items(at: CollectionPlace, pseudonyms: dict[str, str], expired_by: datetime | None = None) -> int:
     """Remove the items, and replace them by their pseudonyms in recorded searches and feedback; returns their number.
 
     Runs in one transaction, for which all feedback waits. Missing items are skipped; with ``expired_by`` also items
@@ -67,13 +61,11 @@ async def forget_items(
     ids = sorted(pseudonyms)
     async with at.database.transaction(at.tenant_id) as connection:
         await connection.execute(_LOCK_FEEDBACK)
-        rows = await (await connection.execute(HOLD_ITEMS, (at.collection_id, ids))).fetchall()
-        items = [Item.as_stored(item_id=row[0], title=row[1], body=row[2]) for row in rows]
+        items = await hold_items(connection, at.collection_id, ids)
         if expired_by is not None:  # every change of a memory locks its item, so this stays true
             cursor = await connection.execute(_EXPIRED_OF, (at.collection_id, ids, expired_by))
-            expired = {item_id for (item_id,) in await cursor.fetchall()}
-            items = [item for item in items if item.item_id in expired]
-        locked_ids = [item.item_id for item in items]
+            items = {item_id: items[item_id] for (item_id,) in await cursor.fetchall() if item_id in items}
+        locked_ids = list(items)
         if not locked_ids:
             return 0
         await connection.execute(_HOLD_TOTALS, (at.collection_id,))
@@ -83,7 +75,7 @@ async def forget_items(
         await connection.execute(
             _FORGET, (at.collection_id, locked_ids, [pseudonyms[item_id] for item_id in locked_ids])
         )
-        await uncache_texts(connection, at.tenant_id, [item.indexed_text for item in items])
+        await uncache_texts(connection, at.tenant_id, [item.indexed_text for item in items.values()])
     return len(locked_ids)
 
 

@@ -15,6 +15,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.adapters.store.search.vectors import StoredSpace, for_table
 from retrieval.domain.items.embedding import EmbeddingSpace
+from retrieval.domain.serialization import Serializable
 
 
 class ReembeddingState(StrEnum):
@@ -56,26 +57,35 @@ class Switching(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredReembedding:
-    """A re-embedding as it is stored."""
+class ReembeddingProgress(Serializable):
+    """The state of a re-embedding, and the options with which it began."""
 
-    former: StoredSpace
-    target: StoredSpace
     state: ReembeddingState
     is_paused: bool
     switching: Switching
     batch_texts: int
     tokens_a_minute: int | None
     tokens_a_day: int | None
+    paid_tokens: int
+    paid_texts: int
+    """Texts that an embedder embedded; cached texts do not count."""
+    comparison: Mapping[str, Any] | None
+    """See ``SpaceComparison``; None: not compared yet."""
+    note: str
+    """The reason why it does not proceed; empty: it does."""
+    started_at: datetime
+    switched_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredReembedding(ReembeddingProgress):
+    """A re-embedding as it is stored."""
+
+    former: StoredSpace
+    target: StoredSpace
     keep_seconds: int
     spent_on: date | None
     spent_tokens: int
-    paid_tokens: int
-    paid_texts: int
-    comparison: Mapping[str, Any] | None
-    note: str
-    started_at: datetime
-    switched_at: datetime | None
 
     @property
     def spare(self) -> StoredSpace:

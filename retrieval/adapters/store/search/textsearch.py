@@ -93,13 +93,11 @@ def protection(table: str, names: Names) -> list[str]:
     name, app, definer = map(quote_identifier, (table, names.app_role, names.definer_role))
     own = "collection_id IN (SELECT c.collection_id FROM collections c)"
     return [
-        f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY",
-        f"ALTER TABLE {name} FORCE ROW LEVEL SECURITY",
+        f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
         f"CREATE POLICY {quote_identifier(table + '_app')} ON {name} TO {app} USING ({own}) WITH CHECK ({own})",
         f"CREATE POLICY {quote_identifier(table + '_definer')} ON {name} TO {definer} USING (true) WITH CHECK (true)",
         f"REVOKE ALL ON {name} FROM PUBLIC",
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {app}",
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {definer}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {app}, {definer}",
     ]
 
 

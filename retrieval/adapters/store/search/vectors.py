@@ -92,17 +92,17 @@ _COMPARE = """
         LIMIT 1
     ) AS near
 """
-_CACHED = """
+_CACHED = Compiled("""
     SELECT text_hash, vector FROM embedding_cache
     WHERE tenant_id = %(tenant_id)s AND space_id = %(space_id)s AND text_hash = ANY(%(hashes)s)
-"""
-_CACHE = """
+""")
+_CACHE = Compiled("""
     INSERT INTO embedding_cache (tenant_id, space_id, text_hash, vector)
     SELECT %(tenant_id)s, %(space_id)s, entry.text_hash, entry.vector
     FROM unnest(%(hashes)s::bytea[], %(vectors)s::halfvec[]) AS entry (text_hash, vector)
     ORDER BY entry.text_hash
     ON CONFLICT DO NOTHING
-"""
+""")
 
 
 def pending_statement(collection_id: int, space: StoredSpace, *, after: str, limit: int) -> Compiled:
@@ -150,8 +150,8 @@ async def cached_vectors(
     database: Database, tenant_id: int, space: StoredSpace, hashes: Sequence[bytes]
 ) -> dict[bytes, Vector]:
     """The cached vectors, by text hash."""
-    parameters = {"tenant_id": tenant_id, "space_id": space.space_id, "hashes": list(hashes)}
-    rows = await database.read(tenant_id, Compiled(_CACHED, parameters))
+    statement = _CACHED.bind(tenant_id=tenant_id, space_id=space.space_id, hashes=list(hashes))
+    rows = await database.read(tenant_id, statement)
     return {row[0]: np.asarray(row[1].to_numpy(), dtype=np.float32) for row in rows}
 
 
@@ -159,13 +159,8 @@ async def cache_vectors(
     database: Database, tenant_id: int, space: StoredSpace, vectors: Mapping[bytes, Vector]
 ) -> None:
     """Cache vectors by text hash."""
-    parameters = {
-        "tenant_id": tenant_id,
-        "space_id": space.space_id,
-        "hashes": list(vectors),
-        "vectors": half_vectors(vectors.values()),
-    }
-    await database.write(tenant_id, Compiled(_CACHE, parameters))
+    values = {"hashes": list(vectors), "vectors": half_vectors(vectors.values())}
+    await database.write(tenant_id, _CACHE.bind(tenant_id=tenant_id, space_id=space.space_id, **values))
 
 
 @lru_cache(maxsize=256)

@@ -17,8 +17,7 @@ import pytest
 from retrieval import Collection, Platform
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.items.collections import reindex_windows, store_neighbours
-from retrieval.adapters.store.items.items import delete_items, vectors_statement
-from retrieval.adapters.store.items.removal import HOLD_ITEMS
+from retrieval.adapters.store.items.items import delete_items, hold_items, vectors_statement
 from retrieval.adapters.store.round_trip import run_together
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import TextRole
@@ -373,7 +372,7 @@ async def test_a_setting_and_who_removes_an_item_do_not_wait_for_each_other_cros
     number = await _number(collection)
     async with asyncio.timeout(20):
         async with platform.database.transaction(platform.tenant_id) as forgetting:
-            await forgetting.execute(HOLD_ITEMS, (number, ["a1"]))
+            await hold_items(forgetting, number, ["a1"])
             setting = asyncio.create_task(collection.set_neighbours(SETTING))
             await until_somebody_waits(platform)
             await delete_items(forgetting, number, ["a1"])
