@@ -1,23 +1,4 @@
 -- Figures about exploration and ranks: the extent and cost of exploration, and the value of a rank.
-
--- All impressions of a period, without a reward, and the rated ones again, with it and without shown. A join would have
--- each impression once, but the planner could not estimate its size.
-CREATE FUNCTION shown_and_rated(collection text, since timestamptz, until timestamptz) RETURNS TABLE (
-    name text, retrieved_at timestamptz, rank integer, slot text, shown boolean, reward double precision
-) LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT c.name, m.retrieved_at, m.rank, m.slot, true, NULL::double precision
-    FROM collections AS c
-    JOIN impressions AS m ON m.collection_id = c.collection_id
-    WHERE m.retrieved_at >= since AND m.retrieved_at < until
-        AND (shown_and_rated.collection IS NULL OR c.name = shown_and_rated.collection)
-    UNION ALL
-    SELECT r.collection, r.retrieved_at, r.rank, r.slot, NULL, r.reward
-    FROM analytics_rated AS r
-    WHERE r.retrieved_at >= since AND r.retrieved_at < until
-        AND (shown_and_rated.collection IS NULL OR r.collection = shown_and_rated.collection);
-END;
-
 CREATE TYPE analytics_exploration_row AS (
     collection text, day date, shown bigint, explored bigint, swapped bigint, explored_share double precision,
     exploit_rated bigint, exploit_reward double precision, explore_rated bigint, explore_reward double precision,
@@ -28,12 +9,16 @@ COMMENT ON COLUMN analytics_exploration_row.shown IS 'Impressions.';
 COMMENT ON COLUMN analytics_exploration_row.explored IS 'The impressions that the exploration policy picked.';
 COMMENT ON COLUMN analytics_exploration_row.swapped IS 'The impressions that changed places with a neighbour.';
 COMMENT ON COLUMN analytics_exploration_row.explored_share IS 'explored / shown.';
-COMMENT ON COLUMN analytics_exploration_row.exploit_rated IS 'The exploit impressions with feedback that counts.';
+COMMENT ON COLUMN analytics_exploration_row.exploit_rated IS
+    'The impressions in exploit slots with feedback that counts.';
 COMMENT ON COLUMN analytics_exploration_row.exploit_reward IS 'The mean reward of those.';
-COMMENT ON COLUMN analytics_exploration_row.explore_rated IS 'The explore impressions with feedback that counts.';
+COMMENT ON COLUMN analytics_exploration_row.explore_rated IS
+    'The impressions in explore slots with feedback that counts.';
 COMMENT ON COLUMN analytics_exploration_row.explore_reward IS 'The mean reward of those.';
-COMMENT ON COLUMN analytics_exploration_row.cost IS 'exploit_reward - explore_reward, the means of rated impressions.';
-COMMENT ON COLUMN analytics_exploration_row.cost_se IS 'The cost''s standard error; impressions are independent.';
+COMMENT ON COLUMN analytics_exploration_row.cost IS
+    'exploit_reward - explore_reward, the raw means of rated impressions.';
+COMMENT ON COLUMN analytics_exploration_row.cost_se IS
+    'The standard error of the cost, with impressions as independent.';
 
 CREATE FUNCTION analytics_exploration(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
@@ -69,9 +54,11 @@ CREATE TYPE analytics_positions_row AS (
 COMMENT ON COLUMN analytics_positions_row.rank IS 'The rank, from 1.';
 COMMENT ON COLUMN analytics_positions_row.shown IS 'The impressions at that rank.';
 COMMENT ON COLUMN analytics_positions_row.rated IS 'Those of them with feedback that counts.';
-COMMENT ON COLUMN analytics_positions_row.reward IS 'The mean reward of those, an effect of both rank and items.';
+COMMENT ON COLUMN analytics_positions_row.reward IS
+    'The mean reward of the rated impressions, an effect of both the rank and the items.';
 COMMENT ON COLUMN analytics_positions_row.reward_se IS 'Its standard error.';
-COMMENT ON COLUMN analytics_positions_row.swapped IS 'The impressions whose item had changed places with its neighbour.';
+COMMENT ON COLUMN analytics_positions_row.swapped IS
+    'The impressions at that rank whose item had changed places with its neighbour.';
 COMMENT ON COLUMN analytics_positions_row.swapped_rated IS 'Those of them with feedback that counts.';
 COMMENT ON COLUMN analytics_positions_row.swapped_reward IS 'Their mean reward: the worse item stands higher here, so '
     'what still falls from rank to rank is the place''s.';
@@ -94,4 +81,4 @@ END;
 COMMENT ON FUNCTION analytics_positions(text, timestamptz, timestamptz) IS
     'The reward of each rank in a period, over all impressions and over swapped impressions alone.';
 
-GRANT EXECUTE ON FUNCTION shown_and_rated, analytics_exploration, analytics_positions TO @app@, @analyst@;
+GRANT EXECUTE ON FUNCTION analytics_exploration, analytics_positions TO @app@, @analyst@;

@@ -35,6 +35,25 @@ COMMENT ON COLUMN analytics_rated.verdicts IS 'The number of verdicts that count
 COMMENT ON COLUMN analytics_rated.collection_id IS 'The collection''s key in the tables.';
 GRANT SELECT ON analytics_rated TO @app@, @analyst@;
 
+-- All impressions of a period, without a reward, and the rated ones again, with it and without shown. A join would have
+-- each impression once, but the planner could not estimate its size.
+CREATE FUNCTION shown_and_rated(collection text, since timestamptz, until timestamptz) RETURNS TABLE (
+    name text, collection_id bigint, item_id text, retrieved_at timestamptz, rank integer, slot text, shown boolean,
+    reward double precision
+) LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT c.name, m.collection_id, m.item_id, m.retrieved_at, m.rank, m.slot, true, NULL::double precision
+    FROM collections AS c
+    JOIN impressions AS m ON m.collection_id = c.collection_id
+    WHERE m.retrieved_at >= since AND m.retrieved_at < until
+        AND (shown_and_rated.collection IS NULL OR c.name = shown_and_rated.collection)
+    UNION ALL
+    SELECT r.collection, r.collection_id, r.item_id, r.retrieved_at, r.rank, r.slot, NULL, r.reward
+    FROM analytics_rated AS r
+    WHERE r.retrieved_at >= since AND r.retrieved_at < until
+        AND (shown_and_rated.collection IS NULL OR r.collection = shown_and_rated.collection);
+END;
+
 -- Lists are views; sums over a period are functions of the period, so that it reaches the indexes and the months.
 CREATE VIEW analytics_usage WITH (security_invoker = true) AS
 SELECT
@@ -70,9 +89,11 @@ CREATE TYPE analytics_usage_by_day_row AS (
 );
 COMMENT ON COLUMN analytics_usage_by_day_row.day IS 'The day in UTC; a day without feedback on the item has no row.';
 COMMENT ON COLUMN analytics_usage_by_day_row.context IS 'The context bucket; empty: all contexts.';
-COMMENT ON COLUMN analytics_usage_by_day_row.uses IS 'The feedback that counts, from the begin to the end of that day.';
+COMMENT ON COLUMN analytics_usage_by_day_row.uses IS
+    'The feedback events that count, received in the period up to the end of that day.';
 COMMENT ON COLUMN analytics_usage_by_day_row.successes IS 'The uses with a reward of at least 0.5.';
-COMMENT ON COLUMN analytics_usage_by_day_row.success_low IS 'The lower bound of its 95 % interval (Wilson).';
+COMMENT ON COLUMN analytics_usage_by_day_row.success_low IS
+    'The lower bound of Wilson''s 95 % interval of the success rate.';
 COMMENT ON COLUMN analytics_usage_by_day_row.success_high IS 'The upper bound of that interval.';
 
 CREATE FUNCTION analytics_usage_by_day(
@@ -111,7 +132,8 @@ COMMENT ON COLUMN analytics_contexts_row.context IS 'The context bucket; empty: 
 COMMENT ON COLUMN analytics_contexts_row.items IS 'The number of different items with feedback.';
 COMMENT ON COLUMN analytics_contexts_row.uses IS 'The feedback events that count, received in the period.';
 COMMENT ON COLUMN analytics_contexts_row.reward IS 'The mean reward of that feedback.';
-COMMENT ON COLUMN analytics_contexts_row.reward_se IS 'Its standard error; NULL for fewer than two events.';
+COMMENT ON COLUMN analytics_contexts_row.reward_se IS
+    'The standard error of the reward; NULL for fewer than two events.';
 
 CREATE FUNCTION analytics_contexts(
     collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
@@ -156,7 +178,40 @@ WHERE NOT EXISTS (
 COMMENT ON VIEW analytics_unused_items IS 'Items that are stored and were never shown, or shown and never used.';
 COMMENT ON COLUMN analytics_unused_items.created_at IS 'The time when the item was first stored.';
 COMMENT ON COLUMN analytics_unused_items.state IS 'never shown, or never used: shown, without feedback that counts.';
-COMMENT ON COLUMN analytics_unused_items.last_shown_at IS 'Of the recorded searches that are still stored.';
+COMMENT ON COLUMN analytics_unused_items.last_shown_at IS
+    'The last time in the recorded searches that are still stored.';
+
+CREATE TYPE analytics_shown_items_row AS (
+    collection text, item_id text, title text, shown bigint, explored bigint, mean_rank double precision, rated bigint,
+    reward double precision, reward_se double precision, last_shown_at timestamptz
+);
+COMMENT ON COLUMN analytics_shown_items_row.shown IS 'Impressions in the period.';
+COMMENT ON COLUMN analytics_shown_items_row.explored IS 'The impressions in an explore slot.';
+COMMENT ON COLUMN analytics_shown_items_row.rated IS 'The impressions with feedback that counts.';
+COMMENT ON COLUMN analytics_shown_items_row.reward IS 'The mean reward of the rated impressions.';
+COMMENT ON COLUMN analytics_shown_items_row.reward_se IS
+    'The standard error of the reward; NULL for fewer than two events.';
+
+CREATE FUNCTION analytics_shown_items(
+    collection text DEFAULT NULL, since timestamptz DEFAULT now() - interval '28 days',
+    until timestamptz DEFAULT 'infinity'
+) RETURNS SETOF analytics_shown_items_row LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT summed.name, summed.item_id, i.title, summed.shown, summed.explored, summed.mean_rank, summed.rated,
+        summed.reward, summed.reward_se, summed.last_shown_at
+    FROM (
+        SELECT one.name, one.collection_id, one.item_id, count(one.shown) AS shown,
+            count(one.shown) FILTER (WHERE one.slot = 'explore') AS explored,
+            (avg(one.rank) FILTER (WHERE one.shown))::double precision AS mean_rank, count(one.reward) AS rated,
+            avg(one.reward) AS reward, stddev_samp(one.reward) / sqrt(count(one.reward)) AS reward_se,
+            max(one.retrieved_at) AS last_shown_at
+        FROM shown_and_rated(collection, since, until) AS one
+        GROUP BY one.name, one.collection_id, one.item_id
+    ) AS summed
+    LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
+END;
+COMMENT ON FUNCTION analytics_shown_items(text, timestamptz, timestamptz) IS
+    'Impressions of a period by item: their number, mean rank and reward.';
 
 CREATE TYPE analytics_rising_items_row AS (
     collection text, item_id text, title text, used bigint, used_before bigint, shown bigint, shown_before bigint,
@@ -204,5 +259,5 @@ COMMENT ON FUNCTION analytics_rising_items(text, timestamptz, timestamptz) IS
 
 GRANT SELECT ON analytics_usage, analytics_unused_items TO @app@, @analyst@;
 
-GRANT EXECUTE ON FUNCTION wilson_low, wilson_high, analytics_usage_by_day, analytics_contexts,
-    analytics_rising_items TO @app@, @analyst@;
+GRANT EXECUTE ON FUNCTION wilson_low, wilson_high, shown_and_rated, analytics_usage_by_day, analytics_contexts,
+    analytics_shown_items, analytics_rising_items TO @app@, @analyst@;

@@ -10,9 +10,11 @@ JOIN retrievals AS r ON r.collection_id = c.collection_id;
 COMMENT ON VIEW analytics_queries IS 'The log of recorded searches, one a row.';
 COMMENT ON COLUMN analytics_queries.condition IS 'The filter; {}: none.';
 COMMENT ON COLUMN analytics_queries.actor IS 'The actor who asked, or a pseudonym.';
-COMMENT ON COLUMN analytics_queries.top_score IS 'The first hit''s; comparable within one profile version only.';
+COMMENT ON COLUMN analytics_queries.top_score IS
+    'The score of the first hit; comparable within one profile version only.';
 COMMENT ON COLUMN analytics_queries.score_spread IS 'The first score minus the fifth, or minus the last of fewer.';
-COMMENT ON COLUMN analytics_queries.profile_version IS '0: the call''s own, or an application composed the answer.';
+COMMENT ON COLUMN analytics_queries.profile_version IS
+    '0: the call had its own profile, or an application composed the answer.';
 COMMENT ON COLUMN analytics_queries.model_version IS '0: no model was used.';
 COMMENT ON COLUMN analytics_queries.policy IS 'The exploration policy.';
 COMMENT ON COLUMN analytics_queries.notes IS 'Notes to the caller, such as the reason why a leg did not run.';
@@ -92,7 +94,8 @@ SELECT c.name AS collection, m.measured_at, m.bucket, m.samples, m.recall, m.sho
 FROM collections AS c
 JOIN recall_measurements AS m ON m.collection_id = c.collection_id;
 COMMENT ON VIEW analytics_recall IS 'The measured recall of approximate searches, by measurement and bucket of matching items.';
-COMMENT ON COLUMN analytics_recall.bucket IS 'The share of the items that the searches'' filters let through.';
+COMMENT ON COLUMN analytics_recall.bucket IS
+    'The range of the number of items that the searches'' filters let through.';
 COMMENT ON COLUMN analytics_recall.samples IS 'The searches that were repeated exactly.';
 COMMENT ON COLUMN analytics_recall.recall IS 'The mean share, 0 to 1, of the nearest items that was found.';
 COMMENT ON COLUMN analytics_recall.short_pages IS 'The searches that found fewer items than there are.';

@@ -30,7 +30,7 @@ END = datetime(2026, 3, 4, tzinfo=UTC)
 
 VIEWS = {
     "contexts", "exploration", "feedback", "latency", "losses", "poor_queries", "positions", "profiles", "queries",
-    "rated", "recall", "rising_items", "unused_items", "usage", "usage_by_day",
+    "rated", "recall", "rising_items", "shown_items", "unused_items", "usage", "usage_by_day",
 }  # fmt: skip
 NOT_OF_A_PERIOD = {"losses", "recall", "unused_items", "usage"}
 
@@ -228,6 +228,15 @@ async def test_contexts_have_the_mean_reward_of_their_feedback(two: tuple[Platfo
     rows = await rows_of(two[0], "contexts")
     columns = ("context", "items", "uses", "reward", "reward_se")
     assert columns_of(rows, *columns) == near(("", 3, 6, 2.5 / 6, 1 / 6), ("domain=db", 3, 5, 0.5, 0.1767767))
+
+
+async def test_shown_items_count_impressions_and_what_they_earned(two: tuple[Platform, Platform]) -> None:
+    """The reward of an impression is the mean of its verdicts by weight: 1 and 0 at half weight make 2/3."""
+    rows = await rows_of(two[0], "shown_items")
+    columns = ("item_id", "shown", "explored", "mean_rank", "rated", "reward", "reward_se")
+    assert columns_of(rows, *columns) == near(
+        ("a", 3, 0, 4 / 3, 2, 7 / 12, 1 / 12), ("b", 2, 1, 1.5, 2, 0.375, 0.375), ("gone", 1, 1, 2.0, 1, 0.25, None)
+    )
 
 
 async def test_rated_impressions_leave_out_what_does_not_count(two: tuple[Platform, Platform]) -> None:

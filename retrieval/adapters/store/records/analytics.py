@@ -47,6 +47,7 @@ _ORDERS = {
     "recall": "measured_at DESC, collection, bucket",
     # The greatest changes first, of both directions, so that a limit leaves out small ones.
     "rising_items": "abs(used - used_before) DESC, rise DESC, collection, item_id",
+    "shown_items": "shown DESC, collection, item_id",
     "unused_items": "created_at DESC, collection, item_id",
     "usage": "uses DESC, collection, item_id, context",
     # The most used items and contexts first, each with all of its days.
