@@ -56,9 +56,8 @@ async def main(console: Console) -> None:
     started = time.perf_counter()
     console.print("Starting PostgreSQL; the first time it is set up, which takes a few seconds ...")
     async with connect() as platform:
-        facts = platform.database.facts
-        seconds = time.perf_counter() - started
-        console.print(f"PostgreSQL {facts.postgresql} with pgvector {facts.pgvector} is ready ({seconds:.1f} s).")
+        pgvector, seconds = platform.database.facts.pgvector, time.perf_counter() - started
+        console.print(f"PostgreSQL with pgvector {pgvector} is ready ({seconds:.1f} s).")
         place, tenant = server_place(platform.settings), platform.settings.tenant
         console.print(
             f"Everything lies in {place}, collection {COLLECTION!r} of the tenant {tenant!r}.", soft_wrap=True

@@ -22,6 +22,7 @@ from retrieval.domain.errors import (
     InvalidVectorError,
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
+from retrieval.domain.items.item import text_hash
 from retrieval.domain.wording import several
 
 _SETTINGS = "RETRIEVAL_EMBEDDING"
@@ -222,6 +223,8 @@ class OpenAIEmbedder:
         may_send = not is_fixed and (dimensions is not None or model.startswith(_SHORTENING))
         self._sends_dimensions = may_send if send_dimensions is None else send_dimensions
         self._is_implicit = is_implicit
+        self._found_too_long: set[bytes] = set()
+        """The hashes of texts that the server refused as too long, so that they are reported as cut."""
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -239,8 +242,12 @@ class OpenAIEmbedder:
         return self._max_tokens
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The tokens of each text: estimates."""
-        return [estimated_tokens(text or " ") for text in prepared(texts, TextRole.DOCUMENT, self._space)]
+        """The tokens of each text: estimates, but above the limit for texts that the server refused as too long."""
+        longest, counts = self.max_tokens * _BYTES_A_TOKEN, []
+        for text in prepared(texts, TextRole.DOCUMENT, self._space):
+            is_too_long = bool(self._found_too_long) and text_hash(cut(text, longest)) in self._found_too_long
+            counts.append(max(estimated_tokens(text or " "), self.max_tokens + 1 if is_too_long else 0))
+        return counts
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
@@ -278,6 +285,7 @@ class OpenAIEmbedder:
             # Where the model's limit is unknown, half of the text is tried, then a quarter, and so on.
             shortest = cut(texts[0], min(self.max_tokens, max(size // 2, _LEAST_BYTES)))
             if shortest != texts[0]:
+                self._found_too_long.add(text_hash(texts[0]))
                 return await self._embed_batch([shortest], role)
             raise EmbedderRejectedError(
                 f"{refusal}; set max_input_tokens (now {self.max_tokens}) to what it takes"

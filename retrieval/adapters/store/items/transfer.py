@@ -105,6 +105,11 @@ _DATE_ITEMS = """
         AS given (item_id text, created_at timestamptz, updated_at timestamptz, content_hash text)
     WHERE item.collection_id = %s AND item.item_id = given.item_id COLLATE "C"
 """
+_DATE_TAGS = """
+    UPDATE item_tags AS tag SET created_at = item.created_at
+    FROM items AS item
+    WHERE tag.collection_id = %s AND item.collection_id = %s AND tag.item_id = ANY(%s) AND item.item_id = tag.item_id
+"""
 _RECORDED = """
     SELECT other.name, past.retrieval_id
     FROM jsonb_to_recordset(%s) AS given (retrieval_id uuid, retrieved_at timestamptz)
@@ -215,6 +220,8 @@ async def date_items(connection: Connection, collection_id: int, rows: Sequence[
     names = ("item_id", "created_at", "updated_at", "content_hash")
     fields = [{name: row.get(name) for name in names} for row in rows]
     await _execute(connection, ITEM, _DATE_ITEMS, (Jsonb(fields), collection_id))
+    item_ids = [row["item_id"] for row in rows]
+    await _execute(connection, ITEM, _DATE_TAGS, (collection_id, collection_id, item_ids))
 
 
 async def _execute(
