@@ -206,7 +206,7 @@ def sent_key(headers: Headers) -> str:
     if len(keys) > 1 or len(authorizations) > 1:
         return ""  # a proxy may have checked another one
     sent = {key.strip() for key in keys}
-    for authorization in authorizations:
+    for authorization in filter(None, authorizations):
         scheme, _, token = authorization.partition(" ")
         sent.add(token.strip() if scheme.lower() == "bearer" else "")
     return sent.pop() if len(sent) == 1 else ""

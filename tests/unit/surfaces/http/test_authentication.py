@@ -106,6 +106,7 @@ async def key_of(gate: KeyGate, text: str) -> ApiKey:
         ("bearer  rtv_x ", None, "rtv_x"),
         (None, "rtv_x", "rtv_x"),
         ("Bearer rtv_x", "rtv_x", "rtv_x"),
+        ("", "rtv_x", "rtv_x"),
         ("Bearer rtv_x", "rtv_y", ""),
         ("Basic rtv_x", "rtv_x", ""),
         ("rtv_x", None, ""),
