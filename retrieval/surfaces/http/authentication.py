@@ -162,8 +162,8 @@ class KeyGate:
         """The stored key; one look-up serves all requests of the next seconds, unless it fails."""
         until, lookup = self._lookups.get(key_id, (0.0, None))
         if lookup is None or until <= self._clock() or _has_failed(lookup):
-            lookup = in_background(self._find(key_id))
-            self._lookups.keep(key_id, (self._clock() + REMEMBERED_SECONDS, lookup))
+            until, lookup = self._clock() + REMEMBERED_SECONDS, in_background(self._find(key_id))
+        self._lookups.keep(key_id, (until, lookup))  # the latest, so that unknown ids do not push out a key in use
         return await asyncio.shield(lookup)
 
     def _note(self, stored: StoredKey, now: datetime) -> None:
