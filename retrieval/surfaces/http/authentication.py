@@ -162,8 +162,8 @@ class KeyGate:
         """The stored key; one look-up serves all requests of the next seconds, unless it fails."""
         until, lookup = self._lookups.get(key_id, (0.0, None))
         if lookup is None or until <= self._clock() or _has_failed(lookup):
-            lookup = in_background(self._find(key_id))
-            self._lookups.keep(key_id, (self._clock() + REMEMBERED_SECONDS, lookup))
+            until, lookup = self._clock() + REMEMBERED_SECONDS, in_background(self._find(key_id))
+        self._lookups.keep(key_id, (until, lookup))  # the latest, so that unknown ids do not push out a key in use
         return await asyncio.shield(lookup)
 
     def _note(self, stored: StoredKey, now: datetime) -> None:
@@ -206,7 +206,7 @@ def sent_key(headers: Headers) -> str:
     if len(keys) > 1 or len(authorizations) > 1:
         return ""  # a proxy may have checked another one
     sent = {key.strip() for key in keys}
-    for authorization in authorizations:
+    for authorization in filter(None, authorizations):
         scheme, _, token = authorization.partition(" ")
         sent.add(token.strip() if scheme.lower() == "bearer" else "")
     return sent.pop() if len(sent) == 1 else ""

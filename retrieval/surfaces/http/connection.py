@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import httptools
 from starlette.types import Message, Receive, Scope, Send
@@ -23,7 +23,7 @@ HEAD_BYTES = 64 * 1024
 """The greatest number of bytes of a request's line and headers, and of trailers and other bytes outside a body."""
 
 REST_SECONDS = 10.0
-"""The seconds that the rest of a refused request is read before the connection is closed."""
+"""The seconds that the rest of a request is read after its response, before the connection is closed."""
 
 _PIECE_BYTES = HEAD_BYTES // 4
 EXTENSION = "retrieval.connection"
@@ -153,6 +153,9 @@ class Exchange:
         self.is_gone = self._is_complete = self._flows = self._is_awaited = False
         sent = self.sent_headers
         self._is_body_read = b"transfer-encoding" not in sent and sent.get(b"content-length", b"0") == b"0"
+        is_last = scope.get("http_version") == "1.0" or b"close" in sent.get(b"connection", b"").lower()
+        # A client that waits for "100 Continue" sends no body after a response.
+        self._reads_rest = is_last and b"expect" not in sent
         self._connection: Connection | None = scope.get("extensions", {}).get(EXTENSION, {}).get("connection")
         self._read = 0
 
@@ -203,9 +206,21 @@ class Exchange:
             message["headers"] = [*message.get("headers", ()), *self.headers]
             if not self._flows:
                 self.on_start()
-        self._is_complete = message["type"] == "http.response.body" and not message.get("more_body", False)
+        is_end = message["type"] == "http.response.body" and not message.get("more_body", False)
+        if is_end and self._reads_rest and not self._is_body_read:
+            await self._send({**message, "more_body": True})
+            await self._read_rest()
+            message = {"type": "http.response.body"}
         await self._send(message)
+        self._is_complete = is_end
         self._restart_limit()
+
+    async def _read_rest(self) -> None:
+        """Read the rest of the body: a connection that is closed before could discard the response at the client."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REST_SECONDS):
+                while not self._is_body_read:
+                    self._is_body_read = not (await self._receive()).get("more_body", False)
 
     async def refuse(self, error: Exception) -> None:
         """Respond with the error's problem document, unless a response has begun or the client has disconnected."""

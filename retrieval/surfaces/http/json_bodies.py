@@ -29,6 +29,7 @@ from starlette.types import Scope
 
 from retrieval.adapters.aside import LONG_BODY, aside, without_collector
 from retrieval.adapters.readers import item_from_record
+from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.apps.tickets.ticket_item import with_ticket_parts
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import JSONTextError, json_of
@@ -415,14 +416,40 @@ _SERVICE_FIELDS = ("version", "created_at", "updated_at")
 """The fields that the service adds to a stored item."""
 
 
+_TWO_NAMES = (("text", "body"), ("metadata", "attributes"), ("occurred_at", "event_time"))
+"""Each pair names one part."""
+
+_FIELDS = frozenset(name for names in FIELD_NAMES.values() for name in names)
+
+
 def sent_item(record: Mapping[str, Any]) -> Item:
     """The item in a request; one that was received before is read without the fields that the service added.
 
-    Raises ``InvalidItemError`` for an item that cannot be stored.
+    Raises ``InvalidItemError`` for an item that cannot be stored, that has one of these fields of its own, or that
+    gives one part two values.
     """
-    if isinstance(record, Mapping) and all(name in record for name in ("metadata", *_SERVICE_FIELDS)):
-        record = {name: value for name, value in record.items() if name not in _SERVICE_FIELDS}
+    if isinstance(record, Mapping):
+        if all(name in record for name in ("metadata", *_SERVICE_FIELDS)):
+            record = {name: value for name, value in record.items() if name not in _SERVICE_FIELDS}
+        if (fault := _fault_in({name: value for name, value in record.items() if value is not None})) is not None:
+            key = next((str(record[name]) for name in FIELD_NAMES["item_id"] if record.get(name) is not None), None)
+            raise InvalidItemError(fault, item_id=key)
     return with_ticket_hours(item_from_record(record))
+
+
+def _fault_in(record: Mapping[str, Any]) -> str | None:
+    """A member that would silently become an attribute, or have no effect beside another one; None: there is none."""
+    for name in _SERVICE_FIELDS:
+        if name in record:
+            return f"{name!r} is set by the service; leave it out, or put your own in 'metadata'"
+    for name, other in _TWO_NAMES:
+        if name in record and record.get(other, record[name]) != record[name]:
+            return f"{name!r} and {other!r} are two names of one field, but have different values; give one"
+    metadata = record.get("metadata", record.get("attributes"))
+    for name, value in record.items() if isinstance(metadata, Mapping) else ():
+        if name not in _FIELDS and metadata.get(name) not in (None, value):
+            return f"{name!r:.60} has different values inside and outside the metadata; give one"
+    return None
 
 
 def with_ticket_hours(item: Item) -> Item:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 import pytest_asyncio
@@ -149,6 +151,17 @@ async def test_a_body_of_doubtful_length_is_refused(service: Served, lengths: by
     answer = await answers(service, head + b"0\r\n\r\n" + GET + b"\r\n", ends=False)
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert answer.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("length", [5_000_000, 20_000_000])
+async def test_a_client_that_closes_its_connection_gets_the_refusal_of_its_body(service: Served, length: int) -> None:
+    """Its connection is closed when the body was read: closed before, it would be reset, with the response unread."""
+    url = f"{service.url}/v1/collections/docs/items"
+    asked = Request(url, b"x" * length, {"Content-Type": "text/plain"}, method="POST")  # noqa: S310 - this service
+    with pytest.raises(HTTPError) as refused:
+        await asyncio.to_thread(urlopen, asked)
+    assert refused.value.code == (415 if length < 16 * 2**20 else 413)
+    refused.value.close()
 
 
 async def test_the_service_is_no_tunnel(service: Served) -> None:

@@ -106,6 +106,7 @@ async def key_of(gate: KeyGate, text: str) -> ApiKey:
         ("bearer  rtv_x ", None, "rtv_x"),
         (None, "rtv_x", "rtv_x"),
         ("Bearer rtv_x", "rtv_x", "rtv_x"),
+        ("", "rtv_x", "rtv_x"),
         ("Bearer rtv_x", "rtv_y", ""),
         ("Basic rtv_x", "rtv_x", ""),
         ("rtv_x", None, ""),
@@ -207,12 +208,12 @@ async def test_without_a_database_no_key_is_called_wrong(keys: Keys, gate: KeyGa
 
 
 async def test_remembered_keys_are_bounded(keys: Keys) -> None:
-    """The id that was looked up first is dropped first."""
+    """The id that was not sent for longest is dropped first: unknown ids push out no key in use."""
     gate = keys.gate(most_remembered=3)
-    for text in (TEXT, *map(text_of, range(1, 4)), text_of(3), TEXT):
+    for text in (TEXT, *map(text_of, (1, 2)), TEXT, *map(text_of, (3, 4)), TEXT, text_of(1)):
         with contextlib.nullcontext() if text == TEXT else pytest.raises(AuthenticationError):
             await key_of(gate, text)
-    assert keys.asked == [key_id_of(text) for text in (TEXT, *map(text_of, range(1, 4)), TEXT)]
+    assert keys.asked == [key_id_of(text) for text in (TEXT, *map(text_of, (1, 2, 3, 4, 1)))]
 
 
 async def test_the_use_of_a_key_is_noted_once_a_minute_behind_the_request(keys: Keys, gate: KeyGate) -> None:
