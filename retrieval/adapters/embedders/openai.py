@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Unpack
 
 import numpy as np
@@ -22,6 +23,7 @@ from retrieval.domain.errors import (
     InvalidVectorError,
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
+from retrieval.domain.items.item import text_hash
 from retrieval.domain.wording import several
 
 _SETTINGS = "RETRIEVAL_EMBEDDING"
@@ -69,12 +71,12 @@ def _rows(answer: Any, count: int, model: str) -> list[dict[str, Any]]:
             f"model {model!r} answered with {several(len(rows), 'vector')} for {several(count, 'text')}; "
             f"{advice}use another endpoint"
         )
-    by_place = {row.get("index", place): row for place, row in enumerate(rows)}
-    if any(type(place) is not int for place in by_place) or by_place.keys() != set(range(count)):
+    places = [row.get("index", place) for place, row in enumerate(rows)]
+    if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
         raise EmbedderRejectedError(
             f"model {model!r} numbered its vectors so that they match no texts; use another endpoint"
         )
-    return [by_place[place] for place in range(count)]
+    return [row for _, row in sorted(zip(places, rows, strict=True), key=itemgetter(0))]
 
 
 def _numbers(embedding: object, label: str) -> NDArray[np.float64]:
@@ -222,6 +224,7 @@ class OpenAIEmbedder:
         may_send = not is_fixed and (dimensions is not None or model.startswith(_SHORTENING))
         self._sends_dimensions = may_send if send_dimensions is None else send_dimensions
         self._is_implicit = is_implicit
+        self._found_too_long: set[bytes] = set()
 
     @property
     def space(self) -> EmbeddingSpace:
@@ -239,8 +242,14 @@ class OpenAIEmbedder:
         return self._max_tokens
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """The tokens of each text: estimates."""
-        return [estimated_tokens(text or " ") for text in prepared(texts, TextRole.DOCUMENT, self._space)]
+        """The tokens of each text: estimates, but above the server's limit for texts that it refused as too long."""
+        inputs = [text or " " for text in prepared(texts, TextRole.DOCUMENT, self._space)]
+        counts = [estimated_tokens(text) for text in inputs]
+        if not self._found_too_long:
+            return counts
+        longest = self.max_tokens * _BYTES_A_TOKEN
+        are_too_long = [text_hash(cut(text, longest)) in self._found_too_long for text in inputs]
+        return [max(n, self.max_tokens + 1) if bad else n for n, bad in zip(counts, are_too_long, strict=True)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
@@ -278,6 +287,7 @@ class OpenAIEmbedder:
             # Where the model's limit is unknown, half of the text is tried, then a quarter, and so on.
             shortest = cut(texts[0], min(self.max_tokens, max(size // 2, _LEAST_BYTES)))
             if shortest != texts[0]:
+                self._found_too_long.add(text_hash(texts[0]))
                 return await self._embed_batch([shortest], role)
             raise EmbedderRejectedError(
                 f"{refusal}; set max_input_tokens (now {self.max_tokens}) to what it takes"
