@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, Unpack
 
 import numpy as np
@@ -70,12 +71,12 @@ def _rows(answer: Any, count: int, model: str) -> list[dict[str, Any]]:
             f"model {model!r} answered with {several(len(rows), 'vector')} for {several(count, 'text')}; "
             f"{advice}use another endpoint"
         )
-    by_place = {row.get("index", place): row for place, row in enumerate(rows)}
-    if any(type(place) is not int for place in by_place) or by_place.keys() != set(range(count)):
+    places = [row.get("index", place) for place, row in enumerate(rows)]
+    if any(type(place) is not int for place in places) or sorted(places) != list(range(count)):
         raise EmbedderRejectedError(
             f"model {model!r} numbered its vectors so that they match no texts; use another endpoint"
         )
-    return [by_place[place] for place in range(count)]
+    return [row for _, row in sorted(zip(places, rows, strict=True), key=itemgetter(0))]
 
 
 def _numbers(embedding: object, label: str) -> NDArray[np.float64]:

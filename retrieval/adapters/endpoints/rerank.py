@@ -78,7 +78,7 @@ def read_rerank(answer: Any, texts: int, endpoint: Endpoint) -> list[float]:
         raise RerankerRejectedError(f"{endpoint.host} gave no results; check RETRIEVAL_RERANKER and its BASE_URL")
     scores = dict(_scored(row, texts, endpoint) for row in rows)
     if len(rows) != texts or len(scores) != texts:
-        raise _lied(endpoint, f"{len(rows)} scores for {texts} texts; it has to give one for each")
+        raise _lied(endpoint, f"{len(rows)} scores for {len(scores)} of {texts} texts; it has to give one for each")
     return [scores[place] for place in range(texts)]
 
 

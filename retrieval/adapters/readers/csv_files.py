@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -138,11 +139,14 @@ def _nonblank(row: Sequence[str], positions: tuple[int, ...]) -> list[str]:
 
 
 def parse_tags(value: str) -> list[Any]:
-    """The tags of a JSON list, or of a text separated by semicolons or, without a semicolon, by commas."""
+    """The tags of a JSON or Python list, or of a text separated by semicolons or, without a semicolon, by commas."""
     text = value.strip()
     if text.startswith("["):
         with suppress(ValueError, RecursionError):
             return list(json.loads(text))
+    if text.startswith("[") and text.endswith("]") and "\\" not in text:  # as pandas writes it: ['a', 'b']
+        with suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            return list(ast.literal_eval(text))
     separator = ";" if ";" in text else ","
     return [tag.strip() for tag in text.split(separator) if tag.strip()]
 

@@ -37,6 +37,7 @@ from retrieval.domain.checks import (
     checked_texts,
     checked_whole,
     checks_argument_names,
+    choices_hint,
     json_of,
 )
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
@@ -44,6 +45,9 @@ from retrieval.domain.items.item import Item
 
 _LEAST_PACKED = 18
 """The bytes of the header and the trailer of gzip."""
+
+_NAMES_SHOWN = 20
+"""The most names of entries that a message lists."""
 
 _ARRAY = (
     'each line must be an object, such as {"id": "1", "text": "Words"}, not a list; '
@@ -61,11 +65,18 @@ def read_json_lines(
 ) -> Iterator[InputLine]:
     """Every line that is not blank, as an item (``columns``, ``id_from``, ``clean``: see ``read_items``) or an error.
 
-    Raises the errors of ``read_lines``.
+    Raises the errors of ``read_lines``, and at the end ``ConfigurationError`` for a mapped entry that no line has.
     """
+    columns = columns or {}
+    unseen, seen = set(columns.values()), dict[str, None]()
 
     def item_of(raw: str, *, clean: bool = False) -> Item:
-        return item_from_record(with_id(mapped_record(_parse(raw), columns or {}), id_from), clean=clean)
+        record = _parse(raw)
+        if unseen and isinstance(record, Mapping):
+            names = [*record, *(name for inner in record.values() if isinstance(inner, Mapping) for name in inner)]
+            unseen.difference_update(names)
+            seen.update(dict.fromkeys(names[: _NAMES_SHOWN - len(seen)]))
+        return item_from_record(with_id(mapped_record(record, columns), id_from), clean=clean)
 
     for line in read_lines(file, max_line_bytes=max_line_bytes):
         raw, fault = decoded(line.data)
@@ -74,6 +85,12 @@ def read_json_lines(
         elif not raw.strip():
             continue
         yield line_read(file, line, raw, fault, partial(item_of, raw), clean=clean)
+    for target, entry in columns.items():
+        if seen and entry in unseen:
+            raise ConfigurationError(
+                f"{file}: no line has an entry {entry!r:.80} (for {target!r:.80}); "
+                f"{choices_hint(entry, seen, are_quoted=True)}"
+            )
 
 
 def with_id(record: Any, id_from: str | None) -> Any:

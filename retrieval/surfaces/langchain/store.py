@@ -23,11 +23,13 @@ from langgraph.store.base import (
 )
 from langgraph.store.base import Item as GraphItem
 
+from retrieval.adapters.store.deadline import in_background
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import is_whole
 from retrieval.domain.errors import (
     ConfigurationError,
     ConflictError,
+    DatabaseError,
     InvalidLimitError,
     InvalidRequestError,
     UnknownFieldError,
@@ -77,6 +79,12 @@ _KEY = Field("item_id", is_attribute=False)
 Hit = tuple[StoredItem, float | None]
 """An item and its score; None for an item that the words do not find."""
 
+Changes = Mapping[str, Item | None]
+"""The new state of items, by item id; None: the item is removed."""
+
+_Write = tuple[Changes, asyncio.Future[None]]
+"""The changes of a call, and their outcome."""
+
 
 WHOLE = ("$",)
 """The path of the whole value."""
@@ -113,7 +121,8 @@ class RetrievalStore(BaseStore):
         self._wall_clock = wall_clock
         self._sweep_minutes = (ttl or {}).get("sweep_interval_minutes")
         self._swept_at = wall_clock()
-        self._writing = asyncio.Lock()
+        self._waiting: list[_Write] = []
+        self._writer: asyncio.Task[None] | None = None
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """The result of each operation, in order: reads see the state before the batch, then all puts are done.
@@ -124,7 +133,7 @@ class RetrievalStore(BaseStore):
         return self._bridge.run(self._run, list(ops))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The async form of ``batch``."""
+        """The async form of ``batch``; the puts of tasks that come together are stored together."""
         return await self._bridge.arun(self._run, list(ops))
 
     def sweep_ttl(self) -> int:
@@ -186,7 +195,37 @@ class RetrievalStore(BaseStore):
         if self._sweep_minutes is not None and now - self._swept_at >= 60.0 * self._sweep_minutes:
             await self._sweep()
 
-    async def _store(self, changes: Mapping[str, Item | None]) -> None:
+    async def _store(self, changes: Changes) -> None:
+        """Make these changes, all or none, after those of earlier calls and together with those that wait."""
+        outcome = asyncio.get_running_loop().create_future()
+        self._waiting.append((changes, outcome))
+        if self._writer is None or self._writer.done():
+            self._writer = in_background(self._store_waiting())  # a caller that is cancelled stops no other's changes
+        await outcome
+
+    async def _store_waiting(self) -> None:
+        while self._waiting:
+            together, self._waiting = self._waiting, []
+            await self._store_together([(changes, outcome) for changes, outcome in together if not outcome.cancelled()])
+
+    async def _store_together(self, writes: Sequence[_Write]) -> None:
+        changes = {item_id: item for each, _ in writes for item_id, item in each.items()}
+        failure: Exception | None = None
+        try:
+            await self._change(changes)
+        except Exception as error:  # noqa: BLE001 - it is raised by those whose changes they are
+            failure = error
+        if failure is not None and len(writes) > 1 and not isinstance(failure, DatabaseError):
+            for write in writes:  # one that is refused costs no other
+                await self._store_together([write])
+            return
+        for _, outcome in writes:
+            if failure is not None and not outcome.done():
+                outcome.set_exception(failure)
+            elif not outcome.done():
+                outcome.set_result(None)
+
+    async def _change(self, changes: Changes) -> None:
         def decided(item_id: str, before: Item | None) -> Item | None:
             if before is not None and not is_put(before):
                 raise ConflictError(
@@ -195,8 +234,7 @@ class RetrievalStore(BaseStore):
                 )
             return changes[item_id]
 
-        async with self._writing:  # in their order; the puts of hundreds of tasks leave connections for others
-            await self._collection.change(list(changes), decided)
+        await self._collection.change(list(changes), decided)
 
     async def _refresh(self, used: Iterable[StoredItem], now: float) -> None:
         ids = list(dict.fromkeys(stored_item.item.item_id for stored_item in used if can_expire(stored_item.item)))

@@ -131,6 +131,9 @@ class RetrievalVectorStore(VectorStore):
     which loop a collection belongs to. Raises the platform's errors.
     """
 
+    # LangChain's own async forms wait in the loop's threads: a few at once hold all of them, and the calls that they
+    # wait for, whose embedder or database needs a thread, never end.
+
     def __init__(
         self,
         collection: Collection | SyncCollection,
@@ -187,9 +190,17 @@ class RetrievalVectorStore(VectorStore):
         """The documents of those ids that exist, in the order of the ids."""
         return self._bridge.run(self._got, ids)
 
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """The async form of ``get_by_ids``."""
+        return await self._bridge.arun(self._got, ids)
+
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete the documents of those ids, or with None every item of the collection. Unknown ids are ignored."""
         return self._bridge.run(self._deleted, ids, **kwargs)
+
+    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """The async form of ``delete``."""
+        return await self._bridge.arun(self._deleted, ids, **kwargs)
 
     def similarity_search(
         self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
@@ -221,6 +232,12 @@ class RetrievalVectorStore(VectorStore):
         """The best documents for a vector of shape (dimensions,)."""
         return self._bridge.run(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
 
+    async def asimilarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
+    ) -> list[Document]:  # fmt: skip
+        """The async form of ``similarity_search_by_vector``."""
+        return await self._bridge.arun(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
+
     def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
@@ -231,12 +248,26 @@ class RetrievalVectorStore(VectorStore):
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return self._bridge.run(self._found, by_difference, query, k, **options)
 
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """The async form of ``max_marginal_relevance_search``."""
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return await self._bridge.arun(self._found, by_difference, query, k, **options)
+
     def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """The same as ``max_marginal_relevance_search``, for a vector of shape (dimensions,)."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return self._bridge.run(self._found, by_difference, _numbers(embedding), k, **options)
+
+    async def amax_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """The async form of ``max_marginal_relevance_search_by_vector``."""
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return await self._bridge.arun(self._found, by_difference, _numbers(embedding), k, **options)
 
     def _similarity_search_with_relevance_scores(
         self, query: str, k: int = 4, **kwargs: Any
@@ -280,6 +311,25 @@ class RetrievalVectorStore(VectorStore):
         except BaseException:
             if opened is not None:
                 opened.close()
+            raise
+        return store
+
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings | None = None,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """The async form of ``from_texts``."""
+        store = await asyncio.to_thread(cls.from_texts, [], embedding, **kwargs)
+        try:
+            await store.aadd_texts(texts, metadatas, ids=ids)
+        except BaseException:
+            await store.aclose()
             raise
         return store
 

@@ -74,8 +74,8 @@ ROW = {"index": 0, "relevance_score": 0.5}
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ({"results": [ROW]}, "gave 1 scores for 3 texts; it has to give one for each"),
-        ({"results": [ROW, ROW, ROW]}, "gave 3 scores for 3 texts; it has to give one for each"),
+        ({"results": [ROW]}, "gave 1 scores for 1 of 3 texts; it has to give one for each"),
+        ({"results": [ROW, ROW, ROW]}, "gave 3 scores for 1 of 3 texts; it has to give one for each"),
         ({"results": [{**ROW, "index": 3}] * 3}, "its index has to be a whole number from 0 to 2"),
         ({"results": [{**ROW, "index": -1}]}, "its index has to be a whole number from 0 to 2"),
         ({"results": [{**ROW, "index": True}]}, "its index has to be a whole number"),

@@ -180,6 +180,18 @@ async def test_a_text_that_is_still_too_long_is_cut_alone(
     np.testing.assert_allclose(vectors, expected(near, dense[:10], "short"), atol=1e-6)
 
 
+async def test_texts_that_were_cut_have_too_many_tokens(
+    make: Callable[..., OpenAIEmbedder], server: OpenAIServer
+) -> None:
+    """By the estimate, or by the server's count; the other texts of the batch are not counted."""
+    server.max_text_bytes = 20
+    embedder = make(max_input_tokens=10)
+    texts = ["0123456789" * 3, "exactly twenty bytes", "x" * 31]
+    assert [tokens > embedder.max_tokens for tokens in embedder.count_tokens(texts)] == [False, False, True]
+    await embedder.embed(texts, TextRole.DOCUMENT)
+    assert [tokens > embedder.max_tokens for tokens in embedder.count_tokens(texts)] == [True, False, True]
+
+
 async def test_a_server_with_a_smaller_model_says_which_option(
     make: Callable[..., OpenAIEmbedder], server: OpenAIServer
 ) -> None:
@@ -318,6 +330,7 @@ def _set(value: object) -> Callable[[list[dict[str, Any]]], object]:
         (changed(_set("not base64!")), "not a list of numbers"),
         (changed(lambda rows: rows.pop()), "2 vectors for 3 texts"),
         (changed(lambda rows: rows[0].update(index=1)), "match no texts"),
+        (changed(lambda rows: rows[0].update(index=[0])), "match no texts"),
         (changed(_set(["1"] * 64)), "not a list of numbers"),
         (changed(_set([10**400] * 64)), "not a list of numbers"),
         (changed(lambda rows: [row.update(index=row["index"] == 1) for row in rows[:2]]), "match no texts"),
@@ -345,6 +358,7 @@ def _set(value: object) -> Callable[[list[dict[str, Any]]], object]:
         "no base64",
         "missing row",
         "double index",
+        "list as index",
         "texts",
         "too large",
         "boolean index",

@@ -18,7 +18,7 @@ from langgraph.store.memory import InMemoryStore
 
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
-from retrieval.collection import handle_of
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -29,6 +29,7 @@ from retrieval.domain.errors import (
 from retrieval.engine.reading import latest
 from retrieval.surfaces.langchain import RetrievalStore
 from retrieval.surfaces.langchain import store as store_operations
+from retrieval.surfaces.langchain.store_items import item_id_of
 from tests.support.database import SCHEMA
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -311,6 +312,39 @@ async def test_puts_at_once_lose_nothing_and_raise_nothing(new_store: NewStore) 
     assert values.keys() == {"same", "x0", "x1", "x2", *(f"own {n}" for n in range(150))}
     assert values["same"] in {148, 149}
     assert {key: values[key] for key in values if key.startswith("own")} == {f"own {n}": n for n in range(150)}
+
+
+async def test_puts_that_wait_are_stored_together_and_each_has_its_own_outcome(
+    new_store: NewStore, opened: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is refused costs no other, nor does one that is cancelled while it is made or waits."""
+    collection = await opened.collection("together")
+    store = await new_store("together")
+    await collection.add([{"id": (foreign := item_id_of(("a",), "foreign")), "text": "another's"}])
+    change, calls, begun, allowed = Collection.change, list[int](), asyncio.Event(), asyncio.Event()
+
+    async def slow(self: Collection, ids: list[str], *arguments: Any, **more: Any) -> Any:
+        calls.append(len(ids))
+        begun.set()
+        await allowed.wait()
+        return await change(self, ids, *arguments, **more)
+
+    monkeypatch.setattr(Collection, "change", slow)
+    first = asyncio.create_task(store.aput(("a",), "first", {"n": 0}))
+    await begun.wait()
+    later = {key: asyncio.create_task(store.aput(("a",), key, {"n": 1})) for key in ("b", "foreign", "gone", "c")}
+    await asyncio.sleep(0.1)
+    first.cancel()
+    later["gone"].cancel()
+    await asyncio.sleep(0)
+    allowed.set()
+    outcomes = await asyncio.gather(first, *later.values(), return_exceptions=True)
+
+    wanted = [asyncio.CancelledError, type(None), ConflictError, asyncio.CancelledError, type(None)]
+    assert [type(outcome) for outcome in outcomes] == wanted
+    assert {item.key for item in await store.asearch(("a",))} == {"first", "b", "c"}
+    assert calls == [1, 3, 1, 1, 1]
+    assert foreign in await collection.get([foreign])
 
 
 async def test_other_items_of_the_collection_are_ignored(new_store: NewStore, opened: Platform) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -253,6 +254,30 @@ async def test_a_store_on_an_async_collection_answers_in_its_loop_and_from_threa
         threaded = await asyncio.to_thread(same.similarity_search, "login", k=2)
 
     assert awaited == threaded == await store.asimilarity_search("login", k=2)
+
+
+async def test_awaited_calls_leave_the_threads_to_the_embedder(fake_settings: Settings) -> None:
+    """LangChain runs the embeddings in a thread of the loop, of which there are few."""
+    embedding = DeterministicFakeEmbedding(size=6)
+    vector = embedding.embed_query("login")
+    async with connect(settings=fake_settings, embedder=LangChainEmbedder(embedding, dimensions=6)) as platform:
+        collection = await platform.collection(f"docs-{uuid.uuid4()}")
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        made = RetrievalVectorStore.afrom_texts(TEXTS, None, METADATA, ids=["1", "2", "3", "4"], collection=collection)
+        store = await asyncio.wait_for(made, 30)
+        every = asyncio.gather(
+            store.amax_marginal_relevance_search("login", k=2),
+            store.amax_marginal_relevance_search_by_vector(vector, k=2),
+            store.asimilarity_search_by_vector(vector, 2, {"page": 1}),
+            store.aget_by_ids(["1"]),
+            store.adelete(["4"]),
+        )
+        different, near, filtered, got, deleted = await asyncio.wait_for(every, 30)
+
+        assert "1" in ids(different)
+        assert len(near) == 2
+        assert ids(filtered) == ids(got) == ["1"]
+        assert deleted
 
 
 async def test_a_collections_embeddings_embed_for_its_own_space(sync_collection: SyncCollection) -> None:

@@ -102,13 +102,16 @@ def test_the_id_is_always_text(text: str) -> None:
         ("a, b ,a", ("a", "b")),
         ("a,b;c", ("a,b", "c")),
         ('["a;b", "c"]', ("a;b", "c")),
+        ("['a;b', 'c']", ("a;b", "c")),
+        ("['a\\d']", ("['a\\d']",)),
+        ("[a], [b]", ("[a]", "[b]")),
         ("[x]", ("[x]",)),
         ("a;;", ("a",)),
         ("5", ("5",)),
     ],
 )
 def test_tags_are_split(text: str, expected: tuple[str, ...]) -> None:
-    """A list as JSON has it, or semicolons, or commas where there is no semicolon."""
+    """A list as JSON or Python writes it, or semicolons, or commas where there is no semicolon."""
     assert item_of("_id tags", "1", text).tags == expected
 
 

@@ -107,9 +107,13 @@ def test_entries_of_json_lines_are_mapped(tmp_path: Path) -> None:
     ]
 
 
-def test_a_mapped_id_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    """The error lists the entries."""
+def test_an_entry_that_no_line_has_is_refused(tmp_path: Path) -> None:
+    """A mapping that did nothing is an error, although titles make the items whole; so is an id that is not there."""
     file = tmp_path / "items.jsonl"
+    file.write_text('{"id": "1", "title": "Disks", "content": "A disk"}\n{"id": "2", "metadata": {"lang": "en"}}\n')
+    with pytest.raises(ConfigurationError, match=r"'descr' \(for 'text'\); there are: 'id', 'title', 'content'"):
+        list(read_items(file, columns={"text": "descr"}))
+    assert [line.item and line.item.kind for line in read_items(file, columns={"kind": "lang"})] == ["", "en"]
     file.write_text('{"id": "1", "content": "A disk"}\n')
     lines = read_items(file, columns={"_id": "key"})
     assert "no 'key', which is mapped to '_id'; there are: 'id', 'content'" in str(next(lines).error)
