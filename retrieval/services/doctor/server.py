@@ -48,6 +48,17 @@ def check_pgvector(facts: ServerFacts) -> Iterator[Finding]:
             yield Severity.WARNING.finding("pgvector", *defect)
 
 
+def check_connections(server: ServerState, pool_size: int) -> Iterator[Finding]:
+    """Check that the server has connections left for the pool of one more process."""
+    if server.max_connections - server.connections < pool_size:
+        yield Severity.WARNING.finding(
+            "connections",
+            f"{server.connections} of {server.max_connections} connections of the server are in use: too few are left "
+            f"for a process with RETRIEVAL_POOL_SIZE={pool_size}",
+            "lower RETRIEVAL_POOL_SIZE, put PgBouncer in between, or raise max_connections and restart the server",
+        )
+
+
 def check_textsearch(server: ServerState) -> Iterator[Finding]:
     """Check pg_textsearch, an optional extension for faster searches by words in large collections."""
     if server.textsearch and not server.is_textsearch_loaded:
@@ -130,6 +141,8 @@ _RULES = (
     _Rule("full_page_writes", "off", Severity.WARNING, "a crash of the machine can destroy the database", "on"),
     _Rule("autovacuum", "off", Severity.WARNING, "dead rows are never removed and statistics grow old", "on"),
     _Rule("default_transaction_read_only", "on", Severity.ERROR, "nothing can be stored or recorded", "off"),
+    _Rule("synchronous_commit", "off", Severity.ADVICE,
+          "a crash of the server may lose the last half second of what it confirmed", "on"),
     _Rule("jit", "on", Severity.ADVICE, "compiling a query can take longer than answering it", "off"),
     _Rule("random_page_cost", lambda cost: cost >= 4, Severity.ADVICE,
           "the planner avoids indexes, as for spinning disks", "1.1"),
