@@ -29,6 +29,7 @@ _SERVER = {
     "textsearch": None,
     "is_textsearch_loaded": False,
     "is_standby": False,
+    "is_collation_changed": False,
     "connections": 5,
     "max_connections": 97,
     "database_bytes": 50 << 20,

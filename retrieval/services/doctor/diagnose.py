@@ -68,7 +68,7 @@ def server_findings(installation: Installation, settings: Settings) -> Iterator[
     """The server, the extensions, the schema, the login, the settings."""
     facts, server, status = installation.facts, installation.server, installation.status
     names, is_embedded = Names(settings.database_schema), settings.database_url is None
-    yield from or_fine(check_server(server), "postgresql", f"PostgreSQL {server.version}")
+    yield from or_fine(check_server(facts, server), "postgresql", f"PostgreSQL {server.version}")
     found = check_connections(server, settings.pool_size)
     yield from or_fine(found, "connections", f"{server.connections} of {server.max_connections} are in use")
     pgvector = f"pgvector {facts.pgvector or 'is installed with the schema'}"

@@ -27,13 +27,19 @@ def finding_of(error: RetrievalError, check: str = "platform") -> Finding:
     return Severity.ERROR.finding(check, found, mend)
 
 
-def check_server(server: ServerState) -> Iterator[Finding]:
-    """Check that the server can be written to."""
+def check_server(facts: ServerFacts, server: ServerState) -> Iterator[Finding]:
+    """Check that the server can be written to, and sorts text as its indexes do."""
     if server.is_standby:
         yield Severity.ERROR.finding(
             "postgresql",
             "the server is a standby, on which nothing can be stored or recorded",
             "name the primary in RETRIEVAL_DATABASE_URL, for example with ?target_session_attrs=read-write",
+        )
+    if server.is_collation_changed:
+        yield Severity.WARNING.finding(
+            "postgresql",
+            "the operating system sorts text in another order than before: indexes on text may be wrong",
+            f"REINDEX DATABASE; ALTER DATABASE {quote_identifier(facts.database)} REFRESH COLLATION VERSION;",
         )
 
 

@@ -24,7 +24,7 @@ from tests.support.facts import FACTS, NOW, server
 
 def test_a_sound_server_is_not_spoken_of() -> None:
     """Current releases, nothing optional installed."""
-    assert [*check_server(server()), *check_pgvector(FACTS), *check_textsearch(server())] == []
+    assert [*check_server(FACTS, server()), *check_pgvector(FACTS), *check_textsearch(server())] == []
 
 
 @pytest.mark.parametrize(("connections", "pool"), [(90, 8), (97, 1), (5, 100)])
@@ -37,8 +37,15 @@ def test_too_few_connections_for_another_process_are_reported(connections: int, 
 
 def test_a_standby_is_an_error() -> None:
     """With the way to the primary."""
-    (finding,) = check_server(server(is_standby=True))
+    (finding,) = check_server(FACTS, server(is_standby=True))
     assert (finding.severity, "primary" in finding.mend) == (Severity.ERROR, True)
+
+
+def test_another_order_of_text_is_reported() -> None:
+    """Indexes on text follow the former order until they are built again."""
+    (finding,) = check_server(FACTS, server(is_collation_changed=True))
+    assert finding.severity is Severity.WARNING
+    assert finding.mend == 'REINDEX DATABASE; ALTER DATABASE "shop" REFRESH COLLATION VERSION;'
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,8 @@ class ServerState:
     textsearch: str | None
     is_textsearch_loaded: bool
     is_standby: bool
+    is_collation_changed: bool
+    """Whether the operating system sorts text differently from when the database was made."""
     connections: int
     """The connections to all databases of the server."""
     max_connections: int
@@ -71,6 +73,9 @@ _STATE = """
         (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'pg_textsearch') AS textsearch,
         current_setting('pg_textsearch.library_version', true) IS NOT NULL AS is_textsearch_loaded,
         pg_is_in_recovery() AS is_standby,
+        (SELECT d.datcollversion IS NOT NULL
+             AND d.datcollversion IS DISTINCT FROM pg_database_collation_actual_version(d.oid)
+         FROM pg_database d WHERE d.datname = current_database()) AS is_collation_changed,
         (SELECT sum(s.numbackends)::int FROM pg_stat_database s) AS connections,
         current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
             - current_setting('reserved_connections')::int AS max_connections,
