@@ -697,7 +697,7 @@ class Collection:
         """Run the jobs ``clusters`` and ``learn`` for this collection now; return the details of ``learn``.
 
         ``published`` says whether the fitted model is now in use, and ``reason`` why; ``verdicts`` and ``clusters`` are
-        numbers. Raises ``RetrievalError`` if a job fails.
+        numbers, ``clusters`` 0 while another process finds them. Raises ``RetrievalError`` if a job fails.
         """
         # It imports the jobs, which a process that only searches does not need.
         from retrieval.jobs.run import learn_now

@@ -23,7 +23,7 @@ from procrastinate.connector import Notify
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException, UniqueViolation
 from procrastinate.jobs import Status
 from procrastinate.periodic import MARGIN, PeriodicDeferrer, PeriodicRegistry
-from procrastinate.worker import Worker
+from procrastinate.worker import WORKER_NAME, Worker
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from retrieval.adapters.store.database import Database
@@ -147,27 +147,42 @@ async def enqueue(app: App, job: Job, target: JobTarget) -> bool:
     return True
 
 
-async def is_needed(workplace: Workplace, job: Job, target: JobTarget) -> bool:
-    """Whether the job is needed.
+CHECKING_SHARE = 0.01
+"""The largest share of its time that a worker spends on vain checks of a job in a collection."""
 
+Rests = dict[tuple[str, int], float]
+"""The time, of ``time.monotonic``, before which no job of a name is checked again in a collection of a number."""
+
+
+async def is_needed(workplace: Workplace, job: Job, target: JobTarget, rests: Rests) -> bool:
+    """Whether the job is needed; False without a check during the rest after a vain one.
+
+    A check may read all of a collection, for example to find items that wait for their vector: the rest makes it cheap.
     A job whose check fails counts as needed: its run records the failure, and other collections get their jobs.
     """
+    key, began = (job.name, target.collection.collection_id), time.monotonic()
+    if began < rests.get(key, began):
+        return False
     try:
-        return await job.is_needed(workplace, target)
+        if await job.is_needed(workplace, target):
+            return True
     except DatabaseUnreachableError:
         raise
     except RetrievalError as error:
         _log.warning("whether %s needs job %s is not known: %s", target.collection.name, job.name, error)
         return True
+    ended = time.monotonic()
+    rests[key] = ended + (ended - began) / CHECKING_SHARE
+    return False
 
 
-async def enqueue_needed(app: App, workplace: Workplace, job: Job) -> int:
+async def enqueue_needed(app: App, workplace: Workplace, job: Job, rests: Rests) -> int:
     """Put the job of every collection of every tenant that needs it into the queue; returns their number."""
     enqueued = 0
     for tenant_id in await tenants_with_collections(workplace.database):
         for collection in await all_collections(workplace.database, tenant_id):
             target = JobTarget(tenant_id, collection)
-            if await is_needed(workplace, job, target):
+            if await is_needed(workplace, job, target, rests):
                 enqueued += await enqueue(app, job, target)
     return enqueued
 
@@ -179,6 +194,7 @@ async def forget_failed(app: App, days: int) -> None:
 
 def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
     """Register the tasks that run the queue's jobs."""
+    rests: Rests = {}
 
     @app.task(name=RUN)
     async def run(job: str, tenant_id: int, collection_id: int) -> None:
@@ -186,11 +202,7 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
         if collection is None:
             return  # it was removed since
         target = JobTarget(tenant_id, collection)
-        try:
-            done = await run_job(workplace, job_named(job), target)
-        except Exception:
-            _log.exception("job %s of %s broke off", job, collection.name)
-            raise
+        done = await run_job(workplace, job_named(job), target)
         report(replace(done, tenant=await tenant_name(workplace.database, tenant_id)))
         if done.outcome == INTERRUPTED:
             await enqueue(app, job_named(job), target)
@@ -199,7 +211,7 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
     async def dispatch(timestamp: int, job: str) -> None:
         if job == "prune":
             await forget_failed(app, workplace.settings.retention_runs_days)
-        enqueued = await enqueue_needed(app, workplace, job_named(job))
+        enqueued = await enqueue_needed(app, workplace, job_named(job), rests)
         _log.info("job %s, due at %d, is needed by %d collections", job, timestamp, enqueued)
 
 
@@ -265,8 +277,8 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
 
     The worker waits for a database that goes away. Raises ``DatabaseError`` if it cannot be reached at the start.
     """
-    # Every part of the queue logs the loss of its database, which the worker says once.
-    logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
+    for part in ("worker", f"worker.{WORKER_NAME}", "utils"):
+        logging.getLogger(f"procrastinate.{part}").addFilter(_is_other)
     started, is_waiting = False, False
     while not stop.is_set():
         try:
@@ -286,6 +298,12 @@ async def work(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> 
             is_waiting = True
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), workplace.settings.worker_poll_seconds)
+
+
+def _is_other(record: logging.LogRecord) -> bool:
+    """False for the loss of the database, which every part of the queue logs and the worker says once."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, ConnectorException | DatabaseUnreachableError)
 
 
 def _time(workplace: Workplace) -> str:

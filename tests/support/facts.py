@@ -29,7 +29,11 @@ _SERVER = {
     "textsearch": None,
     "is_textsearch_loaded": False,
     "is_standby": False,
+    "is_collation_changed": False,
+    "connections": 5,
+    "max_connections": 97,
     "database_bytes": 50 << 20,
+    "functions": (),
     "now": NOW,
 }
 
@@ -81,6 +85,7 @@ def queue(**changes: Any) -> QueueFacts:
         "waiting": 0,
         "oldest_seconds": 0.0,
         "failed": 0,
+        "stalled": 0,
         "workers": 1,
         "silent_seconds": 3.0,
         "due_seconds": 60.0,

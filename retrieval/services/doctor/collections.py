@@ -254,13 +254,19 @@ def no_queue(schema: str) -> Finding:
 
 
 def check_queue(queue: QueueFacts) -> Iterator[Finding]:
-    """Check that a worker is alive, and that no job fails or waits for long."""
+    """Check that a worker is alive, and that no job fails, hangs or waits for long."""
     yield from _check_worker(queue)
     if queue.failed:
         yield Severity.WARNING.finding(
             "jobs",
             f"{several(queue.failed, 'job')} in the queue failed",
             "retrieval status shows the errors; retrieval jobs run JOB does it again",
+        )
+    if queue.stalled:
+        yield Severity.WARNING.finding(
+            "jobs",
+            f"{several(queue.stalled, 'job')} started by a worker that no longer responds",
+            "start a worker, which resumes them: retrieval worker",
         )
     if queue.waiting and queue.oldest_seconds > LATE_SECONDS:
         yield Severity.WARNING.finding(

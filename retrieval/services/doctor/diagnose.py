@@ -42,6 +42,7 @@ from retrieval.services.doctor.collections import (
 from retrieval.services.doctor.server import (
     SETTINGS,
     check_clock,
+    check_connections,
     check_login,
     check_pgvector,
     check_replicas,
@@ -52,7 +53,13 @@ from retrieval.services.doctor.server import (
     check_textsearch,
     finding_of,
 )
-from retrieval.services.doctor.storage import check_indexes, check_isolation, check_missing, check_tables
+from retrieval.services.doctor.storage import (
+    check_indexes,
+    check_isolation,
+    check_missing,
+    check_parts,
+    check_tables,
+)
 from retrieval.services.workplace import Workplace
 from retrieval.settings import Settings
 
@@ -61,13 +68,17 @@ def server_findings(installation: Installation, settings: Settings) -> Iterator[
     """The server, the extensions, the schema, the login, the settings."""
     facts, server, status = installation.facts, installation.server, installation.status
     names, is_embedded = Names(settings.database_schema), settings.database_url is None
-    yield from or_fine(check_server(server), "postgresql", f"PostgreSQL {server.version}")
-    yield from or_fine(check_pgvector(facts), "pgvector", f"pgvector {facts.pgvector}")
+    yield from or_fine(check_server(facts, server), "postgresql", f"PostgreSQL {server.version}")
+    found = check_connections(server, settings.pool_size)
+    yield from or_fine(found, "connections", f"{server.connections} of {server.max_connections} are in use")
+    pgvector = f"pgvector {facts.pgvector or 'is installed with the schema'}"
+    yield from or_fine(check_pgvector(facts), "pgvector", pgvector)
     textsearch = f"pg_textsearch {server.textsearch or 'is not installed, and not needed'}"
     yield from or_fine(check_textsearch(server), "pg_textsearch", textsearch)
     if status is not None:
-        fine = f"schema {status.schema!r} is current (revision {status.current})"
-        yield from or_fine(check_revision(status), "schema", fine)
+        # A schema of another revision has other parts.
+        found = check_revision(status) if status.trouble else check_parts(installation.tables, server.functions)
+        yield from or_fine(found, "schema", f"schema {status.schema!r} is current (revision {status.current})")
     fine = f"login {facts.login!r} may do what is needed"
     yield from or_fine(check_login(facts, server, names, is_embedded=is_embedded), "login", fine)
     fine = "those of the installation can neither log in nor bypass row-level security"

@@ -27,13 +27,19 @@ def finding_of(error: RetrievalError, check: str = "platform") -> Finding:
     return Severity.ERROR.finding(check, found, mend)
 
 
-def check_server(server: ServerState) -> Iterator[Finding]:
-    """Check that the server can be written to."""
+def check_server(facts: ServerFacts, server: ServerState) -> Iterator[Finding]:
+    """Check that the server can be written to, and sorts text as its indexes do."""
     if server.is_standby:
         yield Severity.ERROR.finding(
             "postgresql",
             "the server is a standby, on which nothing can be stored or recorded",
             "name the primary in RETRIEVAL_DATABASE_URL, for example with ?target_session_attrs=read-write",
+        )
+    if server.is_collation_changed:
+        yield Severity.WARNING.finding(
+            "postgresql",
+            "the operating system sorts text in another order than before: indexes on text may be wrong",
+            f"REINDEX DATABASE; ALTER DATABASE {quote_identifier(facts.database)} REFRESH COLLATION VERSION;",
         )
 
 
@@ -46,6 +52,17 @@ def check_pgvector(facts: ServerFacts) -> Iterator[Finding]:
     else:
         if defect := pgvector_defect(facts.pgvector):
             yield Severity.WARNING.finding("pgvector", *defect)
+
+
+def check_connections(server: ServerState, pool_size: int) -> Iterator[Finding]:
+    """Check that the server has connections left for the pool of one more process."""
+    if server.max_connections - server.connections < pool_size:
+        yield Severity.WARNING.finding(
+            "connections",
+            f"{server.connections} of {server.max_connections} connections of the server are in use: too few are left "
+            f"for a process with RETRIEVAL_POOL_SIZE={pool_size}",
+            "lower RETRIEVAL_POOL_SIZE, put PgBouncer in between, or raise max_connections and restart the server",
+        )
 
 
 def check_textsearch(server: ServerState) -> Iterator[Finding]:
@@ -130,6 +147,8 @@ _RULES = (
     _Rule("full_page_writes", "off", Severity.WARNING, "a crash of the machine can destroy the database", "on"),
     _Rule("autovacuum", "off", Severity.WARNING, "dead rows are never removed and statistics grow old", "on"),
     _Rule("default_transaction_read_only", "on", Severity.ERROR, "nothing can be stored or recorded", "off"),
+    _Rule("synchronous_commit", "off", Severity.ADVICE,
+          "a crash of the server may lose the last half second of what it confirmed", "on"),
     _Rule("jit", "on", Severity.ADVICE, "compiling a query can take longer than answering it", "off"),
     _Rule("random_page_cost", lambda cost: cost >= 4, Severity.ADVICE,
           "the planner avoids indexes, as for spinning disks", "1.1"),

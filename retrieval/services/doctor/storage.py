@@ -1,4 +1,4 @@
-"""Checks of the tables and indexes, and of the isolation of tenants. Pure."""
+"""Checks of the schema's parts, its tables and indexes, and of the isolation of tenants. Pure."""
 
 from __future__ import annotations
 
@@ -6,9 +6,35 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
-from retrieval.adapters.store.installed_sql import Names, qualified, quote_identifier
+from retrieval.adapters.store.installed_sql import Names, directory, qualified, quote_identifier
 from retrieval.adapters.store.search.indexes import stem_of
 from retrieval.domain.diagnosis import Finding, Severity
+
+_FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (\w+)", re.MULTILINE)
+
+
+def check_parts(tables: Sequence[TableState], functions: Sequence[str]) -> Iterator[Finding]:
+    """Check that every table, column and function that the migrations create exists, by its name."""
+    expected_tables, expected_functions = expected_parts()
+    columns = {table.name: table.columns for table in tables}
+    gone = [("table", name) for name in sorted(expected_tables.keys() - columns.keys())]
+    for table in sorted(expected_tables.keys() & columns.keys()):
+        gone += [("column", f"{table}.{name}") for name in sorted(expected_tables[table].difference(columns[table]))]
+    gone += [("function", name) for name in sorted(expected_functions.difference(functions))]
+    for kind, name in gone:
+        found = f"{kind} {name!r}, a part of the schema, is gone: what needs it fails"
+        mend = "restore it from a backup; retrieval db sql prints how it is made"
+        yield Severity.ERROR.finding("schema", found, mend, about=name)
+
+
+def expected_parts() -> tuple[Mapping[str, frozenset[str]], frozenset[str]]:
+    """The columns of each table, and the functions, that the migrations create; without the queue's and a cluster's."""
+    from retrieval.adapters.store.tables import TABLES
+
+    texts = [path.read_text(encoding="utf-8") for path in directory("sql").glob("*/*.sql")
+             if path.parent.name != "cluster"]  # fmt: skip
+    functions = frozenset(name for text in texts for name in _FUNCTION.findall(text))
+    return {name: frozenset(table.columns.keys()) for name, table in TABLES.items()}, functions
 
 
 def check_missing(tables: Sequence[TableState], indexes: Sequence[IndexState], schema: str) -> Iterator[Finding]:

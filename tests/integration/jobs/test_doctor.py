@@ -27,7 +27,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 LOOKED_AT = {
     *("postgresql", "pgvector", "pg_textsearch", "schema", "login", "roles", "settings"),
-    *("clock", "isolation", "indexes", "tables", "worker", "months", "embedder"),
+    *("connections", "clock", "isolation", "indexes", "tables", "worker", "months", "embedder"),
     "collection",
 }
 
@@ -92,6 +92,7 @@ BROKEN = """
     DROP INDEX feedback_received_at_idx;
     INSERT INTO retrieval_jobs.procrastinate_workers (last_heartbeat) VALUES (now() - interval '2 hours');
     INSERT INTO retrieval_jobs.procrastinate_jobs (queue_name, task_name, status) VALUES ('default', 'embed', 'failed');
+    INSERT INTO retrieval_jobs.procrastinate_jobs (queue_name, task_name, status) VALUES ('default', 'embed', 'doing');
     INSERT INTO recording_losses (collection_id, day, reason, retrievals)
         SELECT collection_id, current_date, 'full', 12 FROM collections WHERE name = 'things';
     INSERT INTO job_runs (collection_id, job, finished_at, outcome, details)
@@ -163,6 +164,30 @@ async def test_policies_and_rights_that_were_changed_by_hand_are_found_and_mende
         await mend(url, platform, finding)
     assert (await platform.doctor()).is_sound
     assert (await (await platform.collection("things")).search("thing"))[0].item_id == "1"
+
+
+async def test_parts_of_the_schema_that_are_gone_are_errors(url: str, settings: Settings, platform: Platform) -> None:
+    """Each by its name, and that the tenant's part could not be read; what the SQL makes is what a database has."""
+    await platform.collection("things")
+    with opened(url) as connection:
+        connection.execute("SET search_path = retrieval, public")
+        connection.execute("DROP FUNCTION ensure_tenant, missing_months CASCADE")
+        connection.execute("ALTER TABLE memories DROP COLUMN base_relevance CASCADE")
+        connection.execute("DROP TABLE item_tags CASCADE")
+    diagnosis = await examine(settings.changed(database_url=SecretStr(url)))
+    assert {(finding.check, finding.about) for finding in diagnosis.findings if finding.severity is Severity.ERROR} >= {
+        *(("schema", "ensure_tenant"), ("schema", "missing_months"), ("schema", "memories.base_relevance")),
+        *(("schema", "item_tags"), ("reading", "")),
+    }
+
+
+async def test_a_schema_without_its_revision_counts_as_not_set_up(url: str, settings: Settings) -> None:
+    """Its table is there and empty; the remedy is a command."""
+    with opened(url) as connection:
+        connection.execute("DELETE FROM retrieval.alembic_version")
+    own = settings.changed(database_url=SecretStr(url))
+    finding = finding_of(await diagnose_closed(own, SchemaRevisionError("unused"), lambda: NOW), "schema")
+    assert (finding.severity, finding.mend) == (Severity.ERROR, "retrieval db upgrade")
 
 
 async def test_a_queue_that_is_gone_is_an_error(url: str, platform: Platform) -> None:
@@ -279,6 +304,7 @@ async def test_a_database_that_was_never_set_up_is_examined_all_the_same(
         "retrieval db upgrade",
     )
     assert finding_of(findings, "postgresql").severity is Severity.OK
+    assert finding_of(findings, "pgvector").found == "pgvector is installed with the schema"
 
 
 async def test_a_server_that_is_not_there_is_one_finding(settings: Settings) -> None:

@@ -159,7 +159,7 @@ async def test_a_job_waits_in_the_queue_once(platform: Platform) -> None:
     async with queue(platform) as app:
         assert await enqueue(app, JOBS["embed"], target)
         assert not await enqueue(app, JOBS["embed"], target)
-        assert await enqueue_needed(app, platform.workplace, JOBS["embed"]) == 0
+        assert await enqueue_needed(app, platform.workplace, JOBS["embed"], {}) == 0
         assert await enqueue(app, JOBS["prune"], target)
     assert jobs_in(platform.database.url) == [("embed", "todo"), ("prune", "todo")]
 
@@ -174,7 +174,7 @@ async def test_a_collection_that_cannot_be_checked_does_not_keep_others_from_the
 
     async with queue(platform) as app:
         workplace = replace(platform.workplace, embedder_of=embedder_of)
-        assert await enqueue_needed(app, workplace, JOBS["embed"]) == 2
+        assert await enqueue_needed(app, workplace, JOBS["embed"], {}) == 2
 
 
 async def test_a_worker_polls_the_queue_without_listening_and_ends_on_request(platform: Platform) -> None:
@@ -414,6 +414,23 @@ async def test_a_worker_tells_once_that_its_database_went_and_once_that_it_came_
         "since T UTC the worker waits for its database: cannot reach PostgreSQL; check that it runs",
         "at T UTC the worker goes on: its database answers again",
     ]
+
+
+async def test_a_task_that_fails_is_logged(
+    platform: Platform, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With its error, wherever in the queue's work it fails."""
+    stop, schedule = asyncio.Event(), {**NOTHING_DUE, "embed": "* * * * *"}
+    workplace = replace(platform.workplace, settings=platform.workplace.settings.changed(jobs_schedule=schedule))
+
+    async def fail(*_: object) -> int:
+        stop.set()
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(worker, "enqueue_needed", fail)
+    await asyncio.wait_for(work(workplace, stop, report=lambda _report: None), 60)
+    logged = [record.exc_info[0] for record in caplog.records if record.exc_info and record.levelno >= logging.ERROR]
+    assert logged == [ZeroDivisionError]
 
 
 async def test_a_login_needs_the_two_roles_and_no_more(platform: Platform) -> None:

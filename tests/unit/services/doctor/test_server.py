@@ -1,4 +1,4 @@
-"""The doctor on the server: settings, clocks, releases and the schema's revision."""
+"""The doctor on the server: settings, connections, clocks, releases and the schema's revision."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from retrieval.adapters.store.installation.examination.installation import Setti
 from retrieval.domain.diagnosis import Severity
 from retrieval.services.doctor.server import (
     check_clock,
+    check_connections,
     check_pgvector,
     check_revision,
     check_server,
@@ -23,13 +24,28 @@ from tests.support.facts import FACTS, NOW, server
 
 def test_a_sound_server_is_not_spoken_of() -> None:
     """Current releases, nothing optional installed."""
-    assert [*check_server(server()), *check_pgvector(FACTS), *check_textsearch(server())] == []
+    assert [*check_server(FACTS, server()), *check_pgvector(FACTS), *check_textsearch(server())] == []
+
+
+@pytest.mark.parametrize(("connections", "pool"), [(90, 8), (97, 1), (5, 100)])
+def test_too_few_connections_for_another_process_are_reported(connections: int, pool: int) -> None:
+    """Used up already, or by its pool alone."""
+    (finding,) = check_connections(server(connections=connections), pool)
+    assert (finding.severity, finding.found.split(" connections")[0]) == (Severity.WARNING, f"{connections} of 97")
+    assert list(check_connections(server(), 8)) == []
 
 
 def test_a_standby_is_an_error() -> None:
     """With the way to the primary."""
-    (finding,) = check_server(server(is_standby=True))
+    (finding,) = check_server(FACTS, server(is_standby=True))
     assert (finding.severity, "primary" in finding.mend) == (Severity.ERROR, True)
+
+
+def test_another_order_of_text_is_reported() -> None:
+    """Indexes on text follow the former order until they are built again."""
+    (finding,) = check_server(FACTS, server(is_collation_changed=True))
+    assert finding.severity is Severity.WARNING
+    assert finding.mend == 'REINDEX DATABASE; ALTER DATABASE "shop" REFRESH COLLATION VERSION;'
 
 
 @pytest.mark.parametrize(

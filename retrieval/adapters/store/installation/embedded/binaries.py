@@ -217,6 +217,8 @@ def measure_resources(root: Path = Path("/")) -> MachineResources:
     ``root`` is the folder of ``proc`` and ``sys``.
     """
     memory = [int(limit) for [limit] in _limits(root, "memory.max") if limit != "max"]
+    # Where a container is of the older hierarchy of groups, which says "no limit" with a number beyond any machine.
+    memory += map(int, _words(root / "sys/fs/cgroup/memory/memory.limit_in_bytes"))
     quotas = [math.ceil(int(time) / int(period)) for time, period in _limits(root, "cpu.max") if time != "max"]
     usable = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     shared = root / "dev/shm"
@@ -229,12 +231,18 @@ def measure_resources(root: Path = Path("/")) -> MachineResources:
 
 def _limits(root: Path, name: str) -> list[list[str]]:
     """The words of one limit file in this process's control group and all the groups above it."""
-    membership = root / "proc/self/cgroup"
-    lines = membership.read_text().splitlines() if membership.exists() else []
     files = []
-    for line in lines:
+    for line in _words(root / "proc/self/cgroup", "\n"):
         # The line of the unified hierarchy; the older ones have numbers above 0 and names.
         if line.startswith("0::/"):
             group = Path(line.removeprefix("0::/"))
             files += [root / "sys/fs/cgroup" / place / name for place in (group, *group.parents)]
-    return [file.read_text().split() for file in files if file.exists()]
+    return [words for words in map(_words, files) if words]
+
+
+def _words(file: Path, separator: str | None = None) -> list[str]:
+    """The parts of the file's text; none if it cannot be read."""
+    try:
+        return file.read_text().split(separator)
+    except OSError:
+        return []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import sql
@@ -48,7 +48,15 @@ class ServerState:
     textsearch: str | None
     is_textsearch_loaded: bool
     is_standby: bool
+    is_collation_changed: bool
+    """Whether the operating system sorts text differently from when the database was made."""
+    connections: int
+    """The connections to all databases of the server."""
+    max_connections: int
+    """The most connections of logins that are not superusers."""
     database_bytes: int
+    functions: Sequence[str]
+    """The names of the schema's functions."""
     now: datetime
 
 
@@ -65,7 +73,15 @@ _STATE = """
         (SELECT e.extversion FROM pg_extension e WHERE e.extname = 'pg_textsearch') AS textsearch,
         current_setting('pg_textsearch.library_version', true) IS NOT NULL AS is_textsearch_loaded,
         pg_is_in_recovery() AS is_standby,
+        (SELECT d.datcollversion IS NOT NULL
+             AND d.datcollversion IS DISTINCT FROM pg_database_collation_actual_version(d.oid)
+         FROM pg_database d WHERE d.datname = current_database()) AS is_collation_changed,
+        (SELECT sum(s.numbackends)::int FROM pg_stat_database s) AS connections,
+        current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+            - current_setting('reserved_connections')::int AS max_connections,
         pg_database_size(current_database()) AS database_bytes,
+        ARRAY(SELECT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+              WHERE n.nspname = %(schema)s) AS functions,
         clock_timestamp() AS now
 """
 
@@ -107,6 +123,8 @@ class QueueFacts:
     """The waiting time of the oldest job that is due."""
     failed: int
     """The jobs in the queue that ended with an error."""
+    stalled: int
+    """Jobs under way whose worker sends no more heartbeats."""
     workers: int
     """Workers with a recent heartbeat."""
     silent_seconds: float | None
@@ -124,6 +142,9 @@ _QUEUE = """
                   WHERE j.status = 'todo' AND coalesce(j.scheduled_at, now()) <= now()
                       AND e.type = 'deferred'), 0) AS oldest_seconds,
         (SELECT count(*) FROM {jobs}.procrastinate_jobs j WHERE j.status = 'failed') AS failed,
+        (SELECT count(*) FROM {jobs}.procrastinate_jobs j WHERE j.status = 'doing' AND NOT EXISTS (
+            SELECT FROM {jobs}.procrastinate_workers w
+            WHERE w.id = j.worker_id AND w.last_heartbeat >= now() - make_interval(secs => %(stalled)s))) AS stalled,
         (SELECT count(*) FROM {jobs}.procrastinate_workers w
          WHERE w.last_heartbeat >= now() - make_interval(secs => %(stalled)s)) AS workers,
         (SELECT extract(epoch FROM now() - max(w.last_heartbeat))::float
@@ -143,9 +164,6 @@ async def read_queue(connection: _Connection, names: Names, stalled_seconds: flo
         await cursor.execute(statement, {"stalled": stalled_seconds})
         (facts,) = await cursor.fetchall()
     return facts
-
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,16 +195,18 @@ async def read_installation(
     facts, asked_at = await server_facts(connection, names), clock()
     roles = {"app": names.app_role, "definer": names.definer_role, "analyst": names.analyst_role}
     async with connection.cursor(row_factory=class_row(ServerState)) as cursor:
-        await cursor.execute(_STATE, {"is_distributed": facts.is_distributed, **roles})
+        await cursor.execute(_STATE, {"schema": names.schema, "is_distributed": facts.is_distributed, **roles})
         (server,) = await cursor.fetchall()
     read_at = clock()
     status: SchemaStatus | None = status_of(names.schema, None)
     queue, has_queue = None, True
     if facts.has_schema:
-        stored = await _if_permitted(stored_revision(connection, names))
-        status = None if stored is None else status_of(names.schema, stored)
+        status = None
+        with suppress(psycopg.errors.InsufficientPrivilege):
+            status = status_of(names.schema, await stored_revision(connection, names))
         try:
-            queue = await _if_permitted(read_queue(connection, names, stalled_seconds))
+            with suppress(psycopg.errors.InsufficientPrivilege):
+                queue = await read_queue(connection, names, stalled_seconds)
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             has_queue = False
     return Installation(
@@ -213,10 +233,3 @@ async def connected(url: str) -> AsyncIterator[_Connection]:
         async with await psycopg.AsyncConnection.connect(url, autocommit=True, **CONNECTION) as connection:
             check_session(connection)
             yield connection
-
-
-async def _if_permitted(reading: Awaitable[T]) -> T | None:
-    try:
-        return await reading
-    except psycopg.errors.InsufficientPrivilege:
-        return None

@@ -77,8 +77,24 @@ def test_the_memory_limit_of_a_group_above_counts(tmp_path: Path) -> None:
     assert measure_resources(root).memory_bytes == 300 * MEGABYTE
 
 
+def test_the_memory_limit_of_the_older_hierarchy_counts(tmp_path: Path) -> None:
+    """A container sees its group's limit at the mount itself, whatever path the kernel names."""
+    membership = "7:memory:/docker/0f3a\n3:cpu,cpuacct:/docker/0f3a\n"
+    root = machine(tmp_path / "limited", membership, {"memory/memory.limit_in_bytes": str(200 * MEGABYTE)})
+    assert measure_resources(root).memory_bytes == 200 * MEGABYTE
+    unlimited = machine(tmp_path / "unlimited", membership, {"memory/memory.limit_in_bytes": "9223372036854771712"})
+    assert measure_resources(unlimited).memory_bytes == measure_resources(tmp_path / "bare").memory_bytes
+
+
+def test_a_limit_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
+    """Some sandboxes hide a file that they list; here it is a folder."""
+    root = machine(tmp_path, "0::/app\n", {"app/memory.max": str(300 * MEGABYTE)})
+    (root / "sys/fs/cgroup/memory.max").mkdir()
+    assert measure_resources(root).memory_bytes == 300 * MEGABYTE
+
+
 def test_a_quota_of_processor_time_counts_as_cores(tmp_path: Path) -> None:
-    """A quota of half a core counts as one core; the older hierarchy of groups is not read."""
+    """A quota of half a core counts as one core."""
     root = machine(tmp_path, "3:cpu:/old\n0::/app\n", {"app/cpu.max": "50000 100000", "cpu.max": "max 100000"})
     assert measure_resources(root).cores == 1
 
