@@ -6,6 +6,7 @@ answer are used, and only as a metaphor's texts.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import re
@@ -102,16 +103,21 @@ def suggestion_prompt(problem: Problem, tried: Iterable[str], failure: str = "")
     )
 
 
-def suggested_metaphors(answer: Mapping[str, Any], problem: Problem) -> list[Metaphor]:
-    """The metaphors of an answer that fits ``SCHEMA``, in its order, until three of them have different names.
+def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
+    """The metaphors of a model's answer, in its order, until three of them have different names.
 
-    Texts without a word or with control characters are left out, and metaphors without a name. The metaphors are not
-    validated: see ``validate_metaphor``. An id consists of the name and a hash of problem and content.
+    Suggestions that do not fit the schema are left out, those without a name too, and texts without a word or with
+    control characters. The metaphors are not validated: see ``validate_metaphor``. An id consists of the name and a
+    hash of problem and content.
     """
-    metaphors: list[Metaphor] = []
-    for suggestion in answer["metaphors"][:MOST_EXAMINED]:
-        if name := _name(suggestion["name"]):
-            metaphors.append(_metaphor(name, suggestion, problem))
+    from retrieval.adapters.llms.json_shape import JSONShape  # searches do not need its libraries
+
+    suggestions = answer.get("metaphors") if isinstance(answer, Mapping) else answer
+    shape, metaphors = JSONShape(_SUGGESTION), list[Metaphor]()
+    for suggestion in suggestions[:MOST_EXAMINED] if isinstance(suggestions, list) else ():
+        with contextlib.suppress(LLMRejectedError):
+            if name := _name(shape.checked(suggestion)["name"]):
+                metaphors.append(_metaphor(name, suggestion, problem))
         if len({metaphor.name.casefold() for metaphor in metaphors}) == SUGGESTIONS:
             break
     return metaphors
@@ -233,11 +239,16 @@ class Generator:
         return any([item.item_id not in exclude async for item in self.corpus.collection.scan(where)])
 
     async def _suggest(self, request: SuggestionRequest) -> Suggestions:
-        answer = await self._calls.json(self.llm, request.prompt, SCHEMA, system=SYSTEM, seconds=self.budget_seconds)
+
+        async def ask() -> list[Metaphor]:
+            answer = await self.llm.complete_json(request.prompt, SCHEMA, system=SYSTEM)
+            return suggested_metaphors(answer, request.problem)
+
+        suggestions = await self._calls.answer(self.llm, ask, self.budget_seconds)
         kept, notes, names = list[Metaphor](), list[str](), set[str]()
         # Under a lock, because two calls at once would not see each other's suggestions as duplicates.
         async with self._calls.lock(("metaphors", self.corpus.collection.name)):
-            for metaphor in suggested_metaphors(answer, request.problem):
+            for metaphor in suggestions:
                 is_repeated = metaphor.name.casefold() in names
                 names.add(metaphor.name.casefold())
                 why_not = "its name occurs twice in the answer" if is_repeated else await self._keep(metaphor, request)

@@ -7,7 +7,7 @@ A value outside its range, in a request or in the configuration, raises pydantic
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -59,16 +59,18 @@ class Weights(NamedTuple):
     metadata: float
 
 
+_WEIGHTS = ("vector_weight", "metadata_weight")
+
 _DIGITS = 12
 """The digits to which a complement is rounded, so that 1 - .8 is .2."""
 
 
-def weights_of(vector: float | None, metadata: float | None) -> Weights:
+def weights_of(vector: float | None, metadata: float | None, names: Sequence[str] = _WEIGHTS) -> Weights:
     """Both weights: the defaults without any, a single weight with its complement, and two as they are.
 
     Raises ``ProcessingError`` for a weight that is not a number from 0 to 1, and if both are 0.
     """
-    for name, value in (("vector_weight", vector), ("metadata_weight", metadata)):
+    for name, value in zip(names, (vector, metadata), strict=True):
         if value is not None and not is_number(value, 0, 1):
             raise ProcessingError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
     if vector is None and metadata is None:
@@ -78,8 +80,15 @@ def weights_of(vector: float | None, metadata: float | None) -> Weights:
         round(1 - (vector or 0), _DIGITS) if metadata is None else metadata,
     )
     if not any(weights):
-        raise ProcessingError("vector_weight and metadata_weight are both 0; give one above 0, such as 0.7 and 0.3")
+        raise ProcessingError(f"{names[0]} and {names[1]} are both 0; give one above 0, such as 0.7 and 0.3")
     return weights
+
+
+def given_weights(values: Any) -> Any:
+    """The fields of a model without weights that are None, as JSON has those that are left out."""
+    if not isinstance(values, dict):
+        return values
+    return {name: value for name, value in values.items() if value is not None or name not in _WEIGHTS}
 
 
 def complete_weights(model: BaseModel, prefix: str = "") -> None:
@@ -87,10 +96,10 @@ def complete_weights(model: BaseModel, prefix: str = "") -> None:
 
     ``prefix`` is that of the names of the two fields. Raises ``ProcessingError`` if both are 0.
     """
-    names = (f"{prefix}vector_weight", f"{prefix}metadata_weight")
+    names = [prefix + name for name in _WEIGHTS]
     given = [getattr(model, name) if name in model.model_fields_set else None for name in names]
     if given != [None, None]:
-        for name, weight in zip(names, weights_of(*given), strict=True):
+        for name, weight in zip(names, weights_of(*given, names), strict=True):
             object.__setattr__(model, name, weight)  # the model may be frozen
 
 

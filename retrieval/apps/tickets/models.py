@@ -20,6 +20,7 @@ from retrieval.apps.tickets.config import (
     TopK,
     Weights,
     complete_weights,
+    given_weights,
     preset_named,
 )
 from retrieval.domain.checks import iso_time
@@ -125,6 +126,7 @@ class RetrievalRequest(BaseModel, frozen=True, hide_input_in_errors=True, extra=
     @model_validator(mode="before")
     @classmethod
     def _by_preset(cls, values: Any) -> Any:
+        values = given_weights(values)
         if not isinstance(values, dict) or values.get("preset") is None:
             return values
         weights = PRESETS[preset_named(values["preset"])]

@@ -26,7 +26,13 @@ from retrieval.apps.tickets import (
     rescored,
 )
 from retrieval.apps.tickets.answers import metadata_of
-from retrieval.apps.tickets.config import METADATA_WEIGHT, NORMALIZATION_HOURS, VECTOR_WEIGHT, complete_weights
+from retrieval.apps.tickets.config import (
+    METADATA_WEIGHT,
+    NORMALIZATION_HOURS,
+    VECTOR_WEIGHT,
+    complete_weights,
+    given_weights,
+)
 from retrieval.apps.tickets.models import CUSTOM
 from retrieval.domain.checks import STORED_NOTE, named, shown_line, shown_value
 from retrieval.domain.errors import RetrievalError
@@ -124,6 +130,11 @@ class ScoringArguments(BaseModel):
     time_normalization_hours: float = Field(
         NORMALIZATION_HOURS, description="Hours from which on a resolution earns nothing, above 0."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _given(cls, values: Any) -> Any:
+        return given_weights(values)
 
     @model_validator(mode="after")
     def _both_weights(self) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -154,9 +155,10 @@ async def mcp(planted: Planted) -> SurfaceOutput:
 
 async def session_start(planted: Planted) -> SurfaceOutput:
     """The hook, as text and as JSON."""
-    settings = Settings(database_url=SecretStr(planted.url), tenant=planted.settings.tenant, session_start_seconds=60.0)
+    settings = Settings(database_url=SecretStr(planted.url), tenant=planted.settings.tenant)
     shown: list[SessionStart] = []
-    await start_session(settings, print, shown.append, folder=Path(), session=planted.session)
+    until = time.monotonic() + 60
+    await start_session(settings, print, shown.append, folder=Path(), until=until, session=planted.session)
     return SurfaceOutput([started.as_text() for started in shown], [started.as_dict() for started in shown])
 
 

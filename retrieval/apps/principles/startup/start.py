@@ -175,6 +175,7 @@ async def start_session(
     show: Callable[[SessionStart], None],
     *,
     folder: Path,
+    until: float,
     session: str = "",
     collection: str = COLLECTION,
     limit: int = MAX_PRINCIPLES,
@@ -183,16 +184,16 @@ async def start_session(
 ) -> None:
     """Choose the session's principles, pass them to ``show``, then record the answer. ``say`` prints hints.
 
-    ``session`` empty: a new name. ``limit``: the most principles, at least 1, with up to ``explore`` explored ones.
-    Reads the folder while it opens the database. Raises ``RetrievalError`` if it cannot read principles.
+    ``until``: the time (``time.monotonic`` seconds) at which it gives up. ``session`` empty: a new name. ``limit``: the
+    most principles, at least 1, with up to ``explore`` explored ones. Reads the folder while it opens the database.
+    Raises ``RetrievalError`` if it cannot read principles.
     """
     begin = time.monotonic()
-    until = Deadline(begin + settings.session_start_seconds)
     async with AsyncExitStack() as stack:
-        stack.enter_context(deadline(until))
+        stack.enter_context(deadline(Deadline(until)))
         if settings.database_url is None:
             check_is_made(settings.home or default_home())
-        look = asyncio.create_task(asyncio.to_thread(look_around, folder, until.until, say))
+        look = asyncio.create_task(asyncio.to_thread(look_around, folder, until, say))
         database = await open_database(settings, stack)
         tenant_id = await ensure_tenant(database, settings.tenant)
         context, now = await look, clock()

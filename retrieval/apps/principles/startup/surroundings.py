@@ -30,10 +30,25 @@ def session_name(text: str) -> str:
     return line
 
 
-WAIT_SECONDS = 0.05
-"""The seconds to wait for input."""
+WAIT_SECONDS = 2.0
+"""The most seconds to wait for the hook's input: some programs leave the pipe open and write nothing."""
 
 _MOST_BYTES = 1024 * 1024
+_MOST_GIT_BYTES = 64 * 1024
+
+
+def _read(
+    descriptor: int, most: int, deadline: float, is_enough: Callable[[bytes], bool] = lambda _data: False
+) -> tuple[bytes, bool]:
+    """Read until the end, ``most`` bytes, enough of them, or the deadline; and whether the deadline ended it."""
+    data = b""
+    while len(data) < most and not is_enough(data):
+        if not select.select([descriptor], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return data, True
+        if not (more := os.read(descriptor, most - len(data))):
+            break
+        data += more
+    return data, False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,24 +59,36 @@ class HookInput:
     folder: str = ""
 
 
-def read_hook_input(descriptor: int = 0, wait_seconds: float = WAIT_SECONDS) -> HookInput:
-    """Read the hook's input from standard input, unless that is a terminal, without waiting long. Raises nothing.
+def read_hook_input(deadline: float, descriptor: int = 0) -> HookInput:
+    """Read the hook's input from standard input, unless that is a terminal. Raises nothing.
 
-    An agent writes the object at once; the end of the input is not awaited, because the pipe may stay open.
+    The end of the input is not awaited, because the pipe may stay open: reading ends with a whole object, and well
+    before the deadline (``time.monotonic`` seconds).
     """
+    until = min(time.monotonic() + WAIT_SECONDS, _after_share(deadline))
     try:
-        is_there = not os.isatty(descriptor) and select.select([descriptor], [], [], wait_seconds)[0]
-        return parse_hook_input(os.read(descriptor, _MOST_BYTES)) if is_there else HookInput()
+        if os.isatty(descriptor):
+            return HookInput()
+        return parse_hook_input(_read(descriptor, _MOST_BYTES, until, _is_object)[0])
     except (OSError, ValueError):
         return HookInput()
 
 
+def _is_object(text: bytes) -> bool:
+    return text.rstrip().endswith(b"}") and isinstance(_json(text), dict)
+
+
+def _json(text: bytes) -> object:
+    """The JSON value; None for anything else."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def parse_hook_input(text: bytes) -> HookInput:
     """The session and the folder of a hook's JSON object; empty if they are missing or unusable."""
-    try:
-        fields = json.loads(text)
-    except (ValueError, RecursionError):
-        return HookInput()
+    fields = _json(text)
     if not isinstance(fields, dict):
         return HookInput()
     return HookInput(
@@ -81,10 +108,11 @@ MOST_FILES = 200
 _LONGEST_SUBJECT = 200
 _END_SECONDS = 0.2
 
-# No hooks, signature checks, prompts, or fetches of missing objects in a partial clone: git only reads. NUL begins each
-# commit.
-_LOG = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "log", f"-{COMMITS}", "--no-show-signature",
-        "--encoding=UTF-8", "--format=%x00%s", "--name-only", "--no-renames", "--")  # fmt: skip
+# No hooks, signature checks, prompts, or fetches of missing objects in a partial clone: git only reads.
+_LOG = ("-c", "core.fsmonitor=false", "-c", "log.diffMerges=first-parent", "log", f"-{COMMITS}", "--no-show-signature")
+_SUBJECTS = (*_LOG, "--encoding=UTF-8", "--format=%s", "--")
+# A merge lists what it brought to its branch. Git before 2.33 lists what differs from its other parents too.
+_FILES = (*_LOG, "--format=", "--name-only", "--no-renames", "-m", "-z", "--")
 _VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
 # In a git hook these variables would point every command at the hook's repository.
 _REDIRECTING_VARIABLES = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_EXTERNAL_DIFF")
@@ -101,12 +129,29 @@ class History(NamedTuple):
     """Whether git was stopped before it had answered."""
 
 
-def start_git(folder: Path) -> subprocess.Popen[bytes] | None:
-    """Start git, whose answer ``history_of`` reads; None: there is no git."""
+class GitHistory:
+    """Starts git, and reads its answers later. Without git there is no history."""
+
+    def __init__(self, folder: Path) -> None:
+        # Apart, because the files of one commit may be too many to be read in time.
+        self._subjects, self._files = _start(folder, _SUBJECTS), _start(folder, _FILES)
+
+    def history(self, deadline: float) -> History:
+        """The history by the deadline (``time.monotonic`` seconds); git is stopped then, or if it prints too much."""
+        subjects, was_log_late = _output_of(self._subjects, deadline)
+        files, was_late = _output_of(self._files, deadline)
+        lines = (line.strip()[:_LONGEST_SUBJECT] for line in subjects.split("\n"))
+        paths = dict.fromkeys(path.strip("\n") for path in files.split("\0"))
+        return History(
+            tuple(line for line in lines if line), tuple(filter(None, paths))[:MOST_FILES], was_log_late or was_late
+        )
+
+
+def _start(folder: Path, command: tuple[str, ...]) -> subprocess.Popen[bytes] | None:
     environment = {name: value for name, value in os.environ.items() if name not in _REDIRECTING_VARIABLES}
     try:
         return subprocess.Popen(
-            ["git", "-C", str(folder), *_LOG],  # noqa: S607 - the user's git
+            ["git", "-C", str(folder), *command],  # noqa: S607 - the user's git
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -116,23 +161,16 @@ def start_git(folder: Path) -> subprocess.Popen[bytes] | None:
         return None
 
 
-def history_of(git: subprocess.Popen[bytes] | None, deadline: float) -> History:
-    """The history that git prints by the deadline (``time.monotonic`` seconds), at which it is stopped."""
+def _output_of(git: subprocess.Popen[bytes] | None, deadline: float) -> tuple[str, bool]:
+    """What git prints by the deadline, at which it is stopped; and whether it was late."""
     if git is None or git.stdout is None:
-        return History()
-    was_late = False
-    try:
-        output, _ = git.communicate(timeout=max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired as error:
-        output, was_late = error.output or b"", True
-        git.kill()
-        git.stdout.close()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            git.wait(_END_SECONDS)
-    commits = [commit.split("\n") for commit in output.decode("utf-8", errors="replace").split("\0")[1:]]
-    subjects = [lines[0].strip()[:_LONGEST_SUBJECT] for lines in commits if lines[0].strip()]
-    files = dict.fromkeys(path for lines in commits for path in lines[1:] if path)
-    return History(tuple(subjects), tuple(files)[:MOST_FILES], was_late)
+        return "", False
+    output, was_late = _read(git.stdout.fileno(), _MOST_GIT_BYTES, deadline)
+    git.kill()
+    git.stdout.close()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        git.wait(_END_SECONDS)
+    return output.decode("utf-8", errors="replace"), was_late
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +193,9 @@ class Surroundings:
 
 
 SHARE = 0.4
-"""The share of the remaining time for manifests, and then for git: late principles would be lost altogether."""
+"""The share of the remaining time for each of the hook's input, manifests, and git: late principles would be lost
+altogether.
+"""
 
 
 def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Surroundings:
@@ -165,9 +205,9 @@ def look_around(folder: Path, deadline: float, say: Callable[[str], None]) -> Su
     except (OSError, RuntimeError):  # missing, an invalid name, a loop of links
         say(f"{str(folder)!r:.200} is not a folder; continuing without it")
         return Surroundings()
-    git = start_git(place)
+    git = GitHistory(place)
     tags = project_tags(place, deadline=_after_share(deadline))
-    history = history_of(git, _after_share(deadline))
+    history = git.history(_after_share(deadline))
     if history.was_late:
         say("git took too long; continuing without its complete answer")
     return Surroundings(

@@ -78,14 +78,15 @@ def session_start(
         sys.stdout.write(json.dumps(started.as_dict(), ensure_ascii=False) + "\n" if is_json else started.as_text())
         sys.stdout.flush()
 
-    with _time_limit("session-start", settings):
-        folder, name = _place(cwd, session)
+    with _time_limit("session-start", settings) as deadline:
+        folder, name = _place(cwd, session, deadline)
         asyncio.run(
             start_session(
                 settings,
                 say,
                 show,
                 folder=folder,
+                until=deadline,
                 session=name,
                 collection=collection,
                 limit=limit,
@@ -118,7 +119,7 @@ def session_end(
 
     given, settings = by_commas(tags), program_settings()
     with _time_limit("session-end", settings) as deadline:
-        folder, name = _place(cwd, session)
+        folder, name = _place(cwd, session, deadline)
         if settings.database_url is None:
             check_is_made(settings.home or default_home())
         if not folder.is_dir() and not given:
@@ -146,10 +147,10 @@ def session_end(
         print_json(trace.as_dict())
 
 
-def _place(folder: Path | None, session: str | None) -> tuple[Path, str]:
+def _place(folder: Path | None, session: str | None, deadline: float) -> tuple[Path, str]:
     """The session's folder and name: as given, else as the hook's input says; the name may be empty."""
     name = None if session is None else session_name(session)
-    hook = HookInput() if folder is not None and name is not None else read_hook_input()
+    hook = HookInput() if folder is not None and name is not None else read_hook_input(deadline)
     return folder or Path(hook.folder or "."), name or hook.session
 
 

@@ -8,7 +8,6 @@ from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Body, Depends, Request
 from fastapi.responses import Response
-from pydantic import field_validator
 
 from retrieval.apps.tickets import (
     ConfigurationError,
@@ -48,11 +47,6 @@ class TicketPreviewRequest(
     """Only tickets of this domain."""
     config: PreviewConfig | None = None
     """The weights to compare; left out: the service's default and the four presets. A list names presets."""
-
-    @field_validator("config", mode="before")
-    @classmethod
-    def _names(cls, value: Any) -> Any:
-        return {"weightings": value} if isinstance(value, list | str) else value
 
 
 class TicketsHealth(AnswerPart):

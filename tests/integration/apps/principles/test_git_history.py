@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.apps.principles.startup.surroundings import MOST_FILES, History, history_of, start_git
+from retrieval.apps.principles.startup.surroundings import MOST_FILES, GitHistory, History
 
 Git = Callable[..., None]
 
@@ -49,7 +49,7 @@ def commit(git: Git, folder: Path, *messages: str) -> None:
 
 def history(folder: Path, seconds: float = 60) -> History:
     """The git history of the folder."""
-    return history_of(start_git(folder), time.monotonic() + seconds)
+    return GitHistory(folder).history(time.monotonic() + seconds)
 
 
 def test_the_latest_five_commits_and_what_changed_in_them(git: Git, repository: Path) -> None:
@@ -66,12 +66,12 @@ def test_the_latest_five_commits_and_what_changed_in_them(git: Git, repository: 
 
 
 def test_fewer_commits_than_that_are_what_there_is(git: Git, repository: Path) -> None:
-    """The first one has no parent to compare with; a path may hold any letter."""
-    (repository / "odd name é.rs").write_text("x")
+    """The first one has no parent to compare with; a path may hold anything."""
+    (repository / 'odd\n"name" é.rs').write_text("x")
     commit(git, repository, "begin", "go on")
     events = history(repository)
     assert events.subjects == ("go on", "begin")
-    assert set(events.files) == {"file-0.py", "file-1.py", "odd name é.rs"}
+    assert set(events.files) == {"file-0.py", "file-1.py", 'odd\n"name" é.rs'}
 
 
 def test_a_bare_and_a_shallow_repository_have_a_history_too(git: Git, repository: Path, tmp_path: Path) -> None:
@@ -90,6 +90,30 @@ def test_where_there_is_no_commit_there_is_no_history(repository: Path, tmp_path
     (broken / ".git" / "HEAD").write_text("nonsense")
     for folder in (repository, tmp_path, broken, tmp_path / "gone"):
         assert history(folder) == History()
+
+
+def test_a_merge_changed_what_it_brought(git: Git, repository: Path) -> None:
+    """The latest commits of a project may all be merges."""
+    commit(git, repository, "begin")
+    for number in range(5):
+        git(repository, "checkout", "-q", "-b", f"side-{number}", *(["HEAD~1"] if number else []))
+        (repository / f"side-{number}.rs").write_text("x")
+        git(repository, "add", "-A")
+        git(repository, "-c", "user.name=Bob", "commit", "-q", "-m", f"side {number}", "--date", "2001-01-01T00:00Z")
+        git(repository, "checkout", "-q", "main")
+        git(repository, "merge", "-q", "--no-ff", "-m", f"Merge side {number}", f"side-{number}")
+    events = history(repository)
+    assert "Merge side 4" in events.subjects
+    assert {f"side-{number}.rs" for number in range(3, 5)} <= set(events.files)
+
+
+def test_the_files_of_a_commit_do_not_hide_the_other_subjects(git: Git, repository: Path) -> None:
+    """A commit of thousands of files precedes small ones."""
+    commit(git, repository, "first", "second")
+    for number in range(3000):
+        (repository / f"{number:04}-{'n' * 60}.py").write_text("")
+    commit(git, repository, "many")
+    assert history(repository).subjects == ("many", "second", "first")
 
 
 def test_without_git_there_is_no_history(monkeypatch: pytest.MonkeyPatch, repository: Path, tmp_path: Path) -> None:
@@ -124,9 +148,10 @@ def test_a_git_that_hangs_is_stopped(monkeypatch: pytest.MonkeyPatch, repository
     (tools / "git").write_text(f"#!/bin/sh\necho $$ >> {tmp_path}/pids\nexec sleep 600\n")
     (tools / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    git = start_git(repository)
-    while not (tmp_path / "pids").exists() or not (tmp_path / "pids").read_text().strip():
+    request = GitHistory(repository)
+    while not (tmp_path / "pids").exists() or (tmp_path / "pids").read_text().count("\n") < 2:
         time.sleep(0.01)
-    assert history_of(git, time.monotonic()) == History(was_late=True)
-    with pytest.raises(ProcessLookupError):
-        os.kill(int((tmp_path / "pids").read_text()), 0)
+    assert request.history(time.monotonic()) == History(was_late=True)
+    for number in (tmp_path / "pids").read_text().split():
+        with pytest.raises(ProcessLookupError):
+            os.kill(int(number), 0)

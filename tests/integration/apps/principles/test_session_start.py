@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -37,13 +38,14 @@ def project(tmp_path: Path) -> Path:
 @pytest.fixture
 def places(database_url: str, settings: Settings) -> Settings:
     """The test's tenant on the test's server."""
-    return Settings(database_url=SecretStr(database_url), tenant=settings.tenant, session_start_seconds=SECONDS)
+    return Settings(database_url=SecretStr(database_url), tenant=settings.tenant)
 
 
 async def started(places: Settings, folder: Path, now: datetime, **options: Any) -> SessionStart:
     """One start of a session, recorded."""
     given: list[SessionStart] = []
-    await start_session(places, print, given.append, folder=folder, clock=lambda: now, **options)
+    until = time.monotonic() + SECONDS
+    await start_session(places, print, given.append, folder=folder, until=until, clock=lambda: now, **options)
     [shown] = given
     return shown
 

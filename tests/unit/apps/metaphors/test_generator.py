@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -67,6 +68,20 @@ def test_at_most_three_names_are_taken() -> None:
         "Two",
         "Three",
     ]
+
+
+@pytest.mark.parametrize("bad", [None, 7, {}, {"name": "Weir"}, suggestion(concreteness=1.1), suggestion(domain=7)])
+@pytest.mark.parametrize("of", [lambda suggestions: suggestions, lambda suggestions: {"metaphors": suggestions}])
+def test_a_suggestion_that_does_not_fit_does_not_lose_the_others(of: Callable[[list[Any]], Any], bad: object) -> None:
+    """Not every server enforces the schema."""
+    answer = of([suggestion("Ferry"), bad, suggestion("Dam")])
+    assert [metaphor.name for metaphor in suggested_metaphors(answer, PROBLEM)] == ["Ferry", "Dam"]
+
+
+@pytest.mark.parametrize("answer", [None, 7, "Canal lock", {}, {"metaphors": None}, {"metaphors": {"a": 1}}])
+def test_an_answer_of_another_shape_has_no_metaphor(answer: object) -> None:
+    """It is refused as a whole."""
+    assert suggested_metaphors(answer, PROBLEM) == []
 
 
 @pytest.mark.parametrize("name", ["", "?!", "a\x00b", "\u202ekcol", "lo\u200bck", "\ud800 x", "x" * 81])

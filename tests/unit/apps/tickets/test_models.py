@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -72,3 +74,11 @@ def test_one_weight_is_completed_and_two_hold() -> None:
     own = Weights(0.7, 0.3)
     assert PreviewConfig(metadata_weight=0.4).compared_weightings(own)[-1].weights == (0.6, 0.4)
     assert PreviewConfig(vector_weight=0.8, metadata_weight=0.8).compared_weightings(own)[-1].weights == (0.8, 0.8)
+
+
+@pytest.mark.parametrize("given", [{"vector_weight": 0.8, "metadata_weight": None}, {"preset": "semantic_match"}])
+def test_a_weight_that_is_null_is_left_out(given: dict[str, Any]) -> None:
+    """A client may send every field."""
+    request = RetrievalRequest.model_validate({"title": "a", "vector_weight": None, "metadata_weight": None} | given)
+    assert request.vector_weight + request.metadata_weight == 1
+    assert request.vector_weight >= 0.8

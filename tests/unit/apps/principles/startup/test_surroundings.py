@@ -1,9 +1,10 @@
-"""A session's folder and a hook's words on standard input are read, and never waited for."""
+"""A session's folder and a hook's words on standard input are read, and not waited for too long."""
 
 from __future__ import annotations
 
 import os
 import pty
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from retrieval.apps.principles.startup.surroundings import (
+    WAIT_SECONDS,
     HookInput,
     Surroundings,
     look_around,
@@ -21,6 +23,9 @@ from retrieval.apps.principles.startup.surroundings import (
 from retrieval.domain.errors import InvalidRequestError
 
 SAID = b'{"session_id": "s-1", "cwd": "/shop", "hook_event_name": "SessionStart", "source": "startup"}'
+
+
+DEADLINE = time.monotonic() + 3600
 
 
 @pytest.fixture
@@ -38,18 +43,54 @@ def pipe() -> Iterator[tuple[int, int]]:
 def test_the_object_is_read_though_the_pipe_stays_open(pipe: tuple[int, int]) -> None:
     """The writer may never close the pipe; the end of the object is enough."""
     os.write(pipe[1], SAID + b"\n")
-    assert read_hook_input(pipe[0], wait_seconds=60) == HookInput(session="s-1", folder="/shop")
+    assert read_hook_input(DEADLINE, pipe[0]) == HookInput(session="s-1", folder="/shop")
 
 
 def test_input_that_does_not_come_is_not_waited_for(pipe: tuple[int, int]) -> None:
     """The pipe of a parent that has nothing to say."""
-    assert read_hook_input(pipe[0], wait_seconds=0) == HookInput()
+    begin = time.monotonic()
+    assert read_hook_input(begin + 0.5, pipe[0]) == HookInput()
+    assert time.monotonic() - begin < 0.5
+
+
+@pytest.mark.parametrize(
+    "parts", [[SAID], [SAID[:30], SAID[30:]], [b" ", *(SAID[at : at + 9] for at in range(0, 99, 9))]]
+)
+def test_an_object_that_comes_late_or_in_parts_is_understood(pipe: tuple[int, int], parts: list[bytes]) -> None:
+    """Some agents start the hook first, and write then."""
+
+    def write() -> None:
+        for part in parts:
+            time.sleep(0.1)
+            os.write(pipe[1], part)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert read_hook_input(DEADLINE, pipe[0]) == HookInput(session="s-1", folder="/shop")
+    writer.join()
+
+
+def test_an_object_of_a_hundred_kilobytes_is_understood(pipe: tuple[int, int]) -> None:
+    """A pipe holds 64 of them at once."""
+    text = SAID[:-1] + b', "prompt": "' + b"}" * 100_000 + b'"}'
+    writer = threading.Thread(target=os.write, args=(pipe[1], text))
+    writer.start()
+    assert read_hook_input(DEADLINE, pipe[0]).session == "s-1"
+    writer.join()
+
+
+def test_an_object_without_a_session_is_an_end_too(pipe: tuple[int, int]) -> None:
+    """Nothing more is waited for."""
+    os.write(pipe[1], b'{"source": "startup"}')
+    begin = time.monotonic()
+    assert read_hook_input(DEADLINE, pipe[0]) == HookInput()
+    assert time.monotonic() - begin < WAIT_SECONDS / 2
 
 
 def test_the_end_of_input_is_an_end(pipe: tuple[int, int]) -> None:
     """This includes the end of a file, and of /dev/null."""
     os.close(pipe[1])
-    assert read_hook_input(pipe[0], wait_seconds=60) == HookInput()
+    assert read_hook_input(DEADLINE, pipe[0]) == HookInput()
 
 
 def test_a_terminal_is_not_read() -> None:
@@ -57,7 +98,7 @@ def test_a_terminal_is_not_read() -> None:
     controller, terminal = pty.openpty()
     try:
         os.write(controller, SAID + b"\n")
-        assert read_hook_input(terminal, wait_seconds=60) == HookInput()
+        assert read_hook_input(DEADLINE, terminal) == HookInput()
     finally:
         os.close(controller)
         os.close(terminal)
@@ -66,7 +107,7 @@ def test_a_terminal_is_not_read() -> None:
 def test_a_closed_descriptor_says_nothing(pipe: tuple[int, int]) -> None:
     """Some agents start their hooks without standard input."""
     os.close(pipe[0])
-    assert read_hook_input(pipe[0]) == HookInput()
+    assert read_hook_input(DEADLINE, pipe[0]) == HookInput()
 
 
 @pytest.mark.parametrize(
@@ -87,9 +128,6 @@ def test_half_of_a_surrogate_pair_is_replaced() -> None:
 def test_a_session_is_named_on_one_line() -> None:
     """As it is told, so that it is found again."""
     assert parse_hook_input(b'{"session_id": "a\\nb"}').session == "a b"
-
-
-DEADLINE = time.monotonic() + 3600
 
 
 def test_the_manifests_are_found_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
