@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from retrieval.domain.checks import is_number, is_storable, time_fault
@@ -150,7 +151,7 @@ def parse_where(where: Where | Filter | None, *, most_values: int | None = None)
 
 
 class Extent(NamedTuple):
-    """The size of a filter."""
+    """The number of a filter's conditions, and of the values that it compares with."""
 
     conditions: int
     values: int
@@ -172,11 +173,18 @@ def leaves(condition: Filter | None) -> Iterator[Leaf]:
 
 def extent(condition: Filter) -> Extent:
     """Measures a filter."""
-    conditions = values = 0
-    for leaf in leaves(condition):
-        conditions += len(leaf.tags) if isinstance(leaf, AllTags) else 1
-        values += len(leaf.tags) if isinstance(leaf, AllTags) else len(leaf.values) if isinstance(leaf, OneOf) else 1
-    return Extent(conditions, values)
+    match condition:
+        case And(filters) | Or(filters):
+            parts = [extent(part) for part in filters]
+            return Extent(max(1, sum(part.conditions for part in parts)), sum(part.values for part in parts))
+        case Not(inner):
+            return extent(inner)
+        case OneOf(values=values):
+            return Extent(1, len(values))
+        case AllTags(tags):
+            return Extent(len(tags), len(tags))
+        case _:
+            return Extent(1, 1)
 
 
 def is_small(condition: Filter | None) -> bool:
@@ -202,21 +210,26 @@ def _check_extent(size: Extent, most_values: int | None) -> None:
 
 
 def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
-    """The number of members of all mappings in it, and of values. Raises ``InvalidFilterError`` for too large a one."""
-    members = values = 0
-    waiting: list[tuple[Any, int]] = [(where, 0)]
+    """Measures a mapping before it is parsed. Raises ``InvalidFilterError`` as soon as it is too large."""
+    conditions = values = 0
+    waiting: list[tuple[Any, bool, int]] = [(where, True, 0)]
     while waiting:
-        part, depth = waiting.pop()
+        part, is_group, depth = waiting.pop()
         if depth > _MOST_LEVELS:
             raise InvalidFilterError(_TOO_DEEP)
-        _check_extent(Extent(0, values + len(part)), most_values)
-        inner = [
-            value for value in (part.values() if isinstance(part, Mapping) else part) if isinstance(value, _CONTAINERS)
-        ]
-        waiting += [(value, depth + 1) for value in inner]
-        members += len(part) if isinstance(part, Mapping) else 0
-        values += len(part) - len(inner) if part else 1
-    return Extent(members, values)
+        # Each member of a group is a condition, or a group of at least one.
+        _check_extent(Extent(conditions + is_group * max(1, len(part)), values + len(part)), most_values)
+        before = len(waiting)
+        for key, value in part.items() if isinstance(part, Mapping) else zip(repeat(None), part):
+            if isinstance(value, _CONTAINERS):
+                is_inner = is_group and key != "is" and (isinstance(value, Mapping) or key in ("and", "or"))
+                conditions += is_group and not is_inner
+                waiting.append((value, is_inner, depth + 1))
+            else:
+                conditions += is_group
+        values += len(part) - (len(waiting) - before) if part else 1
+        conditions += is_group and not part
+    return Extent(conditions, values)
 
 
 def attribute_names(condition: Filter | None) -> frozenset[str]:

@@ -219,6 +219,10 @@ def test_more_conditions_than_a_statement_takes_are_refused_with_the_way_out() -
         {"and": [{"n": {"gt": 1, "lt": 5}} for _ in range(MAX_CONDITIONS // 2 + 1)]},
         {"tags": {"all": [f"t{number}" for number in many]}},
         {"links": {"all": [f"t:{number}" for number in many]}},
+        {"and": [{} for _ in many]},
+        {"and": [{"or": []} for _ in many]},
+        # Refused before it is parsed: none of the conditions can be.
+        {"and": [{"n": {"nonsense": number}} for number in many]},
     )
     for where in refused:
         with pytest.raises(InvalidFilterError, match=r"more than 100 conditions.*one list"):
@@ -251,6 +255,8 @@ def test_a_filter_made_by_hand_has_the_same_bounds() -> None:
         parse_where(And((filter_, Not(filter_))), most_values=100)
     with pytest.raises(InvalidFilterError, match="more than 100 conditions"):
         parse_where(Or((filter_,) * 101))
+    with pytest.raises(InvalidFilterError, match="more than 100 conditions"):
+        parse_where(And((Or(()),) * 101))
 
 
 def test_a_mapping_that_is_far_too_large_is_refused_at_a_glance() -> None:
