@@ -10,7 +10,7 @@ from retrieval.adapters.store.items import items as store
 from retrieval.adapters.store.items.items import ARCHIVED, ItemIsThereError, ItemWrite, Settled
 from retrieval.domain.checks import kind_of
 from retrieval.domain.errors import InvalidItemError, UnknownItemError
-from retrieval.domain.items.item import ABSENT, Became, Item, StoredItem, check_version
+from retrieval.domain.items.item import ABSENT, Became, Item, StoredItem, check_version, version_of
 from retrieval.services.add import AddReport, Writer
 
 Make = Callable[[Item | None], Item]
@@ -36,7 +36,8 @@ async def put(writer: Writer, item_id: str, make: Make, version: str | None) -> 
         check_version(item_id, former.version if former else None, version)
         item = make(former.item if former else None)
         await writer.check([item])
-        if former is not None and former.item.content_hash == item.content_hash:
+        # By the stored hash: JSON in the database has no -0.0, and reads 1e22 as an integer.
+        if former is not None and former.version == version_of(item.content_hash, former.updated_at):
             stored, report = replace(former, became=Became.UNCHANGED), AddReport(unchanged=1)
         else:
             stored, report = await _write_one(connection, writer, item, former, only_new=version == ABSENT)

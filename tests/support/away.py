@@ -15,19 +15,20 @@ from tests.support.database import opened
 
 @dataclass(frozen=True)
 class Away:
-    """``with away():`` ends every connection to the database, and refuses new ones meanwhile."""
+    """``with away():`` ends every connection to the database, unless it ``keeps`` them, and refuses new ones."""
 
     server_url: str
     database: str
 
     @contextlib.contextmanager
-    def __call__(self) -> Iterator[None]:
+    def __call__(self, *, keeps: bool = False) -> Iterator[None]:
         """Take it away; it is back at the end."""
         with opened(self.server_url) as admin:
             self._allow(admin, "false")
             try:
                 admin.execute(
-                    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s", (self.database,)
+                    "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE datname = %s AND NOT %s",
+                    (self.database, keeps),
                 )
                 yield
             finally:

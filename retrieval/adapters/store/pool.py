@@ -1,6 +1,7 @@
 """A bounded pool of connections; a call that finds none idle opens one, and gets the error if that fails.
 
-A connection is given and returned without waiting for anything, so that a cancelled call cannot lose it.
+If the server allows no more than the open ones, the call waits for one of these. A connection is given and returned
+without waiting for anything, so that a cancelled call cannot lose it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from psycopg import OperationalError
+from psycopg.errors import ConnectionTimeout
 from psycopg.pq import TransactionStatus
 from psycopg_pool import PoolTimeout, TooManyRequests
 
@@ -28,7 +31,7 @@ _IDLE_SECONDS, _LIFE_SECONDS = 600.0, 3600.0
 """A connection that was idle for so long, or is so old, is closed when one is returned; the server's process grows."""
 
 _CHECK_SECONDS = 1.0
-"""The time for which the result of an attempt to connect holds for calls that time out."""
+"""The time for which the result of an attempt to connect holds for calls that time out, or that find none idle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +71,9 @@ class ConnectionPool:
         """The idle connections and the times of their return, the latest last."""
         self._waiting: deque[asyncio.Future[SessionConnection | None]] = deque()
         """Each gets a connection, or None: it may open one."""
+        self._opening = set[asyncio.Task[SessionConnection]]()
+        self._refused_at = float("-inf")
+        """The time when the server last refused a further connection."""
         self._check: asyncio.Task[None] | None = None
         self._checked_at = 0.0
         self._is_closed = False
@@ -93,17 +99,19 @@ class ConnectionPool:
         """
         if self._is_closed:
             raise InvalidRequestError(PLATFORM_CLOSED)
-        while self._idle:
-            idle, _ = self._idle.pop()
-            if not _was_closed(idle):
-                return idle
-            self._drop(idle)
-        connection = None
-        if self._open < self._most:
-            self._open += 1
-        else:
-            connection = await self._wait()
-        return connection or await self._opened()
+        while True:
+            while self._idle:
+                idle, _ = self._idle.pop()
+                if not _was_closed(idle):
+                    return idle
+                self._drop(idle)
+            connection = None
+            if self._may_open:
+                self._open += 1
+            else:
+                connection = await self._wait()
+            if connection := connection or await self._opened():
+                return connection
 
     def put(self, connection: SessionConnection) -> None:
         """Return a connection; one in the middle of something is closed."""
@@ -138,6 +146,11 @@ class ConnectionPool:
         else:
             self._idle.append((connection, time.monotonic()))
 
+    @property
+    def _may_open(self) -> bool:
+        is_refusing = self._open and time.monotonic() - self._refused_at < _CHECK_SECONDS
+        return self._open < self._most and not is_refusing
+
     async def _wait(self) -> SessionConnection | None:
         if len(self._waiting) >= self.most_waiting:
             await self._timed_out()
@@ -151,7 +164,10 @@ class ConnectionPool:
             if future in self._waiting:
                 self._waiting.remove(future)
             elif not future.exception():
-                self._return(future.result())
+                if (connection := future.result()) is None:
+                    self._return(None)
+                else:
+                    self.put(connection)
             raise
         finally:
             self._wait_seconds += time.monotonic() - began
@@ -161,17 +177,34 @@ class ConnectionPool:
             raise PoolTimeout
         return future.result()
 
-    async def _opened(self) -> SessionConnection:
-        """A new connection, opened in a separate task, because the driver can lose a cancellation meanwhile."""
+    async def _opened(self) -> SessionConnection | None:
+        """A new connection; None: the server refuses one beside the others, so wait for one of these.
+
+        It is opened in a separate task, because the driver can lose a cancellation meanwhile.
+        """
         task = in_background(self._connect())
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            task.add_done_callback(lambda task: self._return(None) if task.exception() else self.put(task.result()))
+            task.add_done_callback(self._put_opened)
             raise
-        except BaseException:
+        except BaseException as error:
+            are_others_open = self._open - 1 > len(self._opening)
+            is_refused = isinstance(error, OperationalError) and not isinstance(error, ConnectionTimeout)
+            if is_refused and are_others_open:
+                # Not by _return: a call that waits could open none either.
+                self._open, self._refused_at = self._open - 1, time.monotonic()
+                return None
             self._return(None)
             raise
+
+    def _put_opened(self, task: asyncio.Task[SessionConnection]) -> None:
+        if task.cancelled() or task.exception():
+            self._return(None)
+        else:
+            self.put(task.result())
 
     async def _timed_out(self) -> None:
         """Raise the driver's error if the server does not answer, as if it hangs: a timeout does not tell that apart.

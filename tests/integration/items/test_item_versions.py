@@ -60,6 +60,15 @@ async def test_a_version_changes_with_the_item_and_with_nothing_else(docs: Colle
     assert (await docs.stored(["v"]))["v"].version != third.version
 
 
+async def test_numbers_that_the_database_writes_in_another_way_are_unchanged(docs: Collection) -> None:
+    """JSON of PostgreSQL has no -0.0, and reads 1e22 as an integer; the same item again is the same item."""
+    item = Item(item_id="numbers", attributes={"zero": -0.0, "large": 1e22})
+    first, again = await docs.put(item), await docs.put(item)
+    in_version = await docs.put(item, version=first.version)
+    assert [again.became, in_version.became] == [Became.UNCHANGED] * 2
+    assert again.version == in_version.version == first.version
+
+
 async def test_an_item_that_is_put_is_found_by_its_words_and_its_meaning(docs: Collection) -> None:
     """As one that was added; one that is archived is found no more."""
     await docs.put(Item(item_id="found", title="a zebra crosses"))

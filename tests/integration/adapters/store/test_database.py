@@ -152,6 +152,26 @@ async def test_a_waiting_call_gets_the_error_of_the_outage(
         assert await asyncio.gather(*(platform.collections() for _ in range(3))) == [[], [], []]
 
 
+async def test_calls_share_the_open_connections_where_the_server_allows_no_more(
+    server_url: str, new_database: Callable[[], str], settings: Settings
+) -> None:
+    """As those of a smaller pool do; it grows again when the server allows it."""
+    url, slow = new_database(), Compiled("SELECT pg_backend_pid(), pg_sleep(0.05)")
+    async with asyncio.timeout(30), connect(url, settings=settings.changed(pool_size=4)) as platform:
+        database = platform.database
+
+        async def processes() -> set[int]:
+            answers = await asyncio.gather(*(database.read(None, slow) for _ in range(12)))
+            return {rows[0][0] for rows in answers}
+
+        await database.read(None, PID)
+        with Away(server_url, urlsplit(url).path.lstrip("/"))(keeps=True):
+            assert len(await processes()) == 1
+            assert (database.pool.open, database.pool.waiting) == (1, 0)
+        database._pool._refused_at = 0.0  # noqa: SLF001
+        assert len(await processes()) == 4
+
+
 async def test_an_outage_that_many_calls_met_is_over_when_the_server_is_back(
     server_url: str, new_database: Callable[[], str], settings: Settings
 ) -> None:
