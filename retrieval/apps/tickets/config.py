@@ -99,7 +99,7 @@ def complete_weights(model: BaseModel, prefix: str = "") -> None:
     names = [prefix + name for name in _WEIGHTS]
     given = [getattr(model, name) if name in model.model_fields_set else None for name in names]
     if given != [None, None]:
-        for name, weight in zip(names, weights_of(*given, names), strict=True):
+        for name, weight in zip(names, weights_of(given[0], given[1], names), strict=True):
             object.__setattr__(model, name, weight)  # the model may be frozen
 
 
