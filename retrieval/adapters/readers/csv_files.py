@@ -205,8 +205,8 @@ class CsvRecords:
         self._is_open = False
 
     def is_blank(self, text: str) -> bool:
-        """Whether a record has no value."""
-        return not text.strip(f'{self._delimiter}" \t\r\n')
+        """Whether a record has no value; one with an open quote may have lost them."""
+        return not text.strip(f'{self._delimiter}" \t\r\n') and text.count('"') % 2 == 0
 
     def values(self, text: str) -> list[str]:
         """The fields of a complete record. Raises ``InvalidItemError`` if the text is not CSV."""
@@ -254,7 +254,8 @@ def _delimiter(header: bytes) -> str:
 
 
 def _open_quote(text: str) -> str:
-    return f"a quote that opens here is still open after {several(len(text.splitlines()), 'line')}"
+    lines = text.count("\n") + (not text.endswith("\n"))
+    return f"a quote that opens here is still open after {several(lines, 'line')}"
 
 
 def read_header(file: str) -> list[str]:

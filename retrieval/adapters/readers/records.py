@@ -117,9 +117,10 @@ def target_of(target: str, entry: str) -> tuple[str | None, str]:
     name = target.removeprefix(ATTRIBUTE_PREFIX)
     if name and name != target:
         return None, name
+    fields = [name for name in json_names(Item).values() if name != "metadata"]
     raise ConfigurationError(
-        f"an item has no field {target!r:.80}; {choices_hint(target, json_names(Item).values(), are_quoted=True)}; for "
-        f"an attribute write {ATTRIBUTE_PREFIX}{target:.80}={entry:.80}"
+        f"an item has no field {target!r:.80}; {choices_hint(target, fields, are_quoted=True)}; for an attribute write "
+        f"{ATTRIBUTE_PREFIX}{target:.80}={entry:.80}"
     )
 
 

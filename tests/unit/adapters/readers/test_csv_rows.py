@@ -157,3 +157,12 @@ def test_the_header_is_passed_on_unchanged(tmp_path: Path) -> None:
     assert headers == []
     assert len(list(rows)) == 1
     assert headers == ['_id,"my\ntext"']
+
+
+def test_an_open_quote_at_the_end_is_told_by_its_lines(tmp_path: Path) -> None:
+    """Also where nothing follows it; a line ends with a newline, and not with another separator of Unicode."""
+    file = tmp_path / "items.csv"
+    for end, lines in (('"\n', "1 line"), ('2,"a\u2028b\nc', "2 lines")):
+        file.write_text(f"id,text\n1,a\n{end}")
+        [_, bad] = read_csv_rows(str(file))
+        assert f"still open after {lines}" in str(bad.error)
