@@ -62,9 +62,10 @@ def plain(text: str, most: int = NOTE_LENGTH) -> str:
 def plain_error(error: BaseException) -> str:
     """The error's message, or the name of its type if the message is empty or cannot be made."""
     try:
-        return plain(str(error)) or type(error).__name__
+        message = plain(str(error))
     except Exception:  # noqa: BLE001 - another library's __str__
-        return type(error).__name__
+        message = ""
+    return message or type(error).__name__
 
 
 def model_name(model: object) -> str:

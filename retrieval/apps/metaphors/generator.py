@@ -239,10 +239,13 @@ class Generator:
         return any([item.item_id not in exclude async for item in self.corpus.collection.scan(where)])
 
     async def _suggest(self, request: SuggestionRequest) -> Suggestions:
+        from retrieval.adapters.llms.json_shape import JSONShape  # searches do not need its libraries
 
         async def ask() -> list[Metaphor]:
             answer = await self.llm.complete_json(request.prompt, SCHEMA, system=SYSTEM)
-            return suggested_metaphors(answer, request.problem)
+            if not (metaphors := suggested_metaphors(answer, request.problem)):
+                JSONShape(SCHEMA).checked(answer)  # says why
+            return metaphors
 
         suggestions = await self._calls.answer(self.llm, ask, self.budget_seconds)
         kept, notes, names = list[Metaphor](), list[str](), set[str]()

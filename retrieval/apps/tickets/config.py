@@ -97,9 +97,9 @@ def complete_weights(model: BaseModel, prefix: str = "") -> None:
     ``prefix`` is that of the names of the two fields. Raises ``ProcessingError`` if both are 0.
     """
     names = [prefix + name for name in _WEIGHTS]
-    given = [getattr(model, name) if name in model.model_fields_set else None for name in names]
-    if given != [None, None]:
-        for name, weight in zip(names, weights_of(given[0], given[1], names), strict=True):
+    vector, metadata = (getattr(model, name) if name in model.model_fields_set else None for name in names)
+    if vector is not None or metadata is not None:
+        for name, weight in zip(names, weights_of(vector, metadata, names), strict=True):
             object.__setattr__(model, name, weight)  # the model may be frozen
 
 
