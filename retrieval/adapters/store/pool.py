@@ -31,7 +31,10 @@ _IDLE_SECONDS, _LIFE_SECONDS = 600.0, 3600.0
 """A connection that was idle for so long, or is so old, is closed when one is returned; the server's process grows."""
 
 _CHECK_SECONDS = 1.0
-"""The time for which the result of an attempt to connect holds for calls that time out, or that find none idle."""
+"""The time for which the result of an attempt to connect holds for calls that time out."""
+
+_REFUSED_SECONDS = 0.1
+"""The time for which no call tries to open a further connection after the server refused one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +151,7 @@ class ConnectionPool:
 
     @property
     def _may_open(self) -> bool:
-        is_refusing = self._open and time.monotonic() - self._refused_at < _CHECK_SECONDS
+        is_refusing = self._open and time.monotonic() - self._refused_at < _REFUSED_SECONDS
         return self._open < self._most and not is_refusing
 
     async def _wait(self) -> SessionConnection | None:
