@@ -176,7 +176,7 @@ def options(
     if version:
         number = installed_version()
         typer.echo(f"retrieval {number}" if number else "retrieval, run from its sources without being installed")
-        return
+        raise typer.Exit
     PROGRAM.set(ProgramOptions(tenant, debug=debug))
     configure_logging(debug=debug)
     if context.invoked_subcommand not in HOOKS:

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from retrieval.domain.checks import JSONTextError, json_of, parse_value
-from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
-from retrieval.domain.search.filters import FIELDS, NUMBER_FIELDS
+from retrieval.domain.errors import InvalidFilterError, InvalidRequestError, InvalidVectorError
+from retrieval.domain.search.filters import FIELDS, NUMBER_FIELDS, parse_where
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection
@@ -108,12 +108,17 @@ DropSelfOption = Annotated[
 
 
 def filterable_of(pairs: Sequence[str]) -> dict[str, str]:
-    """Types by attribute, from ``priority:text`` and the like. Raises ``InvalidRequestError``."""
+    """Types by attribute, from ``priority:text`` and the like.
+
+    Raises ``InvalidRequestError``, also for an attribute that is given twice.
+    """
     types: dict[str, str] = {}
     for pair in pairs:
         name, _, kind = (part.strip() for part in pair.rpartition(":"))
         if not (name and kind):
             raise InvalidRequestError(f"cannot read {pair!r}: write ATTRIBUTE:TYPE, such as priority:text")
+        if name in types:
+            raise InvalidRequestError(f"attribute {name!r} is given twice; give it one type")
         types[name] = kind
     return types
 
@@ -123,15 +128,41 @@ def by_commas(text: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in text.split(",") if part.strip())
 
 
+def legs_of(text: str | None) -> tuple[str, ...] | None:
+    """Leg names from ``dense,lexical``; None for no option.
+
+    Raises ``InvalidProfileError`` for an unknown leg, and ``InvalidRequestError`` for none.
+    """
+    from retrieval.domain.search.profile import leg_name
+
+    if text is None:
+        return None
+    names = tuple(leg_name(part).value for part in by_commas(text))
+    if not names:
+        raise InvalidRequestError("--legs names no leg; write for example --legs dense,lexical")
+    return names
+
+
 def json_file(option: str, file: str | None) -> Any:
     """The JSON value in a file; None for no file. Raises ``InvalidRequestError``, which names the option."""
     if file is None:
         return None
     try:
-        return json_of(Path(file).read_bytes())
+        value = json_of(Path(file).read_bytes())
     except (OSError, JSONTextError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidRequestError(f"cannot read {option} {file!r}: {reason}") from None
+    if value is None:  # it would pass for an option that was not given
+        raise InvalidRequestError(f"cannot read {option} {file!r}: it contains null")
+    return value
+
+
+def vector_file(option: str, file: str | None) -> list[float] | None:
+    """The vector in a JSON file; None for no file. Raises ``InvalidRequestError`` and ``InvalidVectorError``."""
+    value = json_file(option, file)
+    if value is None or (isinstance(value, list) and all(type(number) in (int, float) for number in value)):
+        return value
+    raise InvalidVectorError(f"{option} {file!r} holds no vector; write a JSON list of numbers, such as [0.1, -0.2]")
 
 
 def examples(*lines: str) -> str:
@@ -199,7 +230,9 @@ def where_of(conditions: Sequence[str] | None) -> dict[str, Any] | None:
     around the field and the value are ignored. Raises ``InvalidFilterError`` for anything else.
     """
     parsed = [condition_of(text) for text in conditions or ()]
-    return {"and": parsed} if len(parsed) > 1 else parsed[0] if parsed else None
+    where = {"and": parsed} if len(parsed) > 1 else parsed[0] if parsed else None
+    parse_where(where)  # before the database is opened, which may take seconds
+    return where
 
 
 def condition_of(text: str) -> dict[str, Any]:

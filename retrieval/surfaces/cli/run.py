@@ -56,7 +56,8 @@ def opened(
     """Open the platform for the block; yield the platform, and the function that waits for its answers.
 
     Raises ``InterruptedRunError`` with ``when_interrupted`` when the user stops the command. With
-    ``reads_standard_input`` the process then ends here: a thread may be blocked in a read that nothing would end.
+    ``reads_standard_input`` the process then ends here, after the platform is closed: a thread may be blocked in a read
+    that nothing would end.
     """
     with without_collector():
         from retrieval.adapters.embedders.services import DESTINATIONS
@@ -71,14 +72,15 @@ def opened(
             with spinner("opening the database"):
                 runner.run(platform.open())
             try:
-                yield platform, runner.run
+                try:
+                    yield platform, runner.run
+                finally:
+                    runner.run(platform.close())
             except KeyboardInterrupt:
                 if reads_standard_input:
                     print(when_interrupted, file=sys.stderr, flush=True)  # noqa: T201
                     os._exit(INTERRUPTED)
                 raise
-            finally:
-                runner.run(platform.close())
     except KeyboardInterrupt:
         raise InterruptedRunError(when_interrupted) from None
 

@@ -1,11 +1,12 @@
-"""Open the configured database; check its revision, find tenants, and complete names for a shell.
+"""Open the configured database; check its revision, and find tenants.
 
-Imports no SQLAlchemy, because the start of a session and the tab key wait for it.
+Imports no SQLAlchemy, because the start of a session waits for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -67,19 +68,22 @@ async def open_database(settings: Settings, stack: AsyncExitStack) -> Database:
 
 
 async def _leased(home: Path) -> EmbeddedServer:
-    """A lease on the embedded server. The thread goes on if the caller is cancelled, and its lease is given back."""
-    loop = asyncio.get_running_loop()
-    starting = loop.run_in_executor(None, start_embedded, home)
+    """A lease on the embedded server. The thread goes on if the caller is cancelled, and gives its lease back."""
+    pool = ThreadPoolExecutor(1)
+    starting = pool.submit(start_embedded, home)
 
-    def give_back(started: asyncio.Future[EmbeddedServer]) -> None:
-        if started.exception() is None:
-            loop.run_in_executor(None, started.result().close).add_done_callback(lambda closed: closed.exception())
+    def give_back(started: Future[EmbeddedServer]) -> None:
+        # In the pool's thread: the event loop may have ended meanwhile.
+        if not started.cancelled() and started.exception() is None:
+            started.result().close()
 
     try:
-        return await asyncio.shield(starting)
+        return await asyncio.wrap_future(starting)
     except asyncio.CancelledError:
         starting.add_done_callback(give_back)
         raise
+    finally:
+        pool.shutdown(wait=False)
 
 
 async def _open(settings: Settings, url: str, embedded: Path | None = None, setting: str = URL_SETTING) -> Database:

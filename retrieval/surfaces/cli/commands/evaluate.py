@@ -104,7 +104,7 @@ def evaluate(
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
     from retrieval.services.judgements import judged, read_judged
 
-    parsed_metrics = parse_metrics(metrics)
+    parsed_metrics, chosen_legs = parse_metrics(metrics), options.legs_of(legs)
     test_queries, judgements = read_judged(queries, qrels, where_from=where_from or (), drop_self=drop_self)
     if limit_queries is not None:
         test_queries = judged(test_queries, judgements)[:limit_queries]
@@ -116,7 +116,7 @@ def evaluate(
                 test_queries,
                 judgements,
                 metrics=parsed_metrics,
-                legs=None if legs is None else options.by_commas(legs),
+                legs=chosen_legs,
                 profile=None if profile is None else wait(options.profile_named(target, profile)),
                 progress=lambda done, total: update(Step(done, total, done)),
             )

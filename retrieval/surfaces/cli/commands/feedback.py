@@ -167,7 +167,7 @@ def models(
             wait(target.use_model(version))
         is_chosen = wait(is_model_chosen(*wait(handle_of(target).place())))
         listed, used = wait(target.models()), wait(target.info()).model_version
-    parts = list[str | Table]()
+    parts: list[str | Table] = []
     if listed:
         columns: dict[str, Callable[[StoredModel], object]] = {
             "version": lambda model: model.version,

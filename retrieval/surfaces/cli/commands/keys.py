@@ -63,8 +63,8 @@ def create(
 
     Standard output is the key alone.
     """
+    expires_at = None if expires is None else age_or_time(expires, option="--expires")
     with opened() as (platform, wait):
-        expires_at = None if expires is None else age_or_time(expires, option="--expires")
         if isinstance(expires_at, timedelta):
             expires_at = platform.now + expires_at
         made = wait(

@@ -183,18 +183,24 @@ async def _announce_destinations(platform: Platform, collection: str, messages: 
 
 
 def messages_of(file: str) -> list[Any]:
-    """The messages of a file, one JSON object a line. Raises ``InvalidRequestError``."""
+    """The messages of a file: one JSON object a line, or a JSON list of them. Raises ``InvalidRequestError``."""
     from retrieval.adapters.readers.lines import decoded, read_lines
 
-    messages = list[Any]()
-    for line in read_lines(file):
-        text, fault = decoded(line.data.rstrip(b"\r\n"))
-        try:
-            if text.strip() and fault is None:
-                value = json_of(text)
-                messages += value if isinstance(value, list) else [value]
-        except JSONTextError as error:
-            fault = f'{error}; give {{"role": "user", "content": "..."}}, one a line'
+    lines = [(line.number, *decoded(line.data.rstrip(b"\r\n"))) for line in read_lines(file)]
+    whole = "\n".join(text for _, text, _ in lines)
+    if whole.lstrip().startswith("[") and not any(fault for _, _, fault in lines):
+        lines = [(1, whole, None)]  # a list may take several lines
+    messages: list[Any] = []
+    for number, text, fault in lines:
         if fault is not None:
-            raise InvalidRequestError(f"{file}:{line.number}: {fault}")
+            raise InvalidRequestError(f"{file}:{number}: {fault}")
+        if not text.strip():
+            continue
+        try:
+            value = json_of(text)
+        except JSONTextError as error:
+            raise InvalidRequestError(
+                f'{file}:{number}: {error}; give {{"role": "user", "content": "..."}}, one a line, or a list of them'
+            ) from None
+        messages += value if isinstance(value, list) else [value]
     return messages

@@ -197,10 +197,10 @@ def search(
     if query is None and vector is None:
         raise typer.BadParameter("give some words, or a vector with --vector", param_hint="QUERY")
     arguments: dict[str, Any] = {
-        "vector": options.json_file("--vector", vector), "where": options.where_of(where), "limit": limit,
-        "legs": None if legs is None else options.by_commas(legs), "group_by": group_by, "syntax": not plain,
+        "vector": options.vector_file("--vector", vector), "where": options.where_of(where), "limit": limit,
+        "legs": options.legs_of(legs), "group_by": group_by, "syntax": not plain,
         "rewrites": rewrites or (), "prefer": options.where_of(prefer), "entities": options.entities_of(entities or ()),
-        "tags": tags or (), "as_of": moment_of("--as-of", as_of), "about": options.json_file("--about", about),
+        "tags": tags or (), "as_of": moment_of("--as-of", as_of), "about": options.vector_file("--about", about),
         "typos": typos, "snippet": snippet, "facets": facets or (), "after": after, "after_write": after_write,
         "min_score": min_score, "min_relevance": min_relevance,
     }  # fmt: skip
@@ -231,8 +231,9 @@ def complete(
     as_json: options.Json = False,
 ) -> None:
     """Complete a text that is being typed, from the words and titles of a collection."""
+    conditions = options.where_of(where)
     with opened_collection(collection) as (target, wait):
-        result = wait(target.complete(text, where=options.where_of(where), limit=limit))
+        result = wait(target.complete(text, where=conditions, limit=limit))
     titles = (Text.assemble((plain(title.id), "green"), "  ", plain(title.title)) for title in result.titles)
     print_answer(result, [*result.queries, *titles], as_json=as_json)
 
@@ -265,6 +266,8 @@ def passages(
     The hits are included in order while they fit; the remaining room is
     filled with the chunks next to them. Consecutive chunks become one passage.
     """
+    conditions = options.where_of(where)
+    search_context = Context(domain=domain, complexity=complexity, actor=actor, session=session)
     with opened_collection(collection) as (target, wait):
         result = wait(
             target.passages(
@@ -272,10 +275,10 @@ def passages(
                 max_tokens=max_tokens,
                 around=around,
                 limit=limit,
-                where=options.where_of(where),
+                where=conditions,
                 min_score=min_score,
                 min_relevance=min_relevance,
-                context=Context(domain=domain, complexity=complexity, actor=actor, session=session),
+                context=search_context,
             )
         )
     if as_json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -12,7 +12,7 @@ from retrieval.domain.checks import refusal_of
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
-from retrieval.surfaces.cli.options import Json, argument, command, group, json_file, option
+from retrieval.surfaces.cli.options import Json, argument, command, group, option, vector_file
 from retrieval.surfaces.cli.output import field_rows, print_answer, table
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
@@ -115,14 +115,14 @@ def search(
         title=title,
         description=description,
         query_text=query_text,
-        query_embedding=json_file("--query-embedding", query_embedding),
+        query_embedding=vector_file("--query-embedding", query_embedding),
         domain_filter=domain_filter,
         top_k=top_k,
         candidates=candidates,
         preset=preset,
         vector_weight=vector_weight,
         metadata_weight=metadata_weight,
-        priority_weights=dict(pair.partition("=")[::2] for pair in priority_weights or ()) or None,
+        priority_weights=_weights_of(priority_weights or ()),
         time_normalization_hours=time_normalization_hours,
         as_of=moment_of("--as-of", as_of),
         exclude_ids=exclude_ids,
@@ -172,7 +172,7 @@ def preview(
         weightings=weightings,
         vector_weight=vector_weight,
         metadata_weight=metadata_weight,
-        priority_weights=dict(pair.partition("=")[::2] for pair in priority_weights or ()) or None,
+        priority_weights=_weights_of(priority_weights or ()),
         time_normalization_hours=time_normalization_hours,
         as_of=moment_of("--as-of", as_of),
         exclude_ids=exclude_ids,
@@ -198,6 +198,17 @@ def health(*, collection: CollectionOption = None, as_json: Json = False) -> Non
     print_answer(facts, table(["", ""], field_rows(facts)), as_json=as_json)
     if facts["status"] != "healthy":
         raise typer.Exit(FAILED)
+
+
+def _weights_of(pairs: Sequence[str]) -> dict[str, str] | None:
+    """Weights by priority, from ``High=0.9`` and the like; None without any. Raises ``InvalidRequestError``."""
+    weights: dict[str, str] = {}
+    for pair in pairs:
+        name, _, weight = (part.strip() for part in pair.partition("="))
+        if not (name and weight):
+            raise InvalidRequestError(f"cannot read --priority-weight {pair!r}: write NAME=W, such as High=0.9")
+        weights[name] = weight
+    return weights or None
 
 
 def _validate(model: Callable[..., T], **options: object) -> T:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from retrieval.surfaces.cli.app import app
 
@@ -107,3 +108,11 @@ def test_paragraphs_of_help_fit_a_terminal(path: str) -> None:
     for paragraph in others:
         lines = paragraph.split("\n")
         assert len(lines) == 1 or max(map(len, lines)) <= 78
+
+
+def test_the_version_ends_the_program() -> None:
+    """A command after it does not run."""
+    result = CliRunner().invoke(app, ["--version", "jobs", "run", "nosuch"])
+
+    assert result.exit_code == 0
+    assert result.output.startswith("retrieval")

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
-from retrieval.domain.errors import InvalidFilterError
+from retrieval.domain.errors import InvalidFilterError, RetrievalError
 from retrieval.domain.search.filters import parse_where
+from retrieval.surfaces.cli.app import app
 from retrieval.surfaces.cli.options import condition_of, where_of
 
 
@@ -143,3 +146,37 @@ def test_any_json_object_is_a_filter_or_is_refused(value: dict[str, Any]) -> Non
         parse_where(where_of([json.dumps(value)]))
     except InvalidFilterError:
         return
+
+
+NO_DATABASE = {"RETRIEVAL_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["search", "tickets", "x", "--where", '{"a": {"near": 1}}'], "there is no operator 'near'"),
+        (["search", "tickets", "x", "--legs", "dens"], "there is no leg 'dens'"),
+        (["search", "tickets", "x", "--legs", ","], "--legs names no leg"),
+        (["search", "tickets", "--vector", "null.json"], "cannot read --vector 'null.json': it contains null"),
+        (["search", "tickets", "x", "--about", "object.json"], "--about 'object.json' holds no vector"),
+        (["complete", "tickets", "x", "--where", "bad"], "cannot read the condition 'bad'"),
+        (["passages", "tickets", "x", "--where", "bad"], "cannot read the condition 'bad'"),
+        (["items", "list", "tickets", "--where", '{"a": {"near": 1}}'], "there is no operator 'near'"),
+        (["keys", "create", "x", "--expires", "soon"], "cannot read --expires 'soon'"),
+        (["ingest", "tickets", "object.json", "--schema", "null.json"], "cannot read --schema 'null.json'"),
+        (["ingest", "x", "object.json", "--filterable", "a:text", "--filterable", "a:number"], "'a' is given twice"),
+        (["tickets", "search", "x", "--priority-weight", " = 0.9"], "write NAME=W"),
+        (["tickets", "search", "x", "--priority-weight", "High"], "write NAME=W"),
+    ],
+)
+def test_an_option_is_checked_before_the_database_is_opened(
+    words: list[str], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Opening may take seconds, and starts the embedded server."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "null.json").write_text("null")
+    (tmp_path / "object.json").write_text('{"id": "1"}')
+    error = CliRunner().invoke(app, words, env=NO_DATABASE).exception
+
+    assert isinstance(error, RetrievalError)
+    assert why in str(error)

@@ -76,7 +76,7 @@ def test_messages_of_a_file_are_remembered_and_their_history_is_shown(tmp_path: 
 
     (first,) = json.loads(remembered("one", BERLIN + "\n\n", "--json"))["facts"]
     assert (first["outcome"], first["fact"], first["sources"]) == ("added", "Ann: I live in lovely Berlin.", ["one/1"])
-    assert "nothing was changed" in remembered("one", f"[{BERLIN}]")
+    assert "nothing was changed" in remembered("one", f"[\n{BERLIN}\n]")
     report = remembered("two", MUNICH, "--first-turn", "7", "--at", "2026-05-01T12:00:00+00:00")
     assert "superseded" in report
     assert "nothing in them" in remembered("three", '{"role": "user", "content": "Hello"}')

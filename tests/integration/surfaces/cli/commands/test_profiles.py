@@ -107,3 +107,12 @@ def test_a_missing_version_file_or_search_is_refused(searched: str) -> None:
         ["retrievals", "show", "01a2014b-b29b-73d6-8b76-213aa0d89193"],
     ):
         assert isinstance(CliRunner().invoke(app, arguments).exception, NotFoundError)
+
+
+def test_models_are_listed_and_chosen(searched: str) -> None:
+    """Without any model, the command to learn; a choice is kept until the latest is chosen again."""
+    assert searched
+    assert "retrieval jobs run learn --collection docs" in printed("models", "docs")
+    assert json_output("models", "docs") == {"used": 0, "chosen": False, "models": []}
+    assert json_output("models", "docs", "--use", "0")["chosen"] is True
+    assert json_output("models", "docs", "--use", "latest")["chosen"] is False
