@@ -33,6 +33,9 @@ _IDLE_SECONDS, _LIFE_SECONDS = 600.0, 3600.0
 _CHECK_SECONDS = 1.0
 """The time for which the result of an attempt to connect holds for calls that time out."""
 
+_RESTART_SECONDS, _RETRY_SECONDS = 1.0, 0.05
+"""For so long after a first failed attempt to connect, calls try again after each pause: the server may restart."""
+
 _REFUSED_SECONDS = 0.1
 """The time for which no call tries to open a further connection after the server refused one."""
 
@@ -79,6 +82,8 @@ class ConnectionPool:
         """The time when the server last refused a further connection."""
         self._check: asyncio.Task[None] | None = None
         self._checked_at = 0.0
+        self._failing_since = 0.0
+        """The time of the first failed attempt to connect since one succeeded; 0: the last one succeeded."""
         self._is_closed = False
         self._wait_seconds, self._timeouts = 0.0, 0
 
@@ -185,7 +190,7 @@ class ConnectionPool:
 
         It is opened in a separate task, because the driver can lose a cancellation meanwhile.
         """
-        task = in_background(self._connect())
+        task = in_background(self._connect_again())
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
         try:
@@ -202,6 +207,23 @@ class ConnectionPool:
                 return None
             self._return(None)
             raise
+
+    async def _connect_again(self) -> SessionConnection:
+        while True:
+            try:
+                connection = await self._connect()
+            except ConnectionTimeout:
+                raise
+            except OperationalError:
+                now = time.monotonic()
+                self._failing_since = self._failing_since or now
+                are_others_open = self._open > len(self._opening)
+                if are_others_open or now - self._failing_since >= _RESTART_SECONDS or self._is_closed:
+                    raise
+                await asyncio.sleep(_RETRY_SECONDS)
+            else:
+                self._failing_since = 0.0
+                return connection
 
     def _put_opened(self, task: asyncio.Task[SessionConnection]) -> None:
         if task.cancelled() or task.exception():
