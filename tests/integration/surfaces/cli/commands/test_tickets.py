@@ -90,7 +90,7 @@ def test_tickets_are_printed_for_people() -> None:
         (["--top-k", "101"], "top_k: must be 100 or less"),
         (["--vector-weight", "1.9"], "vector_weight: must be 1 or less"),
         (["--candidates", "0"], "candidates: must be 1 or more"),
-        (["--priority-weight", "High"], "priority_weights: High: must be a number"),
+        (["--priority-weight", "High"], "cannot read --priority-weight 'High': write NAME=W"),
         (["--priority-weight", "High=2"], "priority_weights: High: must be 1 or less"),
         (["--preset", "fast"], "here are: semantic_match"),
     ],
