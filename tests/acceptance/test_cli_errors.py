@@ -35,7 +35,7 @@ def ready(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Program:
         (("search", "notes", "disk", "--limit", "0"), "limit is 0; it must be a whole number from 1 to 1,000"),
         (("search", "notes", "disk", "--limit", "1001"), "limit is 1001"),
         (("search", "notes", "disk", "--legs", "bm25"), "there are: dense, lexical"),
-        (("search", "notes", "disk", "--legs", ","), "at least one leg"),
+        (("search", "notes", "disk", "--legs", ","), "names no leg"),
         (("search", "notes", "disk", "--where", "priority"), "write FIELD=VALUE"),
         (("search", "notes", "disk", "--where", "prioriti=High"), "did you mean 'priority'"),
         (("search", "notes", "disk", "--where", '{"priority"'), "not JSON"),

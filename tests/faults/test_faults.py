@@ -62,7 +62,7 @@ WRITERS = ("direct", "proxied", "http")
 SCHEDULE = {
     **dict.fromkeys(JOBS, "* * * * * */5"),
     # A split has the index to itself, and the processors are needed for the rest.
-    **dict.fromkeys(("reembed", "indexes", "recall", "reindex", "doctor", "clusters", "learn"), "off"),
+    **dict.fromkeys(("reembed", "indexes", "recall", "reindex", "clusters", "learn"), "off"),
     # These always find work, which shows that the worker works.
     **dict.fromkeys(("statistics", "prune"), "* * * * * *"),
 }
