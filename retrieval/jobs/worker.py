@@ -243,6 +243,10 @@ async def enqueue_due(registry: PeriodicRegistry, at: float) -> None:
     await deferrer.defer_jobs(deferrer.get_previous_tasks(at=at))
 
 
+LONGEST_WAIT_SECONDS = 60.0
+"""The time after which a worker looks at the clock again, which may have been set."""
+
+
 class _Worker(Worker):
     """A worker that goes by the platform's schedule (None: only by the queue), and requeues stalled jobs."""
 
@@ -254,11 +258,11 @@ class _Worker(Worker):
         # The worker's end cancels this; it never ends by itself, because the worker watches its tasks until the first
         # one ends.
         while True:
-            now = time.time()
-            if self._registry is not None:
+            wait, now = LONGEST_WAIT_SECONDS, time.time()
+            if self._registry is not None and self._registry.periodic_tasks:
                 await enqueue_due(self._registry, now)
-            # Each minute, when schedules may be due; a clock that was set is noticed then.
-            await asyncio.sleep(60 - now % 60 + MARGIN)
+                wait = min(wait, PeriodicDeferrer(self._registry).get_next_tick(at=now) + MARGIN)
+            await asyncio.sleep(wait)
 
     async def _update_heartbeat(self) -> None:
         # Its own heartbeat comes first: after the server's clock went ahead, every heartbeat looks old.
