@@ -13,7 +13,7 @@ T = TypeVar("T")
 class ResultList(list[T]):
     """A list, whose subclasses have further fields. It is equal to a list of the same elements."""
 
-    results: InitVar[Iterable[T]]
+    results: InitVar[Iterable[T]] = ()
 
     def __post_init__(self, results: Iterable[T]) -> None:
         self.extend(results)

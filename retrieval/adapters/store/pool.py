@@ -1,4 +1,4 @@
-"""A bounded pool of connections; a call that finds none idle opens one, and gets the error if that fails.
+"""A bounded pool of connections; a call that finds none idle opens one, and gets the error if that keeps failing.
 
 If the server allows no more than the open ones, the call waits for one of these. A connection is given and returned
 without waiting for anything, so that a cancelled call cannot lose it.
@@ -34,7 +34,7 @@ _CHECK_SECONDS = 1.0
 """The time for which the result of an attempt to connect holds for calls that time out."""
 
 _RESTART_SECONDS, _RETRY_SECONDS = 1.0, 0.05
-"""For so long after a first failed attempt to connect, calls try again after each pause: the server may restart."""
+"""The time after a first failed attempt during which calls try again, as the server may restart, and their pauses."""
 
 _REFUSED_SECONDS = 0.1
 """The time for which no call tries to open a further connection after the server refused one."""
@@ -190,7 +190,7 @@ class ConnectionPool:
 
         It is opened in a separate task, because the driver can lose a cancellation meanwhile.
         """
-        task = in_background(self._connect_again())
+        task = in_background(self._connect_or_retry())
         self._opening.add(task)
         task.add_done_callback(self._opening.discard)
         try:
@@ -208,17 +208,18 @@ class ConnectionPool:
             self._return(None)
             raise
 
-    async def _connect_again(self) -> SessionConnection:
+    async def _connect_or_retry(self) -> SessionConnection:
+        """A new connection; while no other is open, attempts are repeated in the first second of an outage."""
         while True:
             try:
                 connection = await self._connect()
-            except ConnectionTimeout:
-                raise
-            except OperationalError:
+            except OperationalError as error:
+                are_others_open = self._open > len(self._opening)
+                if isinstance(error, ConnectionTimeout) or are_others_open or self._is_closed:
+                    raise
                 now = time.monotonic()
                 self._failing_since = self._failing_since or now
-                are_others_open = self._open > len(self._opening)
-                if are_others_open or now - self._failing_since >= _RESTART_SECONDS or self._is_closed:
+                if now - self._failing_since >= _RESTART_SECONDS:
                     raise
                 await asyncio.sleep(_RETRY_SECONDS)
             else:

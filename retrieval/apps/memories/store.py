@@ -66,7 +66,7 @@ MOST_LISTED = 1000
 """The most memories of one page."""
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class MemoryPage(ResultList[Memory]):
     """A page of a project's memories, the latest first."""
 
@@ -232,7 +232,7 @@ class MemoryStore:
         )
         page = memories[:limit]
         is_last = len(memories) <= limit
-        return MemoryPage(page, None if is_last else f"{page[-1].occurred_at.isoformat()} {page[-1].memory_id}")
+        return MemoryPage(page, next=None if is_last else f"{page[-1].occurred_at.isoformat()} {page[-1].memory_id}")
 
     async def update_memory(
         self,

@@ -120,7 +120,7 @@ async def test_a_closed_connection_is_noticed_though_its_socket_s_number_is_in_u
 async def test_a_server_that_was_away_serves_at_once_when_it_is_back(
     server_url: str, new_database: Callable[[], str], settings: Settings
 ) -> None:
-    """Meanwhile each call says at once that there is no server."""
+    """Meanwhile each call says that there is no server, after the first second at once."""
     url = new_database()
     patient = settings.changed(pool_size=1, pool_timeout_seconds=60)
     async with asyncio.timeout(30), connect(url, settings=patient) as platform:
@@ -129,6 +129,19 @@ async def test_a_server_that_was_away_serves_at_once_when_it_is_back(
                 with pytest.raises(DatabaseUnreachableError):
                     await platform.collections()
         assert await platform.collections() == []
+
+
+async def test_a_call_waits_for_a_server_that_is_back_within_a_second(
+    server_url: str, new_database: Callable[[], str], settings: Settings
+) -> None:
+    """A restart of the server shows as a slow call, not as an error."""
+    url = new_database()
+    async with asyncio.timeout(30), connect(url, settings=settings.changed(pool_size=1)) as platform:
+        with Away(server_url, urlsplit(url).path.lstrip("/"))():
+            call = asyncio.create_task(platform.collections())
+            await asyncio.sleep(0.2)
+            assert not call.done()
+        assert await call == []
 
 
 async def test_a_waiting_call_gets_the_error_of_the_outage(
