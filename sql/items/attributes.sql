@@ -87,18 +87,27 @@ BEGIN
     ), former_texts AS (
         DELETE FROM attribute_texts AS known
         WHERE NOT are_new AND known.collection_id = collection AND known.item_id = ANY (ids)
-            AND (known.item_id, known.name, known.listed, known.value)
-                NOT IN (SELECT item_id, name, listed, as_text FROM fresh WHERE as_text IS NOT NULL)
+            AND NOT EXISTS (
+                SELECT FROM fresh
+                WHERE fresh.item_id = known.item_id AND fresh.name = known.name AND fresh.listed = known.listed
+                    AND fresh.as_text = known.value
+            )
     ), former_numbers AS (
         DELETE FROM attribute_numbers AS known
         WHERE NOT are_new AND known.collection_id = collection AND known.item_id = ANY (ids)
-            AND (known.item_id, known.name, known.listed, known.value)
-                NOT IN (SELECT item_id, name, listed, as_number FROM fresh WHERE as_number IS NOT NULL)
+            AND NOT EXISTS (
+                SELECT FROM fresh
+                WHERE fresh.item_id = known.item_id AND fresh.name = known.name AND fresh.listed = known.listed
+                    AND fresh.as_number = known.value
+            )
     ), former_times AS (
         DELETE FROM attribute_times AS known
         WHERE NOT are_new AND known.collection_id = collection AND known.item_id = ANY (ids)
-            AND (known.item_id, known.name, known.listed, known.value)
-                NOT IN (SELECT item_id, name, listed, as_time FROM fresh WHERE as_time IS NOT NULL)
+            AND NOT EXISTS (
+                SELECT FROM fresh
+                WHERE fresh.item_id = known.item_id AND fresh.name = known.name AND fresh.listed = known.listed
+                    AND fresh.as_time = known.value
+            )
     ), texts AS (
         INSERT INTO attribute_texts (collection_id, name, value, item_id, listed)
         SELECT collection, name, as_text, item_id, listed FROM fresh WHERE as_text IS NOT NULL

@@ -27,21 +27,38 @@ CREATE FUNCTION analytics_exploration(
 BEGIN ATOMIC
     SELECT summed.name, summed.day, summed.shown, summed.explored, summed.swapped,
         summed.explored / nullif(summed.shown, 0)::double precision,
-        summed.exploit_rated, summed.exploit_reward, summed.explore_rated, summed.explore_reward,
-        summed.exploit_reward - summed.explore_reward,
-        sqrt(summed.exploit_variance / summed.exploit_rated + summed.explore_variance / summed.explore_rated)
+        summed.exploit_rated, summed.exploit_total / nullif(summed.exploit_rated, 0),
+        summed.explore_rated, summed.explore_total / nullif(summed.explore_rated, 0),
+        summed.exploit_total / nullif(summed.exploit_rated, 0) - summed.explore_total / nullif(summed.explore_rated, 0),
+        sqrt(power(standard_error(summed.exploit_rated, summed.exploit_total, summed.exploit_squares), 2)
+            + power(standard_error(summed.explore_rated, summed.explore_total, summed.explore_squares), 2))
     FROM (
-        SELECT one.name, (one.retrieved_at AT TIME ZONE 'UTC')::date AS day, count(one.shown) AS shown,
-            count(one.shown) FILTER (WHERE one.slot = 'explore') AS explored,
-            count(one.shown) FILTER (WHERE one.slot = 'swap') AS swapped,
-            count(one.reward) FILTER (WHERE one.slot = 'exploit') AS exploit_rated,
-            avg(one.reward) FILTER (WHERE one.slot = 'exploit') AS exploit_reward,
-            var_samp(one.reward) FILTER (WHERE one.slot = 'exploit') AS exploit_variance,
-            count(one.reward) FILTER (WHERE one.slot = 'explore') AS explore_rated,
-            avg(one.reward) FILTER (WHERE one.slot = 'explore') AS explore_reward,
-            var_samp(one.reward) FILTER (WHERE one.slot = 'explore') AS explore_variance
-        FROM shown_and_rated(collection, since, until) AS one
-        GROUP BY one.name, ROLLUP (2)
+        SELECT one.name, one.day, sum(one.shown)::bigint AS shown,
+            coalesce(sum(one.shown) FILTER (WHERE one.slot = 'explore'), 0)::bigint AS explored,
+            coalesce(sum(one.shown) FILTER (WHERE one.slot = 'swap'), 0)::bigint AS swapped,
+            coalesce(sum(one.rated) FILTER (WHERE one.slot = 'exploit'), 0)::bigint AS exploit_rated,
+            sum(one.total) FILTER (WHERE one.slot = 'exploit') AS exploit_total,
+            sum(one.squares) FILTER (WHERE one.slot = 'exploit') AS exploit_squares,
+            coalesce(sum(one.rated) FILTER (WHERE one.slot = 'explore'), 0)::bigint AS explore_rated,
+            sum(one.total) FILTER (WHERE one.slot = 'explore') AS explore_total,
+            sum(one.squares) FILTER (WHERE one.slot = 'explore') AS explore_squares
+        FROM (
+            SELECT c.name, (m.retrieved_at AT TIME ZONE 'UTC')::date AS day, m.slot, count(*) AS shown, 0 AS rated,
+                0::double precision AS total, 0::double precision AS squares
+            FROM collections AS c
+            JOIN impressions AS m ON m.collection_id = c.collection_id
+            WHERE m.retrieved_at >= since AND m.retrieved_at < until
+                AND (analytics_exploration.collection IS NULL OR c.name = analytics_exploration.collection)
+            GROUP BY c.name, 2, m.slot
+            UNION ALL
+            SELECT r.collection, (r.retrieved_at AT TIME ZONE 'UTC')::date, r.slot, 0, count(*), sum(r.reward),
+                sum(r.reward * r.reward)
+            FROM analytics_rated AS r
+            WHERE r.retrieved_at >= since AND r.retrieved_at < until
+                AND (analytics_exploration.collection IS NULL OR r.collection = analytics_exploration.collection)
+            GROUP BY r.collection, 2, r.slot
+        ) AS one
+        GROUP BY one.name, ROLLUP (one.day)
     ) AS summed;
 END;
 COMMENT ON FUNCTION analytics_exploration(text, timestamptz, timestamptz) IS
@@ -69,14 +86,34 @@ CREATE FUNCTION analytics_positions(
     until timestamptz DEFAULT 'infinity'
 ) RETURNS SETOF analytics_positions_row LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT one.name, one.rank, count(one.shown), count(one.reward), avg(one.reward),
-        stddev_samp(one.reward) / sqrt(count(one.reward)),
-        count(one.shown) FILTER (WHERE one.slot = 'swap'), count(one.reward) FILTER (WHERE one.slot = 'swap'),
-        avg(one.reward) FILTER (WHERE one.slot = 'swap'),
-        stddev_samp(one.reward) FILTER (WHERE one.slot = 'swap')
-            / sqrt(count(one.reward) FILTER (WHERE one.slot = 'swap'))
-    FROM shown_and_rated(collection, since, until) AS one
-    GROUP BY one.name, one.rank;
+    SELECT summed.name, summed.rank, summed.shown, summed.rated, summed.total / nullif(summed.rated, 0),
+        standard_error(summed.rated, summed.total, summed.squares),
+        summed.swapped, summed.swapped_rated, summed.swapped_total / nullif(summed.swapped_rated, 0),
+        standard_error(summed.swapped_rated, summed.swapped_total, summed.swapped_squares)
+    FROM (
+        SELECT one.name, one.rank, sum(one.shown)::bigint AS shown, sum(one.rated)::bigint AS rated,
+            sum(one.total) AS total, sum(one.squares) AS squares,
+            coalesce(sum(one.shown) FILTER (WHERE one.is_swap), 0)::bigint AS swapped,
+            coalesce(sum(one.rated) FILTER (WHERE one.is_swap), 0)::bigint AS swapped_rated,
+            sum(one.total) FILTER (WHERE one.is_swap) AS swapped_total,
+            sum(one.squares) FILTER (WHERE one.is_swap) AS swapped_squares
+        FROM (
+            SELECT c.name, m.rank, m.slot = 'swap' AS is_swap, count(*) AS shown, 0 AS rated,
+                0::double precision AS total, 0::double precision AS squares
+            FROM collections AS c
+            JOIN impressions AS m ON m.collection_id = c.collection_id
+            WHERE m.retrieved_at >= since AND m.retrieved_at < until
+                AND (analytics_positions.collection IS NULL OR c.name = analytics_positions.collection)
+            GROUP BY c.name, m.rank, 3
+            UNION ALL
+            SELECT r.collection, r.rank, r.slot = 'swap', 0, count(*), sum(r.reward), sum(r.reward * r.reward)
+            FROM analytics_rated AS r
+            WHERE r.retrieved_at >= since AND r.retrieved_at < until
+                AND (analytics_positions.collection IS NULL OR r.collection = analytics_positions.collection)
+            GROUP BY r.collection, r.rank, 3
+        ) AS one
+        GROUP BY one.name, one.rank
+    ) AS summed;
 END;
 COMMENT ON FUNCTION analytics_positions(text, timestamptz, timestamptz) IS
     'The reward of each rank in a period, over all impressions and over swapped impressions alone.';

@@ -12,6 +12,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN trials > 0 THEN least(1, (successes + 1.920729410347062 + 1.959963984540054 * sqrt(
     successes * (trials - successes) / trials::double precision + 0.960364705173531)) / (trials + 3.841458820694124)) END;
 
+-- The standard error of a mean, from the number of values, their sum and the sum of their squares.
+CREATE FUNCTION standard_error(number bigint, total double precision, squares double precision) RETURNS double precision
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN number > 1 THEN
+    sqrt(greatest(0, squares - total * total / number) / (number - 1) / number) END;
+
 -- The GROUP BY contains the collection and the time, so that conditions on them reach the tables below.
 CREATE VIEW analytics_rated WITH (security_invoker = true) AS
 SELECT
@@ -34,25 +40,6 @@ COMMENT ON COLUMN analytics_rated.weight IS 'The sum of the weights of the verdi
 COMMENT ON COLUMN analytics_rated.verdicts IS 'The number of verdicts that count: neither superseded nor discounted.';
 COMMENT ON COLUMN analytics_rated.collection_id IS 'The collection''s key in the tables.';
 GRANT SELECT ON analytics_rated TO @app@, @analyst@;
-
--- All impressions of a period, without a reward, and the rated ones again, with it and without shown. A join would have
--- each impression once, but the planner could not estimate its size.
-CREATE FUNCTION shown_and_rated(collection text, since timestamptz, until timestamptz) RETURNS TABLE (
-    name text, collection_id bigint, item_id text, retrieved_at timestamptz, rank integer, slot text, shown boolean,
-    reward double precision
-) LANGUAGE sql STABLE
-BEGIN ATOMIC
-    SELECT c.name, m.collection_id, m.item_id, m.retrieved_at, m.rank, m.slot, true, NULL::double precision
-    FROM collections AS c
-    JOIN impressions AS m ON m.collection_id = c.collection_id
-    WHERE m.retrieved_at >= since AND m.retrieved_at < until
-        AND (shown_and_rated.collection IS NULL OR c.name = shown_and_rated.collection)
-    UNION ALL
-    SELECT r.collection, r.collection_id, r.item_id, r.retrieved_at, r.rank, r.slot, NULL, r.reward
-    FROM analytics_rated AS r
-    WHERE r.retrieved_at >= since AND r.retrieved_at < until
-        AND (shown_and_rated.collection IS NULL OR r.collection = shown_and_rated.collection);
-END;
 
 -- Lists are views; sums over a period are functions of the period, so that it reaches the indexes and the months.
 CREATE VIEW analytics_usage WITH (security_invoker = true) AS
@@ -197,15 +184,32 @@ CREATE FUNCTION analytics_shown_items(
     until timestamptz DEFAULT 'infinity'
 ) RETURNS SETOF analytics_shown_items_row LANGUAGE sql STABLE
 BEGIN ATOMIC
-    SELECT summed.name, summed.item_id, i.title, summed.shown, summed.explored, summed.mean_rank, summed.rated,
-        summed.reward, summed.reward_se, summed.last_shown_at
+    -- Both counts are aggregated side by side, because the planner could not estimate the size of their join.
+    SELECT summed.name, summed.item_id, i.title, summed.shown, summed.explored,
+        summed.ranks / nullif(summed.shown, 0)::double precision, summed.rated,
+        summed.total / nullif(summed.rated, 0), standard_error(summed.rated, summed.total, summed.squares),
+        summed.last_shown_at
     FROM (
-        SELECT one.name, one.collection_id, one.item_id, count(one.shown) AS shown,
-            count(one.shown) FILTER (WHERE one.slot = 'explore') AS explored,
-            (avg(one.rank) FILTER (WHERE one.shown))::double precision AS mean_rank, count(one.reward) AS rated,
-            avg(one.reward) AS reward, stddev_samp(one.reward) / sqrt(count(one.reward)) AS reward_se,
-            max(one.retrieved_at) AS last_shown_at
-        FROM shown_and_rated(collection, since, until) AS one
+        SELECT one.name, one.collection_id, one.item_id, sum(one.shown)::bigint AS shown,
+            sum(one.explored)::bigint AS explored, sum(one.ranks) AS ranks, sum(one.rated)::bigint AS rated,
+            sum(one.total) AS total, sum(one.squares) AS squares, max(one.last_shown_at) AS last_shown_at
+        FROM (
+            SELECT c.name, m.collection_id, m.item_id, count(*) AS shown,
+                count(*) FILTER (WHERE m.slot = 'explore') AS explored, sum(m.rank) AS ranks, 0 AS rated,
+                0::double precision AS total, 0::double precision AS squares, max(m.retrieved_at) AS last_shown_at
+            FROM collections AS c
+            JOIN impressions AS m ON m.collection_id = c.collection_id
+            WHERE m.retrieved_at >= since AND m.retrieved_at < until
+                AND (analytics_shown_items.collection IS NULL OR c.name = analytics_shown_items.collection)
+            GROUP BY c.name, m.collection_id, m.item_id
+            UNION ALL
+            SELECT r.collection, r.collection_id, r.item_id, 0, 0, 0, count(*), sum(r.reward), sum(r.reward * r.reward),
+                NULL
+            FROM analytics_rated AS r
+            WHERE r.retrieved_at >= since AND r.retrieved_at < until
+                AND (analytics_shown_items.collection IS NULL OR r.collection = analytics_shown_items.collection)
+            GROUP BY r.collection, r.collection_id, r.item_id
+        ) AS one
         GROUP BY one.name, one.collection_id, one.item_id
     ) AS summed
     LEFT JOIN items AS i ON i.collection_id = summed.collection_id AND i.item_id = summed.item_id;
@@ -259,5 +263,5 @@ COMMENT ON FUNCTION analytics_rising_items(text, timestamptz, timestamptz) IS
 
 GRANT SELECT ON analytics_usage, analytics_unused_items TO @app@, @analyst@;
 
-GRANT EXECUTE ON FUNCTION wilson_low, wilson_high, shown_and_rated, analytics_usage_by_day, analytics_contexts,
+GRANT EXECUTE ON FUNCTION wilson_low, wilson_high, standard_error, analytics_usage_by_day, analytics_contexts,
     analytics_shown_items, analytics_rising_items TO @app@, @analyst@;

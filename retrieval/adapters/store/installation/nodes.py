@@ -90,14 +90,14 @@ async def run_on_nodes(
     with_values = [_with_values(cursor, statement) for statement in statements]
     try:
         answers = await run_together(connection, [*before, *with_values, _COMMIT])
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, psycopg.Error):
         await undisturbed(_roll_back(connection))
         raise
     return answers[len(before) : -1]
 
 
 async def _roll_back(connection: SessionConnection) -> None:
-    """End the transaction: in a cancelled scope the pool cannot do it, and would replace the connection."""
+    """End the transaction, or the pool would replace the connection."""
     with suppress(psycopg.Error):
         await connection.rollback()
 

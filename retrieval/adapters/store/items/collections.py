@@ -268,10 +268,9 @@ _ALL_PROFILES = Compiled(f"SELECT {_PROFILE_COLUMNS} {_FROM_PROFILES} ORDER BY p
 _ONE = Compiled(
     f"SELECT {_PROFILE_COLUMNS} {_FROM_PROFILES} AND p.version = coalesce(%(version)s::integer, c.profile_version)"
 )
-_USE = """
-    UPDATE collections AS c SET profile_version = p.version FROM profiles AS p
-    WHERE c.collection_id = %s AND p.collection_id = c.collection_id AND p.version = %s
-"""
+# Two statements, because a cluster cannot change a table that every node has by one that it distributes.
+_HAS = "SELECT FROM profiles WHERE collection_id = %(collection_id)s AND version = %(version)s"
+_USE = "UPDATE collections SET profile_version = %(version)s WHERE collection_id = %(collection_id)s"
 
 
 async def latest_profiles(at: CollectionPlace, most: int) -> list[StoredProfile]:
@@ -291,7 +290,10 @@ async def stored_profile(
 
 async def use_profile(connection: Connection, collection_id: int, version: int) -> bool:
     """Make that version the active one; returns whether it exists."""
-    return (await connection.execute(_USE, (collection_id, version))).rowcount > 0
+    values = {"collection_id": collection_id, "version": version}
+    if (await connection.execute(_HAS, values)).rowcount == 0:
+        return False
+    return (await connection.execute(_USE, values)).rowcount > 0
 
 
 def _profile(row: tuple[Any, ...]) -> StoredProfile:

@@ -12,6 +12,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.learning.arms import arms_from, arms_statement, past_arms_statement, read_arms
 from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.learning.feedback import Feedback
+from tests.support.cluster import not_on_a_cluster
 from tests.support.searching import without_shard
 
 LANDMARK = datetime(2026, 1, 1, tzinfo=UTC)
@@ -99,6 +100,7 @@ async def test_past_arms_are_those_that_were_read_then(platform: Platform) -> No
             assert arms[item_id].arms[bucket][:4] == pytest.approx(arm[:4])
 
 
+@not_on_a_cluster("the plan of a function is not shown there")
 async def test_past_arms_look_up_each_items_events(platform: Platform) -> None:
     """By the key of the feedback: the rest of the log is not read."""
     await _fill(platform, [])
