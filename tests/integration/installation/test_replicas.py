@@ -142,6 +142,7 @@ async def test_a_search_reads_from_the_replica_and_is_recorded_on_the_primary(
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
         servers.follow()
+        await _soon(platform, is_used=True)
         assert await _ids(docs) == ["a"]
         await platform.recorded()
         read.clear()
@@ -176,6 +177,7 @@ async def test_a_token_is_honoured_while_replay_is_paused(servers: Servers) -> N
         docs = await platform.collection("docs")
         await docs.add([{"id": "a", "text": "hello"}])
         servers.follow()
+        await _soon(platform, is_used=True)
         assert await _ids(docs) == ["a"]
         with paused(servers.replicas[0]):
             added = await docs.add([{"id": "b", "text": "hello"}])
@@ -265,6 +267,8 @@ async def test_a_replica_keeps_tenants_apart(servers: Servers, read: Counter[str
         await yours.add([{"id": "yours", "text": "hello"}])
         await our_platform.collection("private")
         servers.follow()
+        await _soon(our_platform, is_used=True)
+        await _soon(other, is_used=True)
         for _ in range(2):
             assert await _ids(mine) == ["mine"]
             assert await _ids(yours) == ["yours"]
