@@ -47,12 +47,12 @@ _TUNED = {
     ("minilm", "all-MiniLM-L6-v2"): Profile(
         legs={"dense": 0.65, "lexical": 0.35},
         fusion=Fusion(kind=FusionKind.WEIGHTED_SUM),
-        depth=30,
+        depth=20,
         refining=Refining(share=0.25),
     ),
 }
 
-_UNTUNED = Profile(legs={"dense": 1.0, "lexical": 1.0})
+_UNTUNED = Profile(legs={"dense": 1.0, "lexical": 1.0}, depth=20)
 
 
 def default_profile(space: EmbeddingSpace | None) -> Profile:
