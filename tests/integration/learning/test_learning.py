@@ -312,7 +312,7 @@ async def test_thompson_slots_show_what_was_never_used_and_say_how_probable_that
     """One place of the page is drawn; who won it is marked, and recorded with the propensity of the draw."""
     collection = await _fill(platform)
     exploration = Exploration(policy=PolicyName.THOMPSON_SLOTS, posterior=posterior)
-    await collection.set_profile(replace(collection.profile, exploration=exploration))
+    await collection.set_profile(replace(collection.profile, exploration=exploration, depth=50))  # all 24 items
     results = await collection.search_each(["common word3"] * 30, limit=5)
     await platform.recorded()
     result = next(result for result in results if any(hit.slot is Slot.EXPLORE for hit in result))
