@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import psycopg
 from corpora import Corpus
-from peers.by_hand import ByHand
+from peers.by_hand import ANY_WORD, ByHand, hybrid
 from peers.serve import answer_calls
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
@@ -25,6 +25,9 @@ from pgvector.psycopg import register_vector
 _INSERT = "INSERT INTO documents (id, body, category, region, vector) VALUES (%s, %s, %s, %s, %s)"
 _UPDATE = "UPDATE documents SET body = %s, category = %s, region = %s, vector = %s WHERE id = %s"
 _DELETE = "DELETE FROM documents WHERE id = %s"
+_SEARCH = hybrid(ANY_WORD, depth=20)
+_WORDS = 6
+"""The words of a question: the first of an item's text."""
 
 
 class System(Protocol):
@@ -49,7 +52,7 @@ class System(Protocol):
         """Remove an item."""
 
     async def search(self, key: str, corpus: Corpus, place: int) -> None:
-        """Ten items by words and vector, or by vector alone where that is all that is compared."""
+        """Ten items by words and vector."""
 
     async def close(self) -> None:
         """Release the resources."""
@@ -101,8 +104,7 @@ class Platform:
 
     async def search(self, key: str, corpus: Corpus, place: int) -> None:  # noqa: ARG002
         """Both legs."""
-        words = " ".join(corpus.texts[place].split()[:6])
-        await self._collection.search(words, vector=corpus.vectors[place], limit=10)
+        await self._collection.search(_question(corpus, place), vector=corpus.vectors[place], limit=10)
 
     async def close(self) -> None:
         """Close the platform."""
@@ -142,11 +144,11 @@ class Statements:
         self._execute(_DELETE, (key,))
 
     async def search(self, key: str, corpus: Corpus, place: int) -> None:  # noqa: ARG002
-        """One SELECT by the HNSW index, with pgvector's defaults."""
-        text = "SELECT id, body, category, region FROM documents ORDER BY vector <#> %s LIMIT 10"
-        self._execute(text, (HalfVector(corpus.vectors[place]),)).fetchall()
+        """One SELECT of both legs, with as many candidates as the platform's, and pgvector's defaults."""
+        vector = HalfVector(corpus.vectors[place])
+        self._execute(_SEARCH, {"text": _question(corpus, place), "vector": vector, "k": 10}).fetchall()
 
-    def _execute(self, text: str, values: tuple[Any, ...]) -> psycopg.Cursor[Any]:
+    def _execute(self, text: str, values: tuple[Any, ...] | dict[str, Any]) -> psycopg.Cursor[Any]:
         if self._connection is None:
             raise RuntimeError("nothing is open; call open first")
         return self._connection.execute(text.encode(), values)
@@ -155,6 +157,10 @@ class Statements:
         """Close the connection."""
         if self._connection is not None:
             self._connection.close()
+
+
+def _question(corpus: Corpus, place: int) -> str:
+    return " ".join(corpus.texts[place].split()[:_WORDS])
 
 
 def _row(corpus: Corpus, place: int) -> tuple[Any, ...]:

@@ -283,8 +283,8 @@ def page(result: Mapping[str, Any]) -> str:
         f"## {about['writers']} writers into one collection",
         (
             f"Each a process that adds one item after the other, {about['seconds']:g} s a turn, {about['rounds']} "
-            "turns, while another one searches: the platform by words and vector, recorded; by hand by vector alone. "
-            "All share the cores with the server."
+            "turns, while another one searches by words and vector (20 candidates of each, fused by ranks); the "
+            "platform records its searches. All share the cores with the server."
         ),
         table(result["together"]),
         "## First load",

@@ -20,7 +20,7 @@ from psycopg import sql
 from peers.contract import EFFORTS, TUNINGS
 
 _COLUMNS = "id, body, category, region"
-_ANY_WORD = "replace(plainto_tsquery('english', %(text)s)::text, '&', '|')::tsquery"
+ANY_WORD = "replace(plainto_tsquery('english', %(text)s)::text, '&', '|')::tsquery"
 _ALL_WORDS = "plainto_tsquery('english', %(text)s)"
 _DEPTH = 100
 
@@ -37,18 +37,19 @@ def _exact(condition: str) -> str:
     )
 
 
-def _hybrid(words: str) -> str:
+def hybrid(words: str, depth: int = _DEPTH) -> str:
+    """Both legs, ``depth`` candidates of each, fused by reciprocal ranks; ``words`` is the query of the text search."""
     return f"""
         WITH query AS (SELECT {words} AS words),
         dense AS MATERIALIZED (
             SELECT id, rank() OVER (ORDER BY distance) AS rank FROM (
                 SELECT id, vector <#> %(vector)s AS distance FROM documents
-                ORDER BY vector <#> %(vector)s LIMIT {_DEPTH}
+                ORDER BY vector <#> %(vector)s LIMIT {depth}
             ) AS nearest),
         lexical AS MATERIALIZED (
             SELECT id, rank() OVER (ORDER BY score DESC) AS rank FROM (
                 SELECT id, ts_rank_cd(lexemes, words) AS score FROM documents, query
-                WHERE lexemes @@ words ORDER BY score DESC LIMIT {_DEPTH}
+                WHERE lexemes @@ words ORDER BY score DESC LIMIT {depth}
             ) AS best),
         fused AS (
             SELECT id, sum(1.0 / (60 + rank)) AS score
@@ -68,7 +69,7 @@ class ByHand:
     def __init__(self) -> None:
         self._url = ""
         self._connections: dict[str, psycopg.Connection[Any]] = {}
-        self._hybrid = {"all words": _hybrid(_ALL_WORDS), "any word": _hybrid(_ANY_WORD)}
+        self._hybrid = {"all words": hybrid(_ALL_WORDS), "any word": hybrid(ANY_WORD)}
 
     async def load(self, url: str, corpus: Corpus) -> Mapping[str, float]:
         """Binary COPY, then the indexes."""
