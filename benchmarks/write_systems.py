@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import psycopg
 from corpora import Corpus
-from peers.by_hand import ANY_WORD, ByHand, hybrid
+from peers.by_hand import ALL_WORDS, ByHand, hybrid
 from peers.serve import answer_calls
 from pgvector import HalfVector
 from pgvector.psycopg import register_vector
@@ -25,7 +25,7 @@ from pgvector.psycopg import register_vector
 _INSERT = "INSERT INTO documents (id, body, category, region, vector) VALUES (%s, %s, %s, %s, %s)"
 _UPDATE = "UPDATE documents SET body = %s, category = %s, region = %s, vector = %s WHERE id = %s"
 _DELETE = "DELETE FROM documents WHERE id = %s"
-_SEARCH = hybrid(ANY_WORD, depth=20)
+_SEARCH = hybrid(ALL_WORDS, depth=20)
 _WORDS = 6
 """The words of a question: the first of an item's text."""
 
@@ -144,7 +144,7 @@ class Statements:
         self._execute(_DELETE, (key,))
 
     async def search(self, key: str, corpus: Corpus, place: int) -> None:  # noqa: ARG002
-        """One SELECT of both legs, with as many candidates as the platform's, and pgvector's defaults."""
+        """One SELECT of both legs, with as many candidates as the platform's; the words must all be in the text."""
         vector = HalfVector(corpus.vectors[place])
         self._execute(_SEARCH, {"text": _question(corpus, place), "vector": vector, "k": 10}).fetchall()
 

@@ -284,7 +284,8 @@ def page(result: Mapping[str, Any]) -> str:
         (
             f"Each a process that adds one item after the other, {about['seconds']:g} s a turn, {about['rounds']} "
             "turns, while another one searches by words and vector (20 candidates of each, fused by ranks); the "
-            "platform records its searches. All share the cores with the server."
+            "platform finds items with any of the words, by hand with all of them, and the platform records its "
+            "searches. All share the cores with the server."
         ),
         table(result["together"]),
         "## First load",

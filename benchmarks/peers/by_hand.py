@@ -20,8 +20,8 @@ from psycopg import sql
 from peers.contract import EFFORTS, TUNINGS
 
 _COLUMNS = "id, body, category, region"
-ANY_WORD = "replace(plainto_tsquery('english', %(text)s)::text, '&', '|')::tsquery"
-_ALL_WORDS = "plainto_tsquery('english', %(text)s)"
+_ANY_WORD = "replace(plainto_tsquery('english', %(text)s)::text, '&', '|')::tsquery"
+ALL_WORDS = "plainto_tsquery('english', %(text)s)"
 _DEPTH = 100
 
 
@@ -69,7 +69,7 @@ class ByHand:
     def __init__(self) -> None:
         self._url = ""
         self._connections: dict[str, psycopg.Connection[Any]] = {}
-        self._hybrid = {"all words": hybrid(_ALL_WORDS), "any word": hybrid(ANY_WORD)}
+        self._hybrid = {"all words": hybrid(ALL_WORDS), "any word": hybrid(_ANY_WORD)}
 
     async def load(self, url: str, corpus: Corpus) -> Mapping[str, float]:
         """Binary COPY, then the indexes."""

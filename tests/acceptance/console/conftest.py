@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Page, Request, expect, sync_playwright
 from pydantic import SecretStr
 
 from retrieval import Item, Platform, Settings, connect, read_items
@@ -25,6 +25,10 @@ from tests.support.serving import serving
 TICKETS = Path(__file__).parents[3] / "examples" / "data" / "tickets" / "corpus.jsonl.gz"
 
 ATTACK = "<img src=x onerror=\"document.title='attacked'\"><script>document.title='attacked'</script>"
+
+PATIENCE_MS = 30_000
+"""How long a page may take on a busy machine."""
+expect.set_options(timeout=PATIENCE_MS)
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
@@ -131,7 +135,7 @@ def open_page(browser: Browser) -> Iterator[Open]:
 
     def opened(address: str, *, width: int = 1280, scheme: Any = "light", **context: Any) -> Visitor:
         page = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme, **context).new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE_MS)
         visitor = Visitor(page, address)
 
         def check(request: Request) -> None:

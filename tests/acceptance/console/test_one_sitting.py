@@ -201,16 +201,16 @@ def test_a_stopped_database_is_reported_and_used_again(
         expect(page.locator(".results > li")).to_have_count(5)
         in_a_thread(stop)
         page.get_by_role("slider", name="lexical").fill("0")
-        expect(page.locator("#notice").get_by_role("alert")).to_contain_text("database", timeout=30_000)
+        expect(page.locator("#notice").get_by_role("alert")).to_contain_text("database")
         expect(page.locator(".results > li")).to_have_count(5)
         expect(page.get_by_role("searchbox")).to_have_value(QUERY)
         page.reload()
-        expect(page.get_by_role("alert")).to_contain_text("database", timeout=30_000)
+        expect(page.get_by_role("alert")).to_contain_text("database")
         assert url not in page.content()
         in_a_thread(start)
         page.get_by_role("link", name="Try again").click()
 
-        expect(page.locator(".results > li")).to_have_count(5, timeout=30_000)
+        expect(page.locator(".results > li")).to_have_count(5)
 
 
 def in_a_thread(work: Callable[[], None]) -> None:
