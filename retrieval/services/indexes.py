@@ -545,7 +545,4 @@ async def _settle(connection: Connection, schema: str, vectors: str) -> None:
     await connection.execute(f"ANALYZE {quote_identifier(schema)}.{quote_identifier(vectors)}".encode())
 
 
-_FILLED = (
-    *("items", "item_terms", "term_statistics"),
-    *("item_tags", "attribute_texts", "attribute_numbers", "attribute_times"),
-)
+_FILLED = ("items", "item_terms", "term_statistics", "item_tags", "attribute_values")

@@ -51,30 +51,24 @@ BEGIN
             WHERE item.collection_id = collection AND item.item_id = ANY (page) AND item.status <> 'archived'
         ),
         wanted AS MATERIALIZED (
-            SELECT active.item_id, '' AS name, tag AS value, 'tag' AS type
+            SELECT
+                active.item_id, NULL AS name, false AS listed, tag AS as_text, NULL::double precision AS as_number,
+                NULL::timestamptz AS as_time
             FROM active CROSS JOIN LATERAL unnest(active.tags) AS tag
             UNION
-            SELECT
-                held.item_id, held.name, coalesce(held.as_text, held.as_number::text, held.as_time::text),
-                CASE held.type WHEN 'boolean' THEN 'text' ELSE held.type END
+            SELECT held.item_id, held.name, held.listed, held.as_text, held.as_number, held.as_time
             FROM declared_values(collection, page) AS held
         ),
         known AS MATERIALIZED (
-            SELECT tag.item_id, '' AS name, tag.tag AS value, 'tag' AS type FROM item_tags AS tag
+            SELECT tag.item_id, NULL, false, tag.tag, NULL::double precision, NULL::timestamptz FROM item_tags AS tag
             WHERE tag.collection_id = collection AND tag.item_id = ANY (page)
             UNION
-            SELECT one.item_id, one.name, one.value, 'text' FROM attribute_texts AS one
-            WHERE one.collection_id = collection AND one.item_id = ANY (page)
-            UNION
-            SELECT one.item_id, one.name, one.value::text, 'number' FROM attribute_numbers AS one
-            WHERE one.collection_id = collection AND one.item_id = ANY (page)
-            UNION
-            SELECT one.item_id, one.name, one.value::text, 'time' FROM attribute_times AS one
+            SELECT one.item_id, one.name, one.listed, one.as_text, one.as_number, one.as_time FROM attribute_values AS one
             WHERE one.collection_id = collection AND one.item_id = ANY (page)
         )
         SELECT DISTINCT 'filters', one.item_id
         FROM (
-            (SELECT * FROM wanted WHERE wanted.value IS NOT NULL EXCEPT SELECT * FROM known)
+            (SELECT * FROM wanted EXCEPT SELECT * FROM known)
             UNION ALL
             (SELECT * FROM known EXCEPT SELECT * FROM wanted)
         ) AS one;

@@ -31,8 +31,7 @@ BEGIN
     END LOOP;
     -- Rows that belong to a collection are visible with it; analysts may only read, and not all tables.
     FOREACH owned IN ARRAY ARRAY[
-        'ann_indexes', 'arm_baselines', 'arms', 'attribute_numbers', 'attribute_texts', 'attribute_times',
-        'cluster_centroids', 'collection_attributes', 'collection_statistics', 'feedback',
+        'ann_indexes', 'arm_baselines', 'arms', 'attribute_values', 'cluster_centroids', 'collection_attributes', 'collection_statistics', 'feedback',
         'item_clusters', 'item_places', 'item_tags', 'item_terms', 'items', 'job_runs', 'learned_models',
         'learning_states', 'memories', 'memory_links', 'own_vectors', 'profiles', 'quarantines', 'query_samples',
         'recall_measurements', 'recording_losses', 'reembeddings', 'retrievals', 'rewarded_queries',
@@ -54,7 +53,7 @@ BEGIN
     END LOOP;
     -- The tables that its functions write: items and everything derived from them.
     FOREACH owned IN ARRAY ARRAY[
-        'attribute_numbers', 'attribute_texts', 'attribute_times', 'collection_attributes', 'collection_statistics',
+        'attribute_values', 'collection_attributes', 'collection_statistics',
         'item_places', 'item_tags', 'item_terms', 'items', 'own_vectors', 'statistics_changes', 'term_statistics'
     ] LOOP
         EXECUTE format('CREATE POLICY %I ON %I TO %I USING (true)', owned || '_definer', owned, @definer_literal@);

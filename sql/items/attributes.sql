@@ -24,16 +24,16 @@ CREATE OR REPLACE FUNCTION attribute_number(value jsonb) RETURNS double precisio
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN least(greatest(value::numeric, -1.7976931348623157e308), 1.7976931348623157e308)::double precision;
 
--- The values of these active items' declared attributes that have the declared type, with a row for each element of a
--- list: a text or a boolean as the first 300 characters of its text, so that an index entry fits with the longest name
--- and key; a number; or an instant (NULL: the text is no time). A filter whose answer could depend on more does not use
--- the tables of these values.
+-- The values of these active items' declared attributes that have the declared type, with a row for each different
+-- element of a list: a text or a boolean as the first 300 characters of its text, so that an index entry fits with the
+-- longest name and key; a number; or an instant. A filter whose answer could depend on more does not use them.
 CREATE OR REPLACE FUNCTION declared_values(collection bigint, ids text[])
 RETURNS TABLE (
-    item_id text, name text, type text, listed boolean, as_text text, as_number double precision, as_time timestamptz
+    item_id text, name text, place bigint, listed boolean, as_text text, as_number double precision, as_time timestamptz
 )
 LANGUAGE sql STABLE AS $$
-    SELECT item.item_id, declared.name, declared.filterable, given.listed, typed.as_text, typed.as_number, typed.as_time
+    SELECT
+        item.item_id, declared.name, min(element.place), given.listed, typed.as_text, typed.as_number, typed.as_time
     FROM items AS item
     JOIN collection_attributes AS declared
         ON declared.collection_id = collection AND declared.filterable IS NOT NULL
@@ -43,7 +43,7 @@ LANGUAGE sql STABLE AS $$
     ) AS given
     CROSS JOIN LATERAL jsonb_array_elements(
         CASE WHEN given.listed THEN given.value ELSE jsonb_build_array(given.value) END
-    ) AS element
+    ) WITH ORDINALITY AS element (value, place)
     CROSS JOIN LATERAL (
         SELECT
             CASE WHEN declared.filterable IN ('text', 'boolean') THEN left(element.value #>> '{}', 300) END AS as_text,
@@ -53,8 +53,9 @@ LANGUAGE sql STABLE AS $$
             WHEN declared.filterable IN ('text', 'time') THEN 'string' ELSE declared.filterable END
         OFFSET 0 -- computes each value once
     ) AS typed
-    WHERE item.collection_id = collection AND item.item_id = ANY (ids)
-        AND item.status <> 'archived'
+    WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
+        AND num_nonnulls(typed.as_text, typed.as_number, typed.as_time) = 1 -- a text that is no time has none
+    GROUP BY item.item_id, declared.name, given.listed, typed.as_text, typed.as_number, typed.as_time
 $$;
 
 -- Updates the tables for filters by the tags and declared attributes of these items: rows of archived items are
@@ -84,42 +85,21 @@ BEGIN
     END IF;
     WITH fresh AS MATERIALIZED (
         SELECT * FROM declared_values(collection, ids)
-    ), former_texts AS (
-        DELETE FROM attribute_texts AS known
+    ), former AS (
+        DELETE FROM attribute_values AS known
         WHERE NOT are_new AND known.collection_id = collection AND known.item_id = ANY (ids)
             AND NOT EXISTS (
                 SELECT FROM fresh
-                WHERE fresh.item_id = known.item_id AND fresh.name = known.name AND fresh.listed = known.listed
-                    AND fresh.as_text = known.value
+                WHERE fresh.item_id = known.item_id AND fresh.name = known.name AND fresh.place = known.place
             )
-    ), former_numbers AS (
-        DELETE FROM attribute_numbers AS known
-        WHERE NOT are_new AND known.collection_id = collection AND known.item_id = ANY (ids)
-            AND NOT EXISTS (
-                SELECT FROM fresh
-                WHERE fresh.item_id = known.item_id AND fresh.name = known.name AND fresh.listed = known.listed
-                    AND fresh.as_number = known.value
-            )
-    ), former_times AS (
-        DELETE FROM attribute_times AS known
-        WHERE NOT are_new AND known.collection_id = collection AND known.item_id = ANY (ids)
-            AND NOT EXISTS (
-                SELECT FROM fresh
-                WHERE fresh.item_id = known.item_id AND fresh.name = known.name AND fresh.listed = known.listed
-                    AND fresh.as_time = known.value
-            )
-    ), texts AS (
-        INSERT INTO attribute_texts (collection_id, name, value, item_id, listed)
-        SELECT collection, name, as_text, item_id, listed FROM fresh WHERE as_text IS NOT NULL
-        ON CONFLICT DO NOTHING
-    ), numbers AS (
-        INSERT INTO attribute_numbers (collection_id, name, value, item_id, listed)
-        SELECT collection, name, as_number, item_id, listed FROM fresh WHERE as_number IS NOT NULL
-        ON CONFLICT DO NOTHING
     )
-    INSERT INTO attribute_times (collection_id, name, value, item_id, listed)
-    SELECT collection, name, as_time, item_id, listed FROM fresh WHERE as_time IS NOT NULL
-    ON CONFLICT DO NOTHING;
+    INSERT INTO attribute_values AS known (collection_id, item_id, name, place, listed, as_text, as_number, as_time)
+    SELECT collection, fresh.item_id, fresh.name, fresh.place, fresh.listed, fresh.as_text, fresh.as_number, fresh.as_time
+    FROM fresh
+    ON CONFLICT (collection_id, item_id, name, place) DO UPDATE SET
+        listed = excluded.listed, as_text = excluded.as_text, as_number = excluded.as_number, as_time = excluded.as_time
+    WHERE (known.listed, known.as_text, known.as_number, known.as_time)
+        IS DISTINCT FROM (excluded.listed, excluded.as_text, excluded.as_number, excluded.as_time);
 END
 $$;
 

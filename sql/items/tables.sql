@@ -96,8 +96,8 @@ CREATE TABLE collection_attributes (
         REFERENCES collections (collection_id) ON DELETE CASCADE
 );
 
--- The values that active items are filtered by. The columns of each primary key are in the order that answers a filter
--- by an index-only scan.
+-- The values that active items are filtered by. Indexes have their columns in the order that answers a filter by an
+-- index-only scan.
 CREATE TABLE item_tags (
     collection_id bigint NOT NULL,
     tag text COLLATE "C" NOT NULL,
@@ -109,41 +109,26 @@ CREATE TABLE item_tags (
 );
 CREATE INDEX item_tags_collection_id_item_id_idx ON item_tags (collection_id, item_id);
 
-CREATE TABLE attribute_texts (
+-- A value of a declared attribute, or an element of a list of values, in the column of its declared type.
+CREATE TABLE attribute_values (
     collection_id bigint NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    value text COLLATE "C" NOT NULL,
     item_id text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    place bigint NOT NULL,  -- of the element in its list, from 1
     listed boolean NOT NULL,  -- the value is an element of a list
-    CONSTRAINT attribute_texts_pkey PRIMARY KEY (collection_id, name, value, item_id, listed),
-    CONSTRAINT attribute_texts_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
+    as_text text COLLATE "C",
+    as_number double precision,
+    as_time timestamptz,
+    CONSTRAINT attribute_values_pkey PRIMARY KEY (collection_id, item_id, name, place),
+    CONSTRAINT attribute_values_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
         REFERENCES items (collection_id, item_id) ON DELETE CASCADE
 );
-CREATE INDEX attribute_texts_collection_id_item_id_idx ON attribute_texts (collection_id, item_id);
-
-CREATE TABLE attribute_numbers (
-    collection_id bigint NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    value double precision NOT NULL,
-    item_id text COLLATE "C" NOT NULL,
-    listed boolean NOT NULL,
-    CONSTRAINT attribute_numbers_pkey PRIMARY KEY (collection_id, name, value, item_id, listed),
-    CONSTRAINT attribute_numbers_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
-        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
-);
-CREATE INDEX attribute_numbers_collection_id_item_id_idx ON attribute_numbers (collection_id, item_id);
-
-CREATE TABLE attribute_times (
-    collection_id bigint NOT NULL,
-    name text COLLATE "C" NOT NULL,
-    value timestamptz NOT NULL,
-    item_id text COLLATE "C" NOT NULL,
-    listed boolean NOT NULL,
-    CONSTRAINT attribute_times_pkey PRIMARY KEY (collection_id, name, value, item_id, listed),
-    CONSTRAINT attribute_times_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
-        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
-);
-CREATE INDEX attribute_times_collection_id_item_id_idx ON attribute_times (collection_id, item_id);
+CREATE INDEX attribute_values_by_text_idx ON attribute_values (collection_id, name, as_text, item_id) INCLUDE (listed)
+    WHERE as_text IS NOT NULL;
+CREATE INDEX attribute_values_by_number_idx ON attribute_values (collection_id, name, as_number, item_id) INCLUDE (listed)
+    WHERE as_number IS NOT NULL;
+CREATE INDEX attribute_values_by_time_idx ON attribute_values (collection_id, name, as_time, item_id) INCLUDE (listed)
+    WHERE as_time IS NOT NULL;
 
 -- The columns of a memory in addition to those of its item, which has its text, project, type and time.
 CREATE TABLE memories (

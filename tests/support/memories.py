@@ -10,7 +10,7 @@ from retrieval import Collection, Platform
 from tests.support.tagged_items import fill
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TABLES = ("items", "attribute_texts", "memories", "memory_links")
+TABLES = ("items", "attribute_values", "memories", "memory_links")
 
 _FILL = """
     WITH given AS MATERIALIZED (
@@ -25,8 +25,8 @@ _FILL = """
         FROM given
     ),
     named AS (
-        INSERT INTO attribute_texts (collection_id, name, value, item_id, listed)
-        SELECT %(id)s, 'project_id', 'p' || n %% %(projects)s, item_id, false FROM given WHERE n %% 100 <> 99
+        INSERT INTO attribute_values (collection_id, name, as_text, item_id, listed, place)
+        SELECT %(id)s, 'project_id', 'p' || n %% %(projects)s, item_id, false, 1 FROM given WHERE n %% 100 <> 99
     ),
     remembered AS (
         INSERT INTO memories (collection_id, item_id, happened_at, base_relevance, accesses)

@@ -9,7 +9,7 @@ from typing import Any
 from retrieval import Collection, Platform
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-TABLES = ("items", "attribute_texts", "item_tags", "arms")
+TABLES = ("items", "attribute_values", "item_tags", "arms")
 
 _FILL = """
     WITH given AS MATERIALIZED (
@@ -26,8 +26,8 @@ _FILL = """
         FROM given
     ),
     grouped AS (
-        INSERT INTO attribute_texts (collection_id, name, value, item_id, listed)
-        SELECT %(id)s, 'group', 'g' || n %% 10, item_id, false FROM given WHERE n %% 100 <> 99
+        INSERT INTO attribute_values (collection_id, name, as_text, item_id, listed, place)
+        SELECT %(id)s, 'group', 'g' || n %% 10, item_id, false, 1 FROM given WHERE n %% 100 <> 99
     ),
     tagged AS (
         INSERT INTO item_tags (collection_id, tag, item_id, created_at)

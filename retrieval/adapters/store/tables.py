@@ -89,8 +89,7 @@ TABLES: Final = {name: _table(name, body) for text in _texts() for name, body in
 arms, collections, retrievals = TABLES["arms"], TABLES["collections"], TABLES["retrievals"]
 items, item_tags, item_terms = TABLES["items"], TABLES["item_tags"], TABLES["item_terms"]
 memories, memory_links = TABLES["memories"], TABLES["memory_links"]
-attribute_texts, attribute_numbers = TABLES["attribute_texts"], TABLES["attribute_numbers"]
-attribute_times = TABLES["attribute_times"]
+attribute_values = TABLES["attribute_values"]
 
 
 def primary_keys() -> dict[str, Key]:

@@ -276,9 +276,7 @@ WRITES = (
         "ON CONFLICT DO NOTHING"
     ),
     "INSERT INTO item_tags VALUES (%(theirs)s, 'x', '1', now())",
-    "INSERT INTO attribute_texts VALUES (%(theirs)s, 'word', 'x', '1', false)",
-    "INSERT INTO attribute_numbers VALUES (%(theirs)s, 'n', 2, '1', false)",
-    "INSERT INTO attribute_times VALUES (%(theirs)s, 'at', now(), '1', false)",
+    "INSERT INTO attribute_values VALUES (%(theirs)s, '1', 'word', 1, false, 'x')",
 )
 
 
@@ -321,9 +319,8 @@ CHANGES = (
     "SELECT FROM hold_items(%(theirs)s, '{1}')",
     "SELECT FROM fold_statistics(%(theirs)s) AS folded WHERE folded > 0",
     "DELETE FROM item_tags WHERE collection_id = %(theirs)s",
-    "DELETE FROM attribute_texts WHERE collection_id = %(theirs)s",
-    "UPDATE attribute_numbers SET value = 2 WHERE collection_id = %(theirs)s",
-    "UPDATE attribute_times SET value = now() WHERE collection_id = %(theirs)s",
+    "DELETE FROM attribute_values WHERE collection_id = %(theirs)s",
+    "UPDATE attribute_values SET as_number = 2 WHERE collection_id = %(theirs)s",
 )
 
 
@@ -638,7 +635,7 @@ async def test_writing_items_leaves_those_of_the_same_ids_alone(
     mine, theirs = [await platform.collection("docs") for platform in two]
     other = (await theirs.refresh()).collection_id
     before = await _rows_of(connection, other)
-    assert {"items", "item_terms", "item_tags", "attribute_texts"} < before.keys()
+    assert {"items", "item_terms", "item_tags", "attribute_values"} < before.keys()
     assert any(name.startswith("embeddings_") for name in before)
     await mine.add(
         [{"_id": "new", "text": "shared"}, {"_id": "0", "text": "changed", "tags": ["other"], "n": 2, "word": "w"}]

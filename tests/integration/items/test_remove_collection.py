@@ -70,7 +70,7 @@ async def test_nothing_of_it_is_left_and_its_neighbour_is_whole(
     stored, other = await removed.refresh(), await neighbour.refresh()
     await keep_index(platform.database, platform.tenant_id, stored, rows=12)
     before, beside = await _rows_of(admin, stored.collection_id), await _rows_of(admin, other.collection_id)
-    assert {"items", "item_terms", "attribute_numbers", "retrievals", "impressions", "feedback", "arms"} <= set(before)
+    assert {"items", "item_terms", "attribute_values", "retrievals", "impressions", "feedback", "arms"} <= set(before)
     assert stored.space is not None
     assert await hnsw_indexes(platform.database, stored.space.space_id, stored.collection_id)
 

@@ -24,9 +24,9 @@ CORRUPTIONS = {
         (SELECT min(lexeme) FROM term_statistics)""",
     "statistics": "UPDATE collection_statistics SET total_length = total_length + 5",
     "filters by tag": "DELETE FROM item_tags WHERE item_id = '1'",
-    "filters by text": "UPDATE attribute_texts SET value = 'blue' WHERE item_id = '1'",
-    "filters by number": "UPDATE attribute_numbers SET value = 99 WHERE item_id = '1'",
-    "filters by time": "DELETE FROM attribute_times WHERE item_id = '1'",
+    "filters by text": "UPDATE attribute_values SET as_text = 'blue' WHERE item_id = '1' AND as_text IS NOT NULL",
+    "filters by number": "UPDATE attribute_values SET as_number = 99 WHERE item_id = '1' AND as_number IS NOT NULL",
+    "filters by time": "DELETE FROM attribute_values WHERE item_id = '1' AND as_time IS NOT NULL",
     "vectors": "UPDATE {vectors} SET facets = '{{}}' WHERE item_id = '1'",
     "vectors of an archived item": """INSERT INTO {vectors}
         SELECT collection_id, 'archived', vector, content_hash, facets

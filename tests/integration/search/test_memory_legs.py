@@ -132,7 +132,7 @@ async def test_the_few_that_match_are_looked_up_by_their_keys(
     """The matches are found in their own index, without walking an order."""
     platform, collection = opened
     plan, scans = await _scans(platform, await _request(collection, leg, **FEW))
-    assert scans["attribute_texts_pkey"] == "Index Only Scan"
+    assert scans["attribute_values_by_text_idx"] == "Index Only Scan"
     assert INDEXES[leg] not in scans, plan
     assert not _whole(plan)
 

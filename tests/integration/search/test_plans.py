@@ -364,7 +364,7 @@ async def test_a_filtered_page_is_full_and_right(corpus: Corpus) -> None:
 
 
 MANY_FILTERED = 10_000
-TABLES = ("items", "item_tags", "attribute_texts", "attribute_numbers", "attribute_times")
+TABLES = ("items", "item_tags", "attribute_values")
 IDS = [f"{number:06}" for number in range(5_000)]
 
 
@@ -421,14 +421,14 @@ def _scans(plan: list[str]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("where", "index"),
     [
-        ({"group": "g7"}, "attribute_texts_pkey"),
-        ({"group": ["g7", "g8"]}, "attribute_texts_pkey"),
-        ({"hours": {"gte": 100, "lt": 120}}, "attribute_numbers_pkey"),
-        ({"due": {"gte": "2024-12-01T12:00+02:00"}}, "attribute_times_pkey"),
+        ({"group": "g7"}, "attribute_values_by_text_idx"),
+        ({"group": ["g7", "g8"]}, "attribute_values_by_text_idx"),
+        ({"hours": {"gte": 100, "lt": 120}}, "attribute_values_by_number_idx"),
+        ({"due": {"gte": "2024-12-01T12:00+02:00"}}, "attribute_values_by_time_idx"),
         ({"tags": "t7"}, "item_tags_pkey"),
         ({"kind": "k7"}, "items_collection_id_kind_item_id_idx"),
         ({"source": ["s7", "s8"]}, "items_collection_id_source_item_id_idx"),
-        ({"group": "g7", "item_id": {"nin": IDS}}, "attribute_texts_pkey"),
+        ({"group": "g7", "item_id": {"nin": IDS}}, "attribute_values_by_text_idx"),
     ],
 )
 async def test_one_index_alone_answers(
@@ -462,7 +462,7 @@ async def test_an_unindexed_condition_is_tested_only_on_items_found_by_an_index(
     """Only the 10 items of 10,000 with that number are read."""
     plan = await _plan_filtered(*opened, {"hours": 7, "title": {"exists": False}}, 5001)
     scans = _scans(plan)
-    assert scans == {"attribute_numbers_pkey": "Index Only Scan", "items_pkey": "Index Scan"}
+    assert scans == {"attribute_values_by_number_idx": "Index Only Scan", "items_pkey": "Index Scan"}
     looked_up = next(line for line in plan if "using items_pkey" in line)
     assert "loops=10)" in looked_up
 

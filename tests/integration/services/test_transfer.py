@@ -25,7 +25,7 @@ from retrieval.services import transfer
 from tests.support.database import SCHEMA
 from tests.support.moving import ITEMS, answers, fill, remember
 
-DERIVED = ("item_tags", "attribute_texts", "attribute_numbers", "collection_attributes", "item_places")
+DERIVED = ("item_tags", "attribute_values", "collection_attributes", "item_places")
 
 
 @pytest.fixture

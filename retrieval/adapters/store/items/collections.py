@@ -323,10 +323,7 @@ _FORGET_UNSEEN = """
 """
 # Taken before the attributes' rows are locked, as writers do.
 _LOCK_OUT_WRITERS = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
-_CLEAR = [
-    f"DELETE FROM attribute_{values} WHERE collection_id = %(id)s AND name = ANY (%(names)s)"  # noqa: S608 - of these
-    for values in ("texts", "numbers", "times")
-]
+_CLEAR = "DELETE FROM attribute_values WHERE collection_id = %(id)s AND name = ANY (%(names)s)"
 
 
 async def declare_attributes(connection: Connection, collection_id: int, name: str, declarations: Filterable) -> None:
@@ -346,7 +343,7 @@ async def declare_attributes(connection: Connection, collection_id: int, name: s
     if not fresh:
         return
     names, types = zip(*fresh, strict=True)
-    await _clear(connection, collection_id, list(names))
+    await connection.execute(_CLEAR, {"id": collection_id, "names": list(names)})
     await connection.execute(_DECLARE, {"id": collection_id, "names": list(names), "types": list(types)})
     await connection.execute("SELECT index_all_attributes(%s)", (collection_id,))
 
@@ -366,13 +363,8 @@ async def clear_undeclared(connection: Connection, collection_id: int, names: Se
     """Remove the indexes of the attributes, except those that are declared again."""
     declared_types = await _hold(connection, collection_id, sorted(set(names)))
     undeclared = sorted(name for name, kind in declared_types.items() if kind is None)
-    await _clear(connection, collection_id, undeclared)
-    await connection.execute(_FORGET_UNSEEN, {"id": collection_id, "names": undeclared})
-
-
-async def _clear(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
-    for statement in _CLEAR:
-        await connection.execute(statement.encode(), {"id": collection_id, "names": list(names)})
+    for statement in (_CLEAR, _FORGET_UNSEEN):
+        await connection.execute(statement, {"id": collection_id, "names": undeclared})
 
 
 async def _hold(connection: Connection, collection_id: int, names: Sequence[str]) -> dict[str, AttributeType | None]:

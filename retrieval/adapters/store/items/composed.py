@@ -23,9 +23,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, array
 from retrieval.adapters.store.compiled import Compiled, LateValue, late, rendered
 from retrieval.adapters.store.learning.ratings import ORDER, lets_unrated_through
 from retrieval.adapters.store.tables import (
-    attribute_numbers,
-    attribute_texts,
-    attribute_times,
+    attribute_values,
     item_tags,
     literal,
     memory_links,
@@ -58,11 +56,11 @@ FEW_VALUES = 100
 
 ValuesOf = Callable[[Any], list[Any]]
 
-_TABLES = {
-    AttributeType.TEXT: attribute_texts,
-    AttributeType.BOOLEAN: attribute_texts,
-    AttributeType.NUMBER: attribute_numbers,
-    AttributeType.TIME: attribute_times,
+_COLUMNS = {
+    AttributeType.TEXT: "as_text",
+    AttributeType.BOOLEAN: "as_text",
+    AttributeType.NUMBER: "as_number",
+    AttributeType.TIME: "as_time",
 }
 
 
@@ -177,13 +175,13 @@ def is_indexed(filter_: OneOf | Compare, kind: AttributeType) -> bool:
 
 def attribute_keys(filter_: OneOf, kind: AttributeType, collection_id: int) -> Keys:
     """The items whose attribute, or an element of it, is one of the values that have the declared type."""
-    table, statement = _keys_of_attribute(filter_.field, kind, collection_id)
+    table, statement = _keys_of_attribute(filter_.field, collection_id)
 
     def typed(leaf: OneOf) -> list[object]:
         return list(dict.fromkeys(_index_value(kind, value) for value in fitting(leaf, kind)))
 
     number = len(typed(filter_))
-    has_one = is_one_of(table.c.value, filter_, typed)
+    has_one = is_one_of(table.c[_COLUMNS[kind]], filter_, typed)
     return Keys(statement.where(has_one), once=number == 1, can_look_up=number <= FEW_VALUES)
 
 
@@ -194,17 +192,18 @@ def fitting(filter_: OneOf, kind: AttributeType) -> list[Scalar]:
 
 def range_keys(filter_: Sequence[Compare], kind: AttributeType, collection_id: int) -> Keys:
     """The items whose attribute meets all these comparisons of one attribute with values of its type."""
-    table, statement = _keys_of_attribute(filter_[0].field, kind, collection_id)
+    table, statement = _keys_of_attribute(filter_[0].field, collection_id)
+    column = table.c[_COLUMNS[kind]]
     comparisons = (
-        ORDER[condition.operator](table.c.value, late(condition, lambda bound: _index_value(kind, bound.value)))
+        ORDER[condition.operator](column, late(condition, lambda bound: _index_value(kind, bound.value)))
         for condition in filter_
     )
     # A list has no order; the index has its elements for equality only.
     return Keys(statement.where(*comparisons, sa.not_(table.c.listed)), once=True, can_look_up=True)
 
 
-def _keys_of_attribute(field: Field, kind: AttributeType, collection_id: int) -> tuple[sa.FromClause, sa.Select[Any]]:
-    table = _TABLES[kind].alias()
+def _keys_of_attribute(field: Field, collection_id: int) -> tuple[sa.FromClause, sa.Select[Any]]:
+    table = attribute_values.alias()
     return table, _of(table, collection_id).where(
         table.c.name == sa.bindparam(None, field.name, unique=True, type_=sa.types.NullType())
     )

@@ -61,9 +61,9 @@ _PAGE = f"""
 # The index by time is read until the page is full. For a small project that could mean the whole collection, so the
 # memories of a small project are looked up by their keys and sorted.
 _MEMBERS = f"""
-    SELECT known.item_id FROM attribute_texts AS known
+    SELECT known.item_id FROM attribute_values AS known
     WHERE known.collection_id = %(collection_id)s AND known.name = '{PROJECT}'
-        AND known.value = left(%(project_id)s, 300)
+        AND known.as_text = left(%(project_id)s, 300)
 """  # noqa: S608 - of the names above
 _COUNT = Compiled(f"SELECT count(*) FROM ({_MEMBERS} LIMIT {FEW_LISTED + 1}) AS member")  # noqa: S608 - of these
 
@@ -128,9 +128,9 @@ _EXPIRIES = Compiled("""
 _LOCK_FINGERPRINT = "SELECT pg_advisory_xact_lock(hashtextextended('retrieval memory ' || %s || ' ' || %s, 0))"
 _SAME = """
     SELECT known.item_id
-    FROM attribute_texts AS known
+    FROM attribute_values AS known
     JOIN memories AS memory ON memory.collection_id = %(collection_id)s AND memory.item_id = known.item_id
-    WHERE known.collection_id = %(collection_id)s AND known.name = 'fingerprint' AND known.value = %(fingerprint)s
+    WHERE known.collection_id = %(collection_id)s AND known.name = 'fingerprint' AND known.as_text = %(fingerprint)s
         AND (memory.expires_at IS NULL OR memory.expires_at > %(now)s)
     ORDER BY known.item_id
 """

@@ -127,7 +127,7 @@ async def test_nothing_is_left_of_a_forgotten_memory(
         after = await _holders(connection, forgotten_id, word)
 
     assert before >= {
-        "items", "item_terms", "memories", "memory_links", "attribute_texts", "term_statistics", "retrievals",
+        "items", "item_terms", "memories", "memory_links", "attribute_values", "term_statistics", "retrievals",
         "feedback", "arms", "learned_models", "rewarded_queries", "job_runs",
     }  # fmt: skip
     assert any(table.startswith("embeddings_") for table in before)
