@@ -83,23 +83,23 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    WITH fresh AS MATERIALIZED (
-        SELECT * FROM declared_values(collection, ids)
-    ), former AS (
+    IF NOT are_new THEN
+        WITH fresh AS MATERIALIZED (
+            SELECT * FROM declared_values(collection, ids)
+        )
         DELETE FROM attribute_values AS known
-        WHERE NOT are_new AND known.collection_id = collection AND known.item_id = ANY (ids)
-            AND NOT EXISTS (
-                SELECT FROM fresh
-                WHERE fresh.item_id = known.item_id AND fresh.name = known.name AND fresh.place = known.place
-            )
-    )
-    INSERT INTO attribute_values AS known (collection_id, item_id, name, place, listed, as_text, as_number, as_time)
+        WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
+            SELECT FROM fresh
+            WHERE (fresh.item_id, fresh.name, fresh.place, fresh.listed)
+                    = (known.item_id, known.name, known.place, known.listed)
+                AND (fresh.as_text, fresh.as_number, fresh.as_time)
+                    IS NOT DISTINCT FROM (known.as_text, known.as_number, known.as_time)
+        );
+    END IF;
+    INSERT INTO attribute_values (collection_id, item_id, name, place, listed, as_text, as_number, as_time)
     SELECT collection, fresh.item_id, fresh.name, fresh.place, fresh.listed, fresh.as_text, fresh.as_number, fresh.as_time
-    FROM fresh
-    ON CONFLICT (collection_id, item_id, name, place) DO UPDATE SET
-        listed = excluded.listed, as_text = excluded.as_text, as_number = excluded.as_number, as_time = excluded.as_time
-    WHERE (known.listed, known.as_text, known.as_number, known.as_time)
-        IS DISTINCT FROM (excluded.listed, excluded.as_text, excluded.as_number, excluded.as_time);
+    FROM declared_values(collection, ids) AS fresh
+    ON CONFLICT DO NOTHING;
 END
 $$;
 
