@@ -52,7 +52,7 @@ def commands(data: Path | None, peers_python: str | None, *, full: bool) -> list
         all_commands.append(_script("graph_store", "--peers-python", peers_python))
     if data is not None:
         all_commands += [_script("learned_cost", str(data))] if (data / "locomo").is_dir() else []
-        all_commands += [_script("learning_curve", str(data))] if full else []
+        all_commands += [_script(name, str(data)) for name in ("learning_curve", "trial_power")] if full else []
     if peers_python:
         all_commands.append([peers_python, str(FOLDER / "pictures.py")])
     return all_commands

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
-from retrieval import SearchResult
 from retrieval.services.judgements import JudgedQuery
+
+
+class SeenHit(Protocol):
+    """What users see of a hit."""
+
+    @property
+    def item_id(self) -> str:
+        """The item."""
+
+    @property
+    def rank(self) -> int:
+        """Its rank, from 1."""
 
 
 @dataclass(slots=True)
@@ -36,7 +48,7 @@ class Users:
             self._rng.shuffle(order)
             yield from order
 
-    def verdicts(self, query: JudgedQuery, result: SearchResult) -> dict[str, bool]:
+    def verdicts(self, query: JudgedQuery, result: Iterable[SeenHit]) -> dict[str, bool]:
         """True if an item helped, by the id of the items clicked on."""
         by_item = {}
         for hit in result:

@@ -42,5 +42,7 @@ TICKETS = Task(
 )
 VASWANI = Task("vaswani", "vaswani")
 LOCOMO = Task("locomo", "locomo", where_from=("metadata.conversation=conversation",))
+CISI = Task("cisi", "cisi")
+"""Abstracts and questions of information science (Fox, 1983); not among the project's own test data."""
 NFCORPUS = Task("nfcorpus", "nfcorpus")
 """Medical abstracts and questions on nutrition (Boteva et al., ECIR 2016); not among the project's own test data."""

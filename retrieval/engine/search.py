@@ -512,8 +512,6 @@ class Searcher:
                 groups = search.groups
                 found = {item_id: group_key(item_id, groups.get(item_id)) for item_id in found}
             shown, next_cursor = after.next_page(found, shown, request.limit - len(after.passed))
-            if not shown and request.min_score is not None and request.min_relevance is None:
-                next_cursor = None  # scores fall from page to page
         if rows.waiting and LegName.DENSE in plan.request.legs:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
             notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes

@@ -19,6 +19,16 @@ BEGIN
 END
 $$;
 
+-- The instants of an attribute, or of the elements of its list.
+CREATE OR REPLACE FUNCTION attribute_times(value jsonb) RETURNS timestamptz[]
+LANGUAGE sql STABLE STRICT PARALLEL SAFE
+RETURN (
+    SELECT array_agg(attribute_time(element))
+    FROM jsonb_array_elements_text(
+        CASE jsonb_typeof(value) WHEN 'array' THEN value ELSE jsonb_build_array(value) END
+    ) AS element
+);
+
 -- The double that is nearest to a JSON number.
 CREATE OR REPLACE FUNCTION attribute_number(value jsonb) RETURNS double precision
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -40,6 +50,7 @@ LANGUAGE sql STABLE AS $$
     CROSS JOIN LATERAL (
         SELECT item.attributes -> declared.name AS value,
             coalesce(jsonb_typeof(item.attributes -> declared.name) = 'array', false) AS listed
+        OFFSET 0 -- takes the value out of the attributes once, and not for each element of a list
     ) AS given
     CROSS JOIN LATERAL jsonb_array_elements(
         CASE WHEN given.listed THEN given.value ELSE jsonb_build_array(given.value) END
@@ -84,17 +95,16 @@ BEGIN
         RETURN;
     END IF;
     IF NOT are_new THEN
-        WITH fresh AS MATERIALIZED (
-            SELECT * FROM declared_values(collection, ids)
-        )
+        -- A set operation, because the planner expects few values, and would compare each with each.
         DELETE FROM attribute_values AS known
-        WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
-            SELECT FROM fresh
-            WHERE (fresh.item_id, fresh.name, fresh.place, fresh.listed)
-                    = (known.item_id, known.name, known.place, known.listed)
-                AND (fresh.as_text, fresh.as_number, fresh.as_time)
-                    IS NOT DISTINCT FROM (known.as_text, known.as_number, known.as_time)
-        );
+        USING (
+            SELECT one.item_id, one.name, one.place, one.listed, one.as_text, one.as_number, one.as_time
+            FROM attribute_values AS one WHERE one.collection_id = collection AND one.item_id = ANY (ids)
+            EXCEPT
+            SELECT * FROM declared_values(collection, ids)
+        ) AS former
+        WHERE known.collection_id = collection
+            AND known.item_id = former.item_id AND known.name = former.name AND known.place = former.place;
     END IF;
     INSERT INTO attribute_values (collection_id, item_id, name, place, listed, as_text, as_number, as_time)
     SELECT collection, fresh.item_id, fresh.name, fresh.place, fresh.listed, fresh.as_text, fresh.as_number, fresh.as_time
@@ -122,5 +132,5 @@ BEGIN
 END
 $$;
 
-GRANT EXECUTE ON FUNCTION attribute_time, attribute_number, declared_values, index_attributes TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION attribute_time, attribute_times, attribute_number, declared_values, index_attributes TO @app@, @definer@;
 GRANT EXECUTE ON FUNCTION index_all_attributes TO @app@;

@@ -72,7 +72,7 @@ BEGIN
         ), '{}'),
         coalesce((
             SELECT jsonb_object_agg(a.name, a.filterable) FROM collection_attributes AS a
-            WHERE a.collection_id = collection AND a.filterable IS NOT NULL
+            WHERE a.collection_id = collection AND a.filterable IS NOT NULL AND NOT a.is_dropped
         ), '{}'),
         coalesce((SELECT l.model_version FROM learning_states AS l WHERE l.collection_id = collection), 0),
         (SELECT max(k.computed_at) FROM cluster_centroids AS k

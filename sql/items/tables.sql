@@ -91,6 +91,7 @@ CREATE TABLE collection_attributes (
     name text COLLATE "C" NOT NULL,
     types text[] NOT NULL,
     filterable text,
+    is_dropped boolean DEFAULT false NOT NULL,  -- still indexed, for searches that have read the declaration
     CONSTRAINT collection_attributes_pkey PRIMARY KEY (collection_id, name),
     CONSTRAINT collection_attributes_collection_id_fkey FOREIGN KEY (collection_id)
         REFERENCES collections (collection_id) ON DELETE CASCADE

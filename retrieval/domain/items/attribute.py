@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from retrieval.domain.checks import choices_hint, is_storable
+from retrieval.domain.checks import choices_hint, is_storable, time_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.search.filters import FIELDS
@@ -77,8 +77,10 @@ def instant(text: str) -> datetime | None:
         return None
 
 
-def _with_zone(time: datetime) -> datetime:
-    return time if time.tzinfo else time.replace(tzinfo=UTC)
+def _with_zone(time: datetime) -> datetime | None:
+    """The time with a zone, UTC unless it has one; None for a time that the database cannot read."""
+    zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return None if time_fault(zoned) else zoned
 
 
 def _type(name: str, kind: object) -> AttributeType:

@@ -53,9 +53,16 @@ async def test_groups_of_a_fused_and_filtered_search(conversations: Collection) 
     assert "large" not in {hit.attributes.get("talk") for hit in hits}
 
 
-async def test_fields_of_every_item_are_groups_too(conversations: Collection) -> None:
-    """All turns are of one kind: one hit."""
-    assert len(await conversations.search(vector=NORTH, legs=["dense"], group_by="kind", limit=10)) == 1
+async def test_fields_of_every_item_are_groups_too(platform: Platform) -> None:
+    """An item with an empty field lacks it, and is a group by itself."""
+    notes = await platform.collection("notes", space=SPACE)
+    full = {"text": "word", "kind": "note", "source": "desk", "tags": ["x"]}
+    await notes.add(
+        [{"_id": "a", **full}, {"_id": "b", **full}, {"_id": "c", "text": "word"}, {"_id": "d", "text": "word"}]
+    )
+    for field in ("kind", "source", "tags"):
+        assert [hit.item_id for hit in await notes.search("word", group_by=field)] == ["a", "c", "d"]
+    assert len(await notes.search("word", group_by="status")) == 1
 
 
 async def test_a_group_of_thousands_does_not_make_the_page_short(platform: Platform) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from psycopg import sql
 
-from retrieval import Collection, Platform, Settings, connect
+from retrieval import Collection, EmbeddingSpace, Hit, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
@@ -149,8 +149,32 @@ async def test_pages_go_on_behind_hits_that_are_left_out(platform: Platform) -> 
     assert len(pages) == len(every) + 1
     assert [hit for page in pages for hit in page] == [(hit.rank, hit.item_id) for hit in whole]
     assert whole[0].item_id != every[0].item_id
-    first = await notes.search("database connection timeout", limit=1, min_score=2, after="")
-    assert (len(first), first.next) == (0, None)  # later scores are no higher
+
+
+async def test_pages_above_a_least_score_have_every_hit(platform: Platform) -> None:
+    """Later pages search deeper, so that their hits may have higher scores: an empty page need not be the last."""
+    space = EmbeddingSpace(provider="test", model="corner", dimensions=2)
+    notes = await platform.collection("corner", space=space)
+    texts = ["disk " * max(number - 29, 0) + "other" for number in range(60)]
+    await notes.add(
+        [{"_id": f"{number:02}", "text": text} for number, text in enumerate(texts)],
+        embeddings=[[60, number] for number in range(60)],
+    )
+
+    async def pages(min_score: float | None = None) -> list[Hit]:
+        hits: list[Hit] = []
+        after = ""
+        while True:
+            page = await notes.search("disk", vector=[60, 0], limit=5, after=after, min_score=min_score)
+            hits += list(page)
+            if page.next is None:
+                return hits
+            after = page.next
+
+    least = 0.0205
+    expected = [hit.item_id for hit in await pages() if hit.score >= least]
+    assert len(expected) > 5
+    assert [hit.item_id for hit in await pages(min_score=least)] == expected
 
 
 async def test_an_answer_without_hits_says_what_the_best_had(platform: Platform) -> None:

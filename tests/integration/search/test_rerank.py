@@ -254,7 +254,7 @@ async def test_a_stored_profile_reranks_every_search(settings: Settings, databas
         first = await collection.search(QUERY, limit=2, after="")
         second = await collection.search(QUERY, limit=2, after=first.next)
         assert [*ids(first), *ids(second)] == ids(await collection.search(QUERY))
-        assert ids(await collection.search(QUERY, group_by="kind")) == ["b"]
+        assert ids(await collection.search(QUERY, group_by="status")) == ["b"]
     assert all(texts for texts in reranker.said)
 
     def ask() -> list[str]:

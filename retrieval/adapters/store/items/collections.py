@@ -307,16 +307,21 @@ _HOLD_ATTRIBUTES = """
     INSERT INTO collection_attributes AS known (collection_id, name, types)
     SELECT %(id)s, name, '{}' FROM unnest(%(names)s::text[]) AS name ORDER BY name COLLATE "C"
     ON CONFLICT (collection_id, name) DO UPDATE SET filterable = known.filterable
-    RETURNING name, filterable
+    RETURNING name, CASE WHEN NOT known.is_dropped THEN known.filterable END
 """
 _DECLARE = """
-    UPDATE collection_attributes AS known SET filterable = declared.type
+    UPDATE collection_attributes AS known SET filterable = declared.type, is_dropped = false
     FROM unnest(%(names)s::text[], %(types)s::text[]) AS declared (name, type)
     WHERE known.collection_id = %(id)s AND known.name = declared.name
 """
-_UNDECLARE = (
-    "UPDATE collection_attributes SET filterable = NULL WHERE collection_id = %(id)s AND name = ANY (%(names)s)"
-)
+_DROP = """
+    UPDATE collection_attributes SET is_dropped = true
+    WHERE collection_id = %(id)s AND name = ANY (%(names)s) AND filterable IS NOT NULL
+"""
+_UNDECLARE = """
+    UPDATE collection_attributes SET filterable = NULL, is_dropped = false
+    WHERE collection_id = %(id)s AND name = ANY (%(names)s)
+"""
 _FORGET_UNSEEN = """
     DELETE FROM collection_attributes
     WHERE collection_id = %(id)s AND name = ANY (%(names)s) AND types = '{}' AND filterable IS NULL
@@ -351,11 +356,11 @@ async def declare_attributes(connection: Connection, collection_id: int, name: s
 async def undeclare_attributes(connection: Connection, collection_id: int, names: Sequence[str]) -> None:
     """Remove the attributes' declarations; a name that is not declared changes nothing.
 
-    Their indexes stay for searches that still use the declaration; ``clear_undeclared`` removes them a moment later.
+    Their indexes are kept up to date for searches that still use the declaration, until ``clear_undeclared``.
     """
     distinct = sorted(set(names))
     await _hold(connection, collection_id, distinct)
-    for statement in (_UNDECLARE, _FORGET_UNSEEN):
+    for statement in (_DROP, _FORGET_UNSEEN):
         await connection.execute(statement, {"id": collection_id, "names": distinct})
 
 
@@ -363,7 +368,7 @@ async def clear_undeclared(connection: Connection, collection_id: int, names: Se
     """Remove the indexes of the attributes, except those that are declared again."""
     declared_types = await _hold(connection, collection_id, sorted(set(names)))
     undeclared = sorted(name for name, kind in declared_types.items() if kind is None)
-    for statement in (_CLEAR, _FORGET_UNSEEN):
+    for statement in (_CLEAR, _UNDECLARE, _FORGET_UNSEEN):
         await connection.execute(statement, {"id": collection_id, "names": undeclared})
 
 

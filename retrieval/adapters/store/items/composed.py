@@ -178,7 +178,7 @@ def attribute_keys(filter_: OneOf, kind: AttributeType, collection_id: int) -> K
     table, statement = _keys_of_attribute(filter_.field, collection_id)
 
     def typed(leaf: OneOf) -> list[object]:
-        return list(dict.fromkeys(_index_value(kind, value) for value in fitting(leaf, kind)))
+        return list(dict.fromkeys(index_value(kind, value) for value in fitting(leaf, kind)))
 
     number = len(typed(filter_))
     has_one = is_one_of(table.c[_COLUMNS[kind]], filter_, typed)
@@ -195,7 +195,7 @@ def range_keys(filter_: Sequence[Compare], kind: AttributeType, collection_id: i
     table, statement = _keys_of_attribute(filter_[0].field, collection_id)
     column = table.c[_COLUMNS[kind]]
     comparisons = (
-        ORDER[condition.operator](column, late(condition, lambda bound: _index_value(kind, bound.value)))
+        ORDER[condition.operator](column, late(condition, lambda bound: index_value(kind, bound.value)))
         for condition in filter_
     )
     # A list has no order; the index has its elements for equality only.
@@ -219,7 +219,8 @@ def _is_exact(value: object) -> bool:
     return not isinstance(value, int | float) or abs(value) < EXACT_BELOW
 
 
-def _index_value(kind: AttributeType, value: Scalar) -> object:
+def index_value(kind: AttributeType, value: Scalar) -> object:
+    """The value as the index of that type has it."""
     typed = typed_value(kind, value)
     return float(typed) if isinstance(typed, int) else typed
 

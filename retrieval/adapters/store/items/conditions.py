@@ -60,6 +60,15 @@ def field_value(field: Field) -> sa.ColumnElement[Any]:
     return attributes.op("->", return_type=sa.types.NullType())(name)
 
 
+def present_value(field: Field) -> sa.ColumnElement[Any]:
+    """A field's value; NULL if the item lacks it, also where the table has an empty text or list."""
+    if not field.is_attribute and field.name == "tags":
+        return sa.func.nullif(items.c.tags, _NOWHERE)
+    if not field.is_attribute and field.name in TEXT_FIELDS:
+        return sa.func.nullif(items.c[field.name], sa.literal_column("''"))
+    return field_value(field)
+
+
 Condition = sa.ColumnElement[Any]
 
 # Without SQL types, so that a parameter compared with them is adapted by its own type.
@@ -121,12 +130,29 @@ def _of_values(filter_: OneOf | Compare, collection_id: int, filterable: Filtera
         values = filter_.values if isinstance(filter_, OneOf) else (filter_.value,)
         if all(typed_value(kind, value) is None for value in values):
             return sa.false()
-        if kind is AttributeType.TIME:  # only the index has the instants that the texts denote
-            if isinstance(filter_, OneOf):
-                return items.c.item_id.in_(composed.attribute_keys(filter_, kind, collection_id).statement)
-            return items.c.item_id.in_(composed.range_keys([filter_], kind, collection_id).statement)
+        if kind is AttributeType.TIME:
+            return _of_times(filter_, collection_id)
         values_of = partial(composed.fitting, kind=kind)
     return _one_of(filter_, values_of) if isinstance(filter_, OneOf) else _compare(filter_)
+
+
+def _of_times(filter_: OneOf | Compare, collection_id: int) -> Condition:
+    """By the index, which has the instants that texts denote; archived items, which it lacks, by their texts."""
+    kind, attribute = AttributeType.TIME, field_value(filter_.field)
+
+    def instants(leaf: OneOf) -> list[object]:
+        return [composed.index_value(kind, value) for value in composed.fitting(leaf, kind)]
+
+    if isinstance(filter_, Compare):
+        indexed = composed.range_keys([filter_], kind, collection_id)
+        instant = sa.func.attribute_time(attribute.op("#>>", return_type=sa.Text())(_NOWHERE))
+        is_meant = ORDER[filter_.operator](instant, late(filter_, lambda leaf: composed.index_value(kind, leaf.value)))
+    else:
+        indexed = composed.attribute_keys(filter_, kind, collection_id)
+        has_times = sa.func.attribute_times(attribute, type_=sa.types.NullType())
+        is_meant = has_times.op("&&", is_comparison=True)(late(filter_, instants))
+    is_archived = items.c.status == sa.literal_column("'archived'")
+    return sa.or_(items.c.item_id.in_(indexed.statement), sa.and_(is_archived, is_meant))
 
 
 def _values(leaf: OneOf) -> list[Any]:

@@ -22,7 +22,7 @@ from retrieval.adapters.store.arrays import half_vector, texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.composed import StatementCache, facet_clauses
-from retrieval.adapters.store.items.conditions import HIT_COLUMNS, field_value
+from retrieval.adapters.store.items.conditions import HIT_COLUMNS, present_value
 from retrieval.adapters.store.items.items import HitRows
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
@@ -447,7 +447,7 @@ def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]
     The limit prevents a join: the planner estimates 1,000 rows where a function returns the candidates, and would
     read the whole collection.
     """
-    columns = [field_value(field) for field in request.fields]
+    columns = [present_value(field) for field in request.fields]
     if request.with_items:
         columns += [items.c[name] for name in HIT_COLUMNS]
     item_id = candidate.c.item_id

@@ -46,6 +46,8 @@ def test_declarations_are_a_mapping(declared: Any) -> None:
         ("time", "2024-05-01T12:00+02:00", datetime(2024, 5, 1, 12, tzinfo=timezone(timedelta(hours=2)))),
         ("time", datetime(2024, 5, 1, tzinfo=UTC), datetime(2024, 5, 1, tzinfo=UTC)),
         ("time", "soon", None),
+        ("time", "2024-05-01T12:00+16:00", None),
+        ("time", datetime.max.replace(tzinfo=timezone(-timedelta(hours=12))), None),
         ("time", 2024, None),
     ],
 )

@@ -68,6 +68,39 @@ async def test_declaring_again_changes_nothing_and_another_type_is_refused(platf
     assert (await collection.info()).filterable == {"hours": "text", "priority": "text"}
 
 
+async def test_archived_items_match_by_a_declared_time_as_without(platform: Platform) -> None:
+    """The index of declared times has no archived items; their texts are read."""
+    collection = await platform.collection("docs")
+    await collection.add([_complete_item("1"), _item("2", due=["soon", "2024-05-01T10:00Z"]), _item("3", due="soon")])
+    for item_id in ("1", "2", "3"):
+        await collection.patch(item_id, {"status": "archived"})
+    await collection.make_filterable({"due": "time"})
+
+    async def archived(due: Any) -> list[str]:
+        return [item.item_id async for item in collection.scan({"status": "archived", "due": due})]
+
+    assert await archived("2024-05-01T10:00Z") == ["1", "2"]
+    assert await archived({"gte": "2024-05-01"}) == ["1"]
+    assert await archived({"ne": "2024-05-01T10:00Z"}) == ["3"]
+
+
+async def test_a_dropped_declaration_is_indexed_while_others_may_use_it(platform: Platform) -> None:
+    """A search that has read the declaration finds what was written since; nothing is left after it was cleared."""
+    collection = await platform.collection("docs", filterable={"priority": "text", "hours": "number"})
+    await collection.add([_item("1", priority="High", hours=1), _item("2", priority="Low", hours=1)])
+    number = (await collection.refresh()).collection_id
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await stored_collections.undeclare_attributes(connection, number, ["priority"])
+    await collection.put(_item("1", priority="High", hours=2))
+    await collection.put(_item("2", priority="High", hours=2))
+    indexed = Compiled("SELECT item_id FROM attribute_values WHERE as_text = 'High' ORDER BY item_id")
+    assert await platform.database.read(platform.tenant_id, indexed) == [("1",), ("2",)]
+    assert set((await collection.info()).filterable) == {"hours"}
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await stored_collections.clear_undeclared(connection, number, ["priority"])
+    assert (await _rows(platform, collection))["attribute_values"] == 2
+
+
 async def test_removed_declarations_leave_no_row_and_filters_still_work(platform: Platform) -> None:
     """An attribute that no item ever had is unknown again; a name that was not declared is not an error."""
     collection = await platform.collection("docs", filterable={**ALL, "never": "text"})
