@@ -159,8 +159,7 @@ def refusal(reason: str, event: Feedback) -> RetrievalError:
     match reason:
         case "unknown retrieval":
             return UnknownRetrievalError(
-                f"{event.named()}: there is no such recorded search; give the retrieval_id of a search's result, "
-                "or the collection instead"
+                f"{event.named()}: there is no such recorded search; give the retrieval_id of a search's result"
             )
         case "unknown collection":
             return UnknownCollectionError(f"{event.named()}: there is no such collection; check the name")

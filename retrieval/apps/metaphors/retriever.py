@@ -137,7 +137,7 @@ class MetaphorRetriever:
         *,
         prefer_concrete: bool = False,
         prefer_rich_operations: bool = False,
-        backtracks: int = 0,
+        backtracks: int | None = None,
     ) -> Retrieved:
         """The best metaphors for the problem, each with its score from 0 to 1, best first.
 
@@ -147,16 +147,20 @@ class MetaphorRetriever:
         the language model fails, the answer has no suggestions, and ``notes`` give the reason.
 
         ``limit``: 1 to 1000. ``exclude``: ids to leave out. ``context``: why the caller returns with the problem.
+        ``backtracks``: how often the caller has returned; None: the number of excluded ids if there is a context.
         ``prefer_concrete`` and ``prefer_rich_operations`` replace 0.3 of the similarity's weight. Raises
         ``InvalidRequestError`` (``InvalidLimitError``, ``InvalidVectorError``) and the errors of ``Collection.search``.
         """
         check_flags(prefer_concrete=prefer_concrete, prefer_rich_operations=prefer_rich_operations)
+        excluded, why = _distinct(exclude), checked_text("context", "" if context is None else context)
+        if backtracks is None:
+            backtracks = len(excluded) if why else 0
         return await self._answer(
             MetaphorSearch(
                 problem=checked_problem(problem),
                 limit=checked_limit(limit),
-                exclude=_distinct(exclude),
-                why=checked_text("context", "" if context is None else context),
+                exclude=excluded,
+                why=why,
                 preferred=(CONCRETENESS,) * prefer_concrete + (RICHNESS,) * prefer_rich_operations,
                 backtracks=checked_whole("backtracks", backtracks, 0),
             )

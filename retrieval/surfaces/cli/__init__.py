@@ -12,8 +12,13 @@ def main() -> None:
     open_closed_streams()
     # Imports create many objects and no garbage; collecting during them would take a tenth of a short command's time.
     gc.disable()
-    from retrieval.surfaces.cli.app import run_program
-    from retrieval.surfaces.cli.errors import hook_of
+    try:
+        from retrieval.surfaces.cli.app import run_program
+        from retrieval.surfaces.cli.errors import hook_of
+    except KeyboardInterrupt:
+        # The imports take half a second, and it is they that would tell of errors.
+        os.write(2, b"interrupted\n")
+        os._exit(130)
 
     is_hook = hook_of(sys.argv[1:]) is not None
     if not is_hook:

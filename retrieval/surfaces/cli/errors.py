@@ -21,6 +21,7 @@ USAGE = 2
 PENDING = 3
 INTERNAL = 70
 INTERRUPTED = 130
+UNREAD = 141
 
 EXIT_MEANINGS = {
     0: "done",
@@ -30,6 +31,7 @@ EXIT_MEANINGS = {
     PENDING: "everything is stored, and some of it still waits for its vector",
     INTERNAL: "a fault of the program",
     INTERRUPTED: "interrupted",
+    UNREAD: "the output was not read to its end, as by head",
 }
 """The meaning of each exit code. The hooks session-start and session-end always end with 0."""
 
@@ -81,7 +83,7 @@ def report_error(error: BaseException, *, debug: bool, worded: Callable[[str], s
         return error.code if isinstance(error.code, int) else FAILED
     if isinstance(error, BrokenPipeError):
         _leave_the_pipe()
-        return FAILED
+        return UNREAD
     line, code = error_line(error)
     if debug and code in (FAILED, INTERNAL):
         traceback.print_exception(error)

@@ -255,9 +255,11 @@ def _repeated(earlier: Earlier, attempt: Attempt) -> list[Message]:
 
 
 def _hash(scope: Scope, body: bytes) -> bytes:
-    """The hash of a request's method, path, query string and body."""
-    path = scope.get("raw_path") or scope["path"].encode()
-    return sha256(b"\n".join((scope["method"].encode(), path, scope.get("query_string", b""), body))).digest()
+    """The hash of a request's method, path, query string, conditions and body."""
+    path, headers = scope.get("raw_path") or scope["path"].encode(), Headers(scope=scope)
+    conditions = (headers.get(name, "").encode("latin-1") for name in ("if-match", "if-none-match"))
+    parts = (scope["method"].encode(), path, scope.get("query_string", b""), *conditions, body)
+    return sha256(b"\n".join(parts)).digest()
 
 
 def _identity(attempt: Attempt) -> uuid.UUID:

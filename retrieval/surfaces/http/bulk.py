@@ -21,7 +21,13 @@ from retrieval.adapters.readers.lines import decoded
 from retrieval.adapters.readers.records import mapped_columns, mapped_record
 from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.errors import ConfigurationError, InvalidItemError, InvalidRequestError, RetrievalError
+from retrieval.domain.errors import (
+    ConfigurationError,
+    InvalidItemError,
+    InvalidRequestError,
+    RetrievalError,
+    UnknownCollectionError,
+)
 from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
 from retrieval.services.ingest import SeenIds, WithoutText
@@ -401,6 +407,8 @@ class BulkAnswer(Response):
         """Store batch after batch, write a result for each line, and return the summary."""
         done, counts, seen, without_text = AddReport(), Counter[str](), SeenIds(), WithoutText()
         error: RetrievalError | None = None
+        handle = handle_of(self._collection)
+        collection_id = handle.stored.collection_id
         try:
             # The first batch may have been only the header of a CSV.
             lines = lines or await self._read(await intake.batch())
@@ -408,7 +416,12 @@ class BulkAnswer(Response):
                 await still_allowed()
                 items = [item for _, item in lines if isinstance(item, Item)]
                 without_text += WithoutText.among(items)
-                added = await add_each(handle_of(self._collection), items, more=True)
+                added = await add_each(handle, items, more=True)
+                if handle.stored.collection_id != collection_id:
+                    raise UnknownCollectionError(
+                        f"collection {handle.name!r} was removed meanwhile, and another was made, which has the last "
+                        "items of this stream; send all lines again"
+                    )
                 stored = iter(added.outcomes)
                 outcomes = [
                     next(stored) if isinstance(item, Item) else ItemOutcome(item_id=item.item_id, error=item)
@@ -424,7 +437,7 @@ class BulkAnswer(Response):
             if intake.is_cut_off:
                 # A job updates the indexes later.
                 raise StoppingError if self._stopping.is_set() else BrokenStreamError
-            done += await finished(handle_of(self._collection), done)
+            done += await finished(handle, done)
         except RetrievalError as broken:
             report(broken)
             error = broken

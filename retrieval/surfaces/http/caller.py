@@ -6,7 +6,7 @@ A route takes the platform or the collection by the scope that it needs: ``ReadP
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, get_origin
 from uuid import UUID
 
 from fastapi import Depends, Request
@@ -152,13 +152,15 @@ AdminCollection = Annotated[Collection, _collection(Scope.ADMIN)]
 
 
 def check_parameters(request: Request) -> None:
-    """Raise ``RequestValidationError`` for a parameter that the request's route does not have, naming those it has."""
+    """Raise ``RequestValidationError`` for an unknown parameter, and for one that is repeated but takes one value."""
     if not request.scope["query_string"]:
         return
-    known = [field.alias for field in request.scope["route"].dependant.query_params]
-    unknown = [name for name in request.query_params if name not in known]
-    if unknown:
-        message = "there is no parameter {!r:.60}; {}"
-        raise RequestValidationError(
-            [{"loc": ("query", name), "msg": message.format(name, choices_hint(name, known))} for name in unknown]
-        )
+    fields = {field.alias: field.field_info for field in request.scope["route"].dependant.query_params}
+    faults: dict[str, str] = {}
+    for name in request.query_params:
+        if name not in fields:
+            faults[name] = f"there is no parameter {name!r:.60}; {choices_hint(name, list(fields))}"
+        elif len(request.query_params.getlist(name)) > 1 and get_origin(fields[name].annotation) is not list:
+            faults[name] = "the parameter is repeated; write it once"
+    if faults:
+        raise RequestValidationError([{"loc": ("query", name), "msg": fault} for name, fault in faults.items()])

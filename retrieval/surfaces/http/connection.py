@@ -63,7 +63,7 @@ class Connection(HttpToolsProtocol):
             if room:
                 self._parse(piece)
             else:
-                self._refuse(431, f"the request's line and headers have more than {HEAD_BYTES:,} bytes")
+                self._refuse(431, f"the request's line and headers have more than {HEAD_BYTES:,} bytes; send less")
 
     def _parse(self, data: bytes) -> None:
         self._unset_keepalive_if_required()

@@ -57,7 +57,7 @@ class Attempt:
     attempt: UUID
     """A random number that identifies this attempt."""
     request_hash: bytes
-    """The hash of method, path, query string and body."""
+    """The hash of method, path, query string, conditions and body."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -251,6 +251,8 @@ def tags_of_manifest(name: str, text: str) -> list[str]:
 def _package_json(text: str) -> list[str]:
     package = json.loads(text)
     names = _texts(package, "dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
+    scripts = " ".join(map(str, _table(package, "scripts").values()))
+    names += [word for word in scripts.split() if word in _TAGS]
     return [*_of(names), *keywords(_texts(package, "keywords"), 20), *keywords([str(package.get("name", ""))], 10)]
 
 

@@ -9,7 +9,7 @@ from fastapi.responses import Response
 from pydantic import Field
 
 from retrieval.collection import Collection
-from retrieval.domain.errors import ConflictError, UnknownCollectionError
+from retrieval.domain.errors import ConflictError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.collection import (
     MAX_NEIGHBOURS,
     MAX_OWN_WEIGHT,
@@ -19,6 +19,7 @@ from retrieval.domain.items.collection import (
     check_collection_name,
 )
 from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, EmbeddingSpace
+from retrieval.domain.items.item import ANY
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
 from retrieval.platform import Platform
@@ -159,6 +160,8 @@ async def remove_collection(request: Request, name: CollectionName, platform: Ad
 
     Removing a large collection may exceed the deadline of a request: repeat the request to continue.
     """
+    if request.headers.get("if-match", ANY).strip() != ANY:
+        raise InvalidRequestError("a collection has no versions; leave out If-Match, or write *").at("If-Match")
     try:
         was_there = await platform.remove_collection(name)
     finally:

@@ -115,8 +115,12 @@ async def test_the_number_of_backtracks_is_the_callers(house: Platform, new_corp
     await retriever.retrieve(FLOW, backtracks=3)
     await retriever.retrieve(ODD)
     assert not llm.prompts
+    await retriever.retrieve(FLOW, exclude=["one", "two", "three", "four"])
+    assert not llm.prompts
     await retriever.retrieve(FLOW, backtracks=4)
-    assert llm.prompts
+    assert len(llm.prompts) == 1
+    answer = await retriever.retrieve(FLOW, exclude=["one", "two", "three", "four"], context="none of them fits")
+    assert answer.why_generated == "4 backtracks without success"
 
 
 async def test_an_unusual_domain_calls_for_it(house: Platform, new_corpus: NewCorpus) -> None:

@@ -11,6 +11,7 @@ import pytest
 import pytest_asyncio
 from httpx2 import ASGITransport, AsyncClient
 
+from retrieval import Platform
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.services.add import AddedEach
@@ -394,6 +395,24 @@ async def test_each_name_of_json_lines_is_taken(client: AsyncClient, content_typ
         f"{ITEMS}/bulk", content=lines([{"_id": "t", "text": "word"}]), headers={"Content-Type": content_type}
     )
     assert answer.status_code == 200
+
+
+async def test_a_stream_ends_if_another_collection_gets_the_name(client: AsyncClient, platform: Platform) -> None:
+    """The items that were answered went with the former one."""
+
+    async def lines() -> AsyncIterator[bytes]:
+        yield b'{"_id": "first", "text": "x"}\n'
+        await asyncio.sleep(0.5)
+        await platform.remove_collection("twice")
+        await platform.collection("twice")
+        await asyncio.sleep(1.5)
+        yield b'{"_id": "second", "text": "x"}\n'
+
+    await client.put("/v1/collections/twice")
+    headers = {"Content-Type": "application/x-ndjson"}
+    answer = await client.post("/v1/collections/twice/items/bulk", content=lines(), headers=headers)
+    last = json.loads(answer.content.splitlines()[-1])
+    assert "was removed meanwhile, and another was made" in last["error"]["detail"]
 
 
 async def test_an_unknown_collection_is_reported_before_the_body_is_read(client: AsyncClient) -> None:

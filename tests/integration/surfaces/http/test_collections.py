@@ -114,7 +114,9 @@ async def test_a_collection_is_removed_with_its_items(client: AsyncClient) -> No
     await client.put("/v1/collections/gone")
     await client.put("/v1/collections/gone/items/a", json={"title": "t"})
 
-    assert (await client.delete("/v1/collections/gone")).status_code == 204
+    refused = await client.delete("/v1/collections/gone", headers={"If-Match": '"some"'})
+    assert (refused.status_code, "a collection has no versions" in refused.json()["detail"]) == (422, True)
+    assert (await client.delete("/v1/collections/gone", headers={"If-Match": "*"})).status_code == 204
     assert (await client.get("/v1/collections/gone/items/a")).json()["type"] == "/problems/unknown-collection"
     assert (await client.delete("/v1/collections/gone")).status_code == 404
     assert (await client.put("/v1/collections/gone")).json()["items"] == 0

@@ -193,6 +193,18 @@ async def test_a_parameter_that_there_is_not_is_refused(
     assert answer.json()["errors"] == [{"parameter": parameter, "in": "query", "detail": detail}]
 
 
+async def test_a_repeated_parameter_is_refused(client: AsyncClient) -> None:
+    """Otherwise one of two filters would have no effect; names of fields may be several."""
+    answer = await client.get(f"{ITEMS}?limit=1&limit=2")
+    [error] = answer.json()["errors"]
+    assert (error["parameter"], error["detail"]) == ("limit", "the parameter is repeated; write it once")
+    sheet = b"Ref,Body\nB1,The harbour\n"
+    mapped = await client.post(
+        f"{ITEMS}/bulk?map=id%3DRef&map=text%3DBody", content=sheet, headers={"Content-Type": "text/csv"}
+    )
+    assert json.loads(mapped.content.splitlines()[-1])["summary"]["added"] == 1
+
+
 @pytest.mark.parametrize(
     ("method", "address"),
     [

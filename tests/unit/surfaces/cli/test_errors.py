@@ -126,7 +126,7 @@ def test_a_traceback_is_shown_only_when_debugging(capsys: pytest.CaptureFixture[
 
 
 def test_a_reader_that_is_gone_is_not_complained_about() -> None:
-    """The exit code is 1 and standard error stays empty, also while the interpreter ends."""
+    """The exit code is a shell's for SIGPIPE; standard error stays empty, also while the interpreter ends."""
     script = (
         "import sys\nfrom retrieval.surfaces.cli.errors import report_error\n"
         "try:\n    print('x' * 100000, flush=True)\nexcept OSError as error:\n"
@@ -138,7 +138,7 @@ def test_a_reader_that_is_gone_is_not_complained_about() -> None:
         process = subprocess.run([sys.executable, "-c", script], stdout=writer, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writer)
-    assert (process.returncode, process.stderr) == (1, b"")
+    assert (process.returncode, process.stderr) == (141, b"")
 
 
 def test_closed_standard_input_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

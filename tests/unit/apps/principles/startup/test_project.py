@@ -33,6 +33,14 @@ def test_every_manifest_of_the_folder_counts(tmp_path: Path) -> None:
     assert len(tags) == len(set(tags))
 
 
+def test_the_tools_that_scripts_call_count() -> None:
+    """As dependencies do; other words of scripts do not."""
+    tags = tags_of_manifest("package.json", '{"scripts": {"test": "jest --ci", "lint": "eslint .", "go": "./run"}}')
+    assert {"jest", "testing", "eslint", "linting"} <= set(tags)
+    assert not {"run", "--ci"} & set(tags)
+    assert tags_of_manifest("package.json", '{"scripts": []}') == ["javascript", "node"]
+
+
 def test_within_a_repository_those_above_count_too(tmp_path: Path) -> None:
     """Up to its top, and not beyond; after those of the folder itself."""
     inner = tmp_path / "repository" / "packages" / "web"
