@@ -53,6 +53,10 @@ _ARRAY = (
     'each line must be an object, such as {"id": "1", "text": "Words"}, not a list; '
     "jq -c '.[]' writes a list of objects as lines"
 )
+_SPREAD = "each line must be a whole object; jq -c . writes each object on one line"
+_NO_OBJECT = (
+    'not JSON; each line must be an object, such as {"id": "1", "text": "Words"}; for CSV choose the format csv'
+)
 
 
 def read_json_lines(
@@ -116,8 +120,11 @@ def _parse(raw: str) -> Any:
     try:
         value = json_of(raw.rstrip("\r\n"))  # a fault at the end is then in this line, not in the next
     except JSONSyntaxError:
-        if raw.strip() == "[":
-            raise JSONTextError(_ARRAY) from None
+        beginning = raw.strip()[:2]
+        if beginning in ("[", "{"):
+            raise JSONTextError(_ARRAY if beginning == "[" else _SPREAD) from None
+        if beginning[:1] not in ("[", "{"):
+            raise JSONTextError(_NO_OBJECT) from None
         raise
     if isinstance(value, list):
         raise JSONTextError(_ARRAY)

@@ -103,7 +103,7 @@ def test_blank_lines_are_skipped_and_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"{", "enclosed in double quotes (column 2)"),
+        (b"{", "each line must be a whole object"),
         (b'{"_id": "b", "_id": "c"}', "the member '_id' occurs twice"),
         (b'{"_id": "b", "x": [{"y": 1, "z": 2, "y": 1}]}', "the member 'y' occurs twice"),
         (b'{"_id": "b"} x', "not JSON"),
