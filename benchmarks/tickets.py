@@ -24,9 +24,16 @@ from command import data_of
 from tasks import TICKETS
 
 from retrieval import Collection, Hit, Platform, Profile, connect
-from retrieval.apps.tickets import PRESETS, TICKET_FILTERABLE, RetrievalConfig, RetrievalService, ticket_item
+from retrieval.apps.tickets import (
+    PRESETS,
+    TICKET_FILTERABLE,
+    RetrievalConfig,
+    RetrievalService,
+    Weighting,
+    ticket_item,
+)
 from retrieval.apps.tickets.answers import rank_by_weights
-from retrieval.apps.tickets.config import tickets_profile
+from retrieval.apps.tickets.config import Weights, tickets_profile
 from retrieval.domain.checks import clean_value
 from retrieval.domain.search.signals import Facts, Question, ResolutionTime
 from retrieval.engine.plan import default_profile
@@ -70,7 +77,7 @@ async def loaded(platform: Platform, data: Path) -> Collection:
 async def by_vector(platform: Platform, queries: Sequence[JudgedQuery], text: Text) -> dict[float, Run]:
     """By metadata weight, what the service finds: similarity is the cosine."""
     service = RetrievalService(RetrievalConfig(collection=COLLECTION), platform)
-    weightings = {f"{weight:g}": (1 - weight, weight) for weight in METADATA_WEIGHTS}
+    weightings = [Weighting.of(f"{weight:g}", Weights(1 - weight, weight)) for weight in METADATA_WEIGHTS]
     runs: dict[float, Run] = {weight: {} for weight in METADATA_WEIGHTS}
     for query in queries:
         config = {
