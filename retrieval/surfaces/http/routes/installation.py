@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import PlainTextResponse, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from retrieval.domain.diagnosis import Diagnosis
 from retrieval.domain.records.analytics import AnalyticsView
@@ -20,7 +20,7 @@ from retrieval.services.doctor.diagnose import diagnose
 from retrieval.services.reembed import Reembedding, ReembeddingCost
 from retrieval.settings import Settings
 from retrieval.surfaces.http.caller import AdminPlatform, ReadPlatform, service_of
-from retrieval.surfaces.http.json_bodies import CollectionName, JSONAnswer, JSONBodies
+from retrieval.surfaces.http.json_bodies import CollectionName, JSONAnswer, JSONBodies, restore
 from retrieval.surfaces.http.models import AnswerPart, Sent, told
 from retrieval.surfaces.http.problems import RefusalError
 from retrieval.surfaces.http.readiness import HOLDS_SECONDS, Readiness, ReadinessCheck
@@ -177,7 +177,9 @@ async def steer_reembedding(
     name: CollectionName,
     platform: AdminPlatform,
     action: Annotated[
-        Literal["pause", "resume", "switch", "rollback", "finish", "abort"], Path(description="The action.")
+        Literal["pause", "resume", "switch", "rollback", "finish", "abort"],
+        BeforeValidator(restore),
+        Path(description="The action."),
     ],
 ) -> JSONAnswer:
     """Pause, resume or abort it; switch (a worker does it), return to the former space, or remove that space."""
@@ -203,7 +205,7 @@ async def analytics_views(platform: ReadPlatform) -> JSONAnswer:
 async def analytics(
     *,
     platform: ReadPlatform,
-    view: Annotated[str, Path(description="The name of a view.", examples=["poor_queries"])],
+    view: Annotated[str, BeforeValidator(restore), Path(description="The name of a view.", examples=["poor_queries"])],
     collection: Annotated[str | None, Query(description="Only this collection.")] = None,
     since: Annotated[str | None, Query(description=_SINCE, examples=["7d"])] = None,
     until: Annotated[

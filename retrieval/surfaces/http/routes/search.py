@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
@@ -28,6 +28,7 @@ from retrieval.surfaces.http.json_bodies import (
     members_of,
     place_of_large,
     profile_at,
+    restore,
     where_of,
 )
 from retrieval.surfaces.http.models import (
@@ -222,7 +223,7 @@ def result_values(result: SearchResult, *, explain: bool) -> dict[str, Any]:
 retrievals_router = APIRouter(prefix="/v1/retrievals/{retrieval_id}", tags=["retrievals"])
 in_collection = APIRouter(prefix="/v1/collections/{name}", tags=["retrievals"])
 
-RetrievalId = Annotated[UUID, Path(description="The id in the result of a search.")]
+RetrievalId = Annotated[UUID, BeforeValidator(restore), Path(description="The id in the result of a search.")]
 
 
 @in_collection.get("/retrievals", response_model=RetrievalPage, summary="List the searches of a collection")

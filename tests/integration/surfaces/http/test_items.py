@@ -193,6 +193,18 @@ async def test_a_parameter_that_there_is_not_is_refused(
     assert answer.json()["errors"] == [{"parameter": parameter, "in": "query", "detail": detail}]
 
 
+@pytest.mark.parametrize(
+    "address", ["/v1/analytics/a%2Fb", "/v1/retrievals/a%2Fb", "/v1/collections/c/reembedding/a%2Fb"]
+)
+async def test_an_encoded_slash_is_a_slash_in_every_part_of_a_path(client: AsyncClient, address: str) -> None:
+    """Not the character that stands for it while the path is divided."""
+    method = "POST" if "reembedding" in address else "GET"
+    answer = await client.request(method, f"/v1{address}")
+    assert answer.status_code in {404, 422}
+    assert "\\u" not in answer.text
+    assert "surrogate" not in answer.text
+
+
 async def test_a_repeated_parameter_is_refused(client: AsyncClient) -> None:
     """Otherwise one of two filters would have no effect; names of fields may be several."""
     answer = await client.get(f"{ITEMS}?limit=1&limit=2")
