@@ -90,7 +90,7 @@ class Tried:
     value: float
     """More discounted reward, in standard errors."""
     former: float
-    """The lesser of both in the trial before, at fewer verdicts."""
+    """The lesser of both in the trial before, at fewer verdicts; 0: this is the first."""
     gains: Mapping[str, float]
     """The true gain of nDCG@10 on questions that nobody asks, by the model's reach."""
 
@@ -241,7 +241,7 @@ async def run(data: Path, server: Server) -> list[Tried]:
         octets = {item.item_id: len(item.title.encode()) + len(item.body.encode()) for item in items}
         unasked = Others(world, others, octets)
         for seed, wrong in itertools.product(range(CROWDS), WRONG):
-            crowd, former = Crowd(seed, STRAY_CLICKS, wrong), -math.inf
+            crowd, former = Crowd(seed, STRAY_CLICKS, wrong), 0.0
             for verdicts, examples in zip(LOOKS, examples_of(world, asked, crowd, octets), strict=True):
                 outcome, fitted = trial(examples, share=0.6)[Combination.LOGIT_STACK], fit(examples)
                 stack = fitted.stack if outcome.passed and not outcome.is_shared else fitted.shared

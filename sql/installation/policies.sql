@@ -31,8 +31,8 @@ BEGIN
     END LOOP;
     -- Rows that belong to a collection are visible with it; analysts may only read, and not all tables.
     FOREACH owned IN ARRAY ARRAY[
-        'ann_indexes', 'arm_baselines', 'arms', 'attribute_values', 'cluster_centroids', 'collection_attributes', 'collection_statistics', 'feedback',
-        'item_clusters', 'item_places', 'item_tags', 'item_terms', 'items', 'job_runs', 'learned_models',
+        'ann_indexes', 'arm_baselines', 'arms', 'attribute_values', 'cluster_centroids', 'collection_attributes',
+        'collection_statistics', 'feedback', 'item_clusters', 'item_places', 'item_tags', 'item_terms', 'items', 'job_runs', 'learned_models',
         'learning_states', 'memories', 'memory_links', 'own_vectors', 'profiles', 'quarantines', 'query_samples',
         'recall_measurements', 'recording_losses', 'reembeddings', 'retrievals', 'rewarded_queries',
         'statistics_changes', 'term_statistics'
@@ -53,8 +53,7 @@ BEGIN
     END LOOP;
     -- The tables that its functions write: items and everything derived from them.
     FOREACH owned IN ARRAY ARRAY[
-        'attribute_values', 'collection_attributes', 'collection_statistics',
-        'item_places', 'item_tags', 'item_terms', 'items', 'own_vectors', 'statistics_changes', 'term_statistics'
+        'attribute_values', 'collection_attributes', 'collection_statistics', 'item_places', 'item_tags', 'item_terms', 'items', 'own_vectors', 'statistics_changes', 'term_statistics'
     ] LOOP
         EXECUTE format('CREATE POLICY %I ON %I TO %I USING (true)', owned || '_definer', owned, @definer_literal@);
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', owned, @definer_literal@);

@@ -132,5 +132,6 @@ BEGIN
 END
 $$;
 
-GRANT EXECUTE ON FUNCTION attribute_time, attribute_times, attribute_number, declared_values, index_attributes TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION attribute_time, attribute_times, attribute_number, declared_values, index_attributes
+    TO @app@, @definer@;
 GRANT EXECUTE ON FUNCTION index_all_attributes TO @app@;

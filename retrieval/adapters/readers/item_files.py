@@ -53,7 +53,8 @@ _ARRAY = (
     'each line must be an object, such as {"id": "1", "text": "Words"}, not a list; '
     "jq -c '.[]' writes a list of objects as lines"
 )
-_SPREAD = "each line must be a whole object; jq -c . writes each object on one line"
+_ALONE = {"[": _ARRAY, "{": "each line must be a whole object; jq -c . writes each object on one line"}
+"""The reasons for lines that only open a list or an object, as in indented JSON."""
 _NO_OBJECT = (
     'not JSON; each line must be an object, such as {"id": "1", "text": "Words"}; for CSV choose the format csv'
 )
@@ -120,11 +121,11 @@ def _parse(raw: str) -> Any:
     try:
         value = json_of(raw.rstrip("\r\n"))  # a fault at the end is then in this line, not in the next
     except JSONSyntaxError:
-        beginning = raw.strip()[:2]
-        if beginning in ("[", "{"):
-            raise JSONTextError(_ARRAY if beginning == "[" else _SPREAD) from None
-        if beginning[:1] not in ("[", "{"):
+        text = raw.strip()
+        if not text.startswith(("[", "{")):
             raise JSONTextError(_NO_OBJECT) from None
+        if text in _ALONE:
+            raise JSONTextError(_ALONE[text]) from None
         raise
     if isinstance(value, list):
         raise JSONTextError(_ARRAY)

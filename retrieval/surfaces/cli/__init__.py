@@ -16,7 +16,7 @@ def main() -> None:
         from retrieval.surfaces.cli.app import run_program
         from retrieval.surfaces.cli.errors import hook_of
     except KeyboardInterrupt:
-        # The imports take half a second, and it is they that would tell of errors.
+        # The module that reports errors is not loaded yet.
         os.write(2, b"interrupted\n")
         os._exit(130)
 
