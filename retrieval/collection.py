@@ -409,7 +409,7 @@ class Collection:
         return await put(self._handle, item, version)
 
     async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
-        """Change parts of an item, by a JSON merge patch (RFC 7396) on the result of ``Item.as_dict``; else as ``put``.
+        """Change parts of an item, by a JSON merge patch (RFC 7396) on ``Item.as_dict``; otherwise as ``put`` does.
 
         ``{"title": "new", "metadata": {"level": None}}`` sets the title and removes an attribute. No concurrent change
         of another caller is lost. Raises ``UnknownItemError`` if no item has that id.
@@ -446,7 +446,7 @@ class Collection:
         return await self.delete(item_ids, version=version)
 
     async def delete_documents(self, document_ids: Sequence[str]) -> int:
-        """Remove documents with all of their chunks; return their number. Else as ``delete``."""
+        """Remove documents with all of their chunks, as ``delete`` does; return the number of removed documents."""
         from retrieval.services.documents import delete_documents
 
         return await delete_documents(self._handle, document_ids)

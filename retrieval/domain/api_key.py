@@ -72,7 +72,7 @@ class ApiKey(Serializable):
 
     @property
     def may_name_actors(self) -> bool:
-        """True unless its scope is ``feedback`` alone: such a key is for pages, and who opens one has it."""
+        """True unless its only scope is ``feedback``: everybody who opens a web page has the page's key."""
         return self.scopes != _FEEDBACK_ALONE
 
     @property

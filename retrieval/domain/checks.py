@@ -229,7 +229,7 @@ _NAMED = {0: "a NUL byte", 9: "a tab", 10: "a line break", 13: "a line break", 2
 
 
 def text_fault(text: str, *, is_line: bool = False) -> str | None:
-    """The first character that may not be stored (in a line: nor tabs and breaks), and its place from 1; or None."""
+    """The first character that may not be stored, and its place from 1; or None. ``is_line``: also a tab or a break."""
     if is_line and (broken := _BREAK.search(text)):
         return _character_at(text, broken.start())
     if _SUSPECT.search(text) is None:

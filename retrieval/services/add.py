@@ -124,7 +124,7 @@ class Writer:
     asks: bool = True
     """Whether the embedder is called at all; if not, every new text stays pending."""
     goes_on: bool = False
-    """Whether its writes are parts of a larger write, which updates the statistics at its end."""
+    """Whether its writes are parts of a larger write, whose end updates the statistics."""
     on_embedded: Callable[[AddReport], None] | None = None
     """Called with the report of each part that was embedded or refused."""
 

@@ -1,6 +1,6 @@
 """Calibration: fits the probability that a hit is relevant on judged queries or on verdicts of feedback.
 
-Of judged queries an item that is not judged counts as not relevant; of feedback only items with a verdict count.
+With judged queries, an item that is not judged counts as not relevant; with feedback, only items with a verdict count.
 """
 
 from __future__ import annotations

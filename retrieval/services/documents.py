@@ -126,7 +126,7 @@ class StoredDocument(DocumentEntry):
     """A stored document with its text."""
 
     text: str
-    """The text of all chunks, with text that two chunks share only once, and headings from the chunks' titles."""
+    """The text of all chunks. Text that two chunks share appears once; headings come from the chunks' titles."""
     item_ids: tuple[str, ...]
     """Its chunks, in their order."""
 
@@ -230,7 +230,7 @@ MAX_AROUND = 10
 """The most chunks of a passage on each side of its hit."""
 
 MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
-"""The range of ``max_tokens``; the page's first line and a source take more than half of the fewest."""
+"""The range of ``max_tokens``; the page's first line and one source take more than half of the minimum."""
 
 
 @checks_existence
@@ -422,7 +422,7 @@ async def _store_batch(
     handle: CollectionHandle, writer: Writer, batch: Sequence[_ReadDocument], known: Mapping[str, str]
 ) -> DocumentsReport:
     fresh = {document.document_id: document.items for document in batch if document.items is not None}
-    # Also of documents whose storing broke off before their first chunk, and which are not known therefore.
+    # Also of documents of an interrupted call: without their first chunk, which is stored last, they are not known.
     former = await _chunk_ids(writer, list(fresh))
     current = {item.item_id for items in fresh.values() for item in items}
     stale = [item_id for ids in former.values() for item_id in ids if item_id not in current]

@@ -120,7 +120,7 @@ class IngestReport:
     """The outcome of an ingest."""
 
     read: int = 0
-    """Items read, the bad lines not among them."""
+    """Items read; bad lines do not count."""
     rejected: int = 0
     """Bad lines."""
     archived: int = 0

@@ -53,7 +53,7 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
 async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
     """Store items that must not exist yet, all or none; of callers that add the same id at once, one succeeds.
 
-    Raises ``InvalidItemError``, also for an id that is stored, archived or not, or given twice. Else as
+    Raises ``InvalidItemError``, also for an id that is stored, archived or not, or given twice. Otherwise it works like
     ``Collection.add``.
     """
     batch = as_items(items)
@@ -162,8 +162,8 @@ async def change(
 async def set_status(handle: CollectionHandle, item_id: str, status: str, *, was: str | None = None) -> bool:
     """Give an item another status if it has the status ``was`` (None: any other); returns whether it changed.
 
-    Nothing else of it changes, and of callers that do the same at once, one succeeds. An ``archived`` one is kept and
-    not found. Raises ``InvalidItemError`` for a status that no item can have.
+    Nothing else of it changes, and of callers that do the same at once, one succeeds. An item with the status
+    ``archived`` is kept, but searches do not find it. Raises ``InvalidItemError`` for a status that no item can have.
     """
     [key] = checked_item_ids([item_id])
     for value in (status,) if was is None else (status, was):

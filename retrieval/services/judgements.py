@@ -110,9 +110,9 @@ def read_judged(
 def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:
     """Queries with the items expected of each, from a CSV with the columns ``query`` and ``expected_id``, in any case.
 
-    A query that stands in several rows expects several items; other columns are left alone. Queries are numbered as
-    they come. Raises ``BadLineError`` for a row that lacks one of the two, ``InvalidRequestError`` for a file that
-    cannot be read, has no row or not these columns.
+    A query in several rows expects several items; other columns are ignored. Queries are numbered in the order of the
+    file. Raises ``BadLineError`` for a row that lacks one of the two values, ``InvalidRequestError`` for a file that
+    cannot be read, has no rows, or lacks one of these columns.
     """
     lines: list[str] = []
     _read_lines(path, lambda line: lines.append(line + "\n"))

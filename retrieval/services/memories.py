@@ -59,7 +59,7 @@ async def forget(at: CollectionPlace, ids: Sequence[str], *, expired_by: datetim
     forgotten = 0
     for start in range(0, len(ids), FORGOTTEN_TOGETHER):
         part = {item_id: f"forgotten-{secrets.token_hex(16)}" for item_id in ids[start : start + FORGOTTEN_TOGETHER]}
-        forgotten += await forget_items(CollectionPlace(at.database, at.tenant_id, at.collection_id), part, expired_by)
+        forgotten += await forget_items(at, part, expired_by)
     await refresh_weights(at.database, at.tenant_id, at.collection_id)
     return forgotten
 
@@ -83,7 +83,7 @@ async def forget_expired(workplace: Workplace, target: JobTarget, advance: Advan
 
 async def histories(at: CollectionPlace, ids: Sequence[str], now: datetime) -> dict[str, tuple[Memory, ...]]:
     """The versions of each of those memories that exist and have not expired, newest first, by the id asked for."""
-    versions = await store.read_versions(CollectionPlace(at.database, at.tenant_id, at.collection_id), ids)
+    versions = await store.read_versions(at, ids)
     known = {key: memory for key, memory in versions.items() if not has_expired(memory, now)}
     return {memory_id: history_of(memory_id, known) for memory_id in ids if memory_id in known}
 
@@ -91,8 +91,8 @@ async def histories(at: CollectionPlace, ids: Sequence[str], now: datetime) -> d
 async def forget_all(at: CollectionPlace, attribute: str, value: str) -> int:
     """Forget all memories with that value of the attribute, also those stored meanwhile; returns their number."""
     forgotten = 0
-    while ids := await memories_of(CollectionPlace(at.database, at.tenant_id, at.collection_id), attribute, value):
-        forgotten += await forget(CollectionPlace(at.database, at.tenant_id, at.collection_id), ids)
+    while ids := await memories_of(at, attribute, value):
+        forgotten += await forget(at, ids)
     return forgotten
 
 
@@ -165,7 +165,7 @@ class MemoryWriter:
         return await self._finish(report, [])
 
     async def store(self, memory: NewMemory, look: Look | None) -> StoredMemory:
-        """Store a memory, or join it to one that states the same; without ``look``, duplicates are not searched.
+        """Store a memory, or merge it into one that states the same; without ``look``, duplicates are not searched.
 
         Callers that store the same text at once wait for each other, and it becomes one memory.
         """
@@ -207,7 +207,7 @@ class MemoryWriter:
         await self._finish(*await self._atomically(change))
 
     async def supersede(self, old_id: str, new: NewMemory | str, now: datetime) -> None:
-        """Let one memory take another's place, stored in the same transaction if it is new.
+        """Let one memory replace another; a new one is stored in the same transaction.
 
         Raises ``UnknownItemError``, also for an expired memory, and ``InvalidRequestError`` for a memory that would
         replace itself, is replaced already, or is of another project.
@@ -239,8 +239,8 @@ class MemoryWriter:
         """Store the facts and the receipt in one transaction; None: the receipt existed, and nothing was changed.
 
         The decisions are checked again: a fact with the same words as a memory that it may join is the same, and one
-        whose near memory changed meanwhile, or lost its place, is a new memory. ``again``: also with the receipt there,
-        which then stays.
+        whose near memory changed meanwhile, or was superseded, is a new memory. ``again``: store the facts even if the
+        receipt exists; the existing receipt stays.
         """
         collection_id = self._collection.collection_id
 

@@ -454,7 +454,7 @@ async def _against_switching(
 
 
 async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
-    """Keep both spaces filled after the switch, until the former one was kept long enough."""
+    """Keep both spaces filled after the switch, until the time for which the former one is kept is over."""
     if place.is_over(row):
         changes = {"state": ReembeddingState.REMOVING.value}
         await store.change_reembedding(place.where, [ReembeddingState.SWITCHED], changes)

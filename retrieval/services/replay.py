@@ -85,7 +85,7 @@ async def _read_recorded(
     if recorded is None or stored is None or collection not in (None, stored.name):
         where = "" if collection is None else f" in collection {collection!r:.80}"
         raise UnknownRetrievalError(
-            f"there is no recorded search {retrieval_id}{where}; it was not recorded, or kept long enough "
+            f"there is no recorded search {retrieval_id}{where}; it was not recorded, or was removed meanwhile "
             "(see docs/how-to/recording.md)"
         )
     return recorded, stored

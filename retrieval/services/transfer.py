@@ -85,8 +85,7 @@ class Moved(Serializable):
     vectors: int
     """The number of items that have their vector; a worker or another ingest embeds the others."""
     has_records: bool
-    """Whether the rows include searches, feedback and learned models; without them learning begins anew.
-    """
+    """Whether the rows include searches, feedback and learned models; without these, learning starts again."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """The number of rows of each kind."""
 

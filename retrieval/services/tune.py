@@ -157,11 +157,11 @@ def tune(
 ) -> TuningReport:
     """Find the setting with the best nDCG@cutoff, and whether it beats the current one beyond chance.
 
-    Queries are those of ``rankings``, one a fold at least, each with a relevant item; ``depth``: candidates a leg;
-    ``vectors``: those of the candidates, without which no refining is tried. Each fold's queries are ranked by the
-    setting that the other folds chose; equal means prefer the current setting, then the earlier one. A change is
-    proposed when tuning beats the current setting on held-out queries with p < 0.05. Equal input and seed give an equal
-    report. ``progress`` is called once a setting.
+    ``rankings`` has at least one query for each fold, each query with a relevant item. ``depth``: the number of
+    candidates of each leg. ``vectors``: those of the candidates; without vectors, no refining is tried. Each fold's
+    queries are ranked by the setting that the other folds chose; of settings with equal means, the current one is
+    preferred, then the earlier one. A change is proposed if tuning beats the current setting on held-out queries with
+    p < 0.05. Equal input and seed give an equal report. ``progress`` is called after each setting.
     """
     query_ids = sorted(rankings)
     settings = grid(current.fusion.k, with_refining=bool(vectors.places))

@@ -47,7 +47,7 @@ class Chunking:
     max_tokens: int = DEFAULT_TOKENS
     """The most tokens of a chunk with its title, 32 to 32,768; never more than the model reads."""
     overlap: int = DEFAULT_OVERLAP
-    """Tokens that a chunk repeats of the one before where a paragraph is cut; 0 to a quarter of ``max_tokens``."""
+    """Tokens of the previous chunk that a chunk repeats if a paragraph is cut; 0 to a quarter of ``max_tokens``."""
 
     def __post_init__(self) -> None:
         checked_whole("max_tokens", self.max_tokens, 32, MAX_TOKENS)
@@ -67,7 +67,7 @@ class Block:
 
     text: str
     headings: tuple[str, ...] = ()
-    """The headings above it, the outermost first; of a heading its own too."""
+    """The headings above it, the outermost first; those of a heading include the heading itself."""
     page: int | None = None
     is_heading: bool = False
     is_lines: bool = False
@@ -295,7 +295,7 @@ def _pack(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens
 
 
 def _end(pieces: Sequence[_Piece], start: int, most: int, least: int) -> int:
-    """The end of a chunk of at most ``most`` tokens: with its block from ``least`` on; never behind a heading."""
+    """The end of a chunk of at most ``most`` tokens: a block's first end after ``least``; never after a heading."""
     tokens, best = 0, start
     for place in range(start, len(pieces)):
         is_end = pieces[place].is_first and place > start and not pieces[place - 1].block.is_heading

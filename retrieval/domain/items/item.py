@@ -158,7 +158,7 @@ def text_hash(text: str) -> bytes:
 
 
 def refusal(item_id: object, reason: str) -> InvalidItemError:
-    """The error about an item of that id; of another value than a text, the item has no id."""
+    """The error about the item of that id; it has no id if ``item_id`` is not a text."""
     key = item_id if isinstance(item_id, str) else None
     return InvalidItemError(f"item {key!r:.80}: {reason}", item_id=key)
 

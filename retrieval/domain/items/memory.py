@@ -339,7 +339,7 @@ def changed(memory: Memory, changes: dict[str, Any]) -> NewMemory:
 
 
 def merged(known: Memory, other: NewMemory) -> NewMemory:
-    """One memory of two: the text of the known one, the links of both, and of the rest the greater, or what one has."""
+    """One memory of two: the known one's text, the links of both; of other values the greater, or the only one."""
     expiries = [known.expires_at, other.expires_at]
     return replace(
         to_store(known),

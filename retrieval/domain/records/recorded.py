@@ -95,10 +95,13 @@ class RecordedSearch(SearchRecord):
     """A record with the values computed from it. Its ``request`` and its ``timings_ms`` are complete."""
 
     pool_signals: Mapping[str, Any]
-    """The signals by name, in the order of ``pool_items``: ``legs`` (raw scores by leg, None where the leg lacks
-    the item), ``ranks`` (the same of the ranks of what it brought), both of ``refining`` too where the search was
-    refined; the ``measures``; ``relevance``, ``scaled`` (that from 0 to 1) and ``score``, unless they followed from a
-    profile that is gone. And ``bests``: by leg, the score that a weighted sum takes as 1."""
+    """The candidates' signals by name, each in the order of ``pool_items``.
+
+    - ``legs``: raw scores by leg, None for an item that the leg lacks; ``ranks``: the ranks, likewise. If the search
+      was refined, both contain ``refining``.
+    - ``bests``: by leg, the score that a weighted sum takes as 1.
+    - Each of the ``measures``.
+    - ``relevance``, ``scaled`` (the relevance from 0 to 1) and ``score``, unless their profile is gone."""
     impressions: Sequence[Impression]
 
 

@@ -113,16 +113,19 @@ class SearchRecord:
     pool_likeness: Sequence[int] | None = None
     """Each candidate's likeness to the best, by ``retrieval.domain.search.diversity.in_steps``; None: not refined."""
     measures: Sequence[str] = ()
-    """Other facts about the candidates: where a reranker answered ``rerank`` (its score; None: it was not sent the
-    candidate) and ``score``; where arms were read ``eligible`` (1 or 0), ``uses``, ``raw_successes``; where a model
-    counted ``score``, of a logit stack ``affinity`` and ``length``, and where the model used learned rewards
-    ``learned``, ``effective_sample_size``, ``logit_mean``; where a policy drew ``propensity``. Of an
-    answer that an application composed ``relevance`` and ``score``."""
+    """The names of other facts about the candidates.
+
+    - If a reranker answered: ``rerank`` (its score; None: it was not sent the candidate) and ``score``.
+    - If arms were read: ``eligible`` (1 or 0), ``uses`` and ``raw_successes``.
+    - If a model counted: ``score``; with a logit stack also ``affinity`` and ``length``; with learned rewards also
+      ``learned``, ``effective_sample_size`` and ``logit_mean``.
+    - If a policy drew: ``propensity``.
+    - If an application composed the answer: ``relevance`` and ``score``."""
     pool_values: Matrix = ()
     shown_items: Sequence[str] = ()
     shown_scores: Sequence[float] = ()
     shown_slots: Sequence[str] | None = None
-    """The slot of each item that was shown; None: all have their place for their scores."""
+    """The slot of each item that was shown; None: all have their places by their scores."""
     propensities: Sequence[float] | None = None
     """The probability that each was in the slate, above 0 and at most 1; None: 1 for all."""
     rank_propensities: Sequence[float] | None = None

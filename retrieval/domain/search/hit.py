@@ -178,8 +178,9 @@ class Cursor:
     def next_page(self, found: Mapping[str, str], hits: Sequence[Hit], size: int) -> tuple[tuple[Hit, ...], str | None]:
         """The hits among the first ``size`` items that no earlier page passed, and the cursor after them.
 
-        ``found``: all items in order, each with what is shown once on all pages: its id, or its group; ``hits``: those
-        that are shown. A page may be short or empty; the cursor is None only where no further item is found.
+        ``found``: all items in order, each with its id or, in a search by groups, the name of its group, which is shown
+        once on all pages; ``hits``: the items that are shown. A page may be short or empty; the cursor is None only if
+        no further item is found.
         """
         keys = {item_id: _hash(once.encode()) for item_id, once in found.items()}
         fresh = {item_id: key for item_id, key in keys.items() if key not in self.passed}

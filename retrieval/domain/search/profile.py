@@ -258,7 +258,7 @@ def leg_of(ranking: str) -> str:
 
 
 def _preference(ranking: str) -> int:
-    """The place of what the ranking prefers: ``lexical:preferred:2`` is the lexical leg's for the second; else 1."""
+    """The place, from 1, of the preferred filter of a ranking: 2 for ``lexical:preferred:2``; 1 without a number."""
     head, _, place = ranking.rpartition(PREFERRED + ":")
     return int(place) if head and leg_of(ranking) != ranking else 1
 

@@ -25,13 +25,13 @@ LONG = 8
 """Letters from which on a word is compared two edits away."""
 
 BEGINNING = 3
-"""Letters that a word two edits away begins with too."""
+"""The number of first letters that a word and a term two edits away have in common."""
 
 SHORTEST_TERM = 6
-"""Letters of a term that a word two edits away can stand for."""
+"""The least number of letters of a term that replaces a word two edits away."""
 
 _ENDING = 4
-"""Letters of a word that its term may lack."""
+"""The most letters at the end of a word that its term may lack."""
 
 _ALPHABETS = (
     "abcdefghijklmnopqrstuvwxyz",

@@ -136,7 +136,7 @@ _LAST_OF_TENANT = Compiled("""
 
 
 async def begin_run(database: Database, tenant_id: int, collection_id: int, job: str) -> int:
-    """Store the begin of a run, and return the run's number. An earlier run that never ended becomes interrupted."""
+    """Store the start of a run, and return the run's number. An earlier run that never ended becomes interrupted."""
     return int((await database.write(tenant_id, _BEGIN.bind(id=collection_id, job=job)))[0][0])
 
 

@@ -468,7 +468,7 @@ def with_own_leaves(filter_: Filter) -> Filter:
 def shape_of(filter_: Filter | None, filterable: Filterable) -> Hashable:
     """The key of a filter's statement: everything that its text depends on, that is, all except the values.
 
-    A leaf that no case names is its own key, values and all: its statement serves equal filters alone.
+    A leaf without a case of its own is its own key, including its values: its statement serves only equal filters.
     """
     match filter_:
         case None:

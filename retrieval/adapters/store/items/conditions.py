@@ -137,7 +137,7 @@ def _of_values(filter_: OneOf | Compare, collection_id: int, filterable: Filtera
 
 
 def _of_times(filter_: OneOf | Compare, collection_id: int) -> Condition:
-    """By the index, which has the instants that texts denote; archived items, which it lacks, by their texts."""
+    """The condition by the index of instants or, for archived items, which the index lacks, by their own texts."""
     kind, attribute = AttributeType.TIME, field_value(filter_.field)
 
     def instants(leaf: OneOf) -> list[object]:

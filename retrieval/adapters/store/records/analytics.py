@@ -58,7 +58,7 @@ _ORDERS = {
 
 _LENGTH = timedelta(days=28)
 _LENGTHS = {"rising_items": timedelta(days=14)}
-"""The length of a period without a begin, the same as the functions' own default."""
+"""The length of a period without a beginning, the same as the functions' own default."""
 
 
 async def analytics_views(database: Database, tenant_id: int) -> list[AnalyticsView]:

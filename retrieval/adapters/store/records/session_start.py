@@ -117,7 +117,7 @@ class StartQuestion(NamedTuple):
     """The score below which such a principle has failed."""
     most_unsure: int
     since: datetime
-    """The begin of the period whose traces count."""
+    """The beginning of the period whose traces count."""
     now: datetime
     """The end of that period."""
     latest_traces: int

@@ -26,7 +26,8 @@ import psutil
 from retrieval.adapters.store.installation.embedded.place import Account
 from retrieval.domain.errors import ConfigurationError, EmbeddedServerError
 
-# A shell runs the program, and waits in a second process for the end of its input, whose other end this process has.
+# A shell runs the program. A second process of the shell reads a pipe whose other end this process holds: when this
+# process ends, the pipe ends too, and the second process kills the program.
 _WITH_CALLER = """
     exec 3<&0 </dev/null
     "$0" "$@" 3<&- & program=$!
@@ -217,7 +218,7 @@ def measure_resources(root: Path = Path("/")) -> MachineResources:
     ``root`` is the folder of ``proc`` and ``sys``.
     """
     memory = [int(limit) for [limit] in _limits(root, "memory.max") if limit != "max"]
-    # Where a container is of the older hierarchy of groups, which says "no limit" with a number beyond any machine.
+    # The older hierarchy of control groups; a number beyond any machine's memory means that there is no limit.
     memory += map(int, _words(root / "sys/fs/cgroup/memory/memory.limit_in_bytes"))
     quotas = [math.ceil(int(time) / int(period)) for time, period in _limits(root, "cpu.max") if time != "max"]
     usable = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1

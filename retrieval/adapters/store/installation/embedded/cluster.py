@@ -310,7 +310,7 @@ def server_pid(data: Path) -> int | None:
         process = psutil.Process(number)
         if process.name() != "postgres":
             return None
-        # In containers root may not read the working directory, but the command line. A zombie has neither.
+        # In a container, root may be able to read only the command line, not the folder. A zombie has neither.
         is_on_data = str(data) in process.cmdline() or data.samefile(process.cwd())
     except (OSError, ValueError, psutil.Error):
         return None

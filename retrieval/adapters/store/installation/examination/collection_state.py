@@ -15,7 +15,7 @@ LOSS_DAYS = 7
 
 
 class TenantFacts(NamedTuple):
-    """Facts about a tenant; those about collections by their numbers, missing where there is nothing to say."""
+    """Facts about a tenant's collections, by collection number; a collection without a fact is missing there."""
 
     missing_months: Sequence[str] = ()
     without_words: Mapping[int, int] = {}

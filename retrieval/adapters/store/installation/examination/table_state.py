@@ -33,7 +33,7 @@ class TableState:
     is_vacuumed: bool
     """Whether autovacuum is on for it."""
     is_shown: bool
-    """Whether a policy permits the application role to read its tenant's rows; true for months."""
+    """Whether a policy permits the application role to read its tenant's rows; true for monthly partitions."""
     loose_policies: Sequence[str]
     """Policies that permit a role of the installation, or every role, to read other tenants' rows."""
     lacking: Sequence[str]
