@@ -408,7 +408,7 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
 async def _explained(
     handle: CollectionHandle, requests: Sequence[SearchRequest], results: list[SearchResult]
 ) -> list[SearchResult]:
-    """The results, those without hits with the reasons; an unrecorded search gets none, because no one reads them."""
+    """The results; those without hits get the reasons. Unrecorded searches get none, because nobody reads them."""
     unexplained = {
         place: request.condition
         for place, (request, result) in enumerate(zip(requests, results, strict=True))

@@ -140,7 +140,7 @@ class Decider:
 
 
 def may_decide(collection: StoredCollection, profile: Profile) -> bool:
-    """True if a search has to read more candidates than it shows."""
+    """True if a model or exploration may change the order, so that a search reads more candidates than it shows."""
     return not profile.exploration.is_off or (collection.model_version > 0 and not profile.learned.is_off)
 
 

@@ -200,13 +200,13 @@ class Difference:
 
     item_id: str
     rank_then: int | None
-    """None: it was not among the hits."""
+    """None: the item was not among the recorded hits."""
     rank_now: int | None
-    """None: it is not among them."""
+    """None: the item is not among today's hits."""
     score_then: float | None
     score_now: float | None
     why: tuple[str, ...]
-    """The reason in words."""
+    """The reasons, in words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -376,7 +376,7 @@ class Searcher:
                 await self._add_signals([search])
 
     async def _rerank(self, searches: Sequence[RunningSearch], rerank: Rerank, reranker: Reranking) -> None:
-        """Rerank the candidates; if that failed, a note is added and the ranking unchanged."""
+        """Rerank the candidates; if that fails, a note is added and the ranking stays unchanged."""
         best = [[candidate.item_id for candidate in search.pool[: rerank.candidates]] for search in searches]
         collection_id, set_already = self.collection.collection_id, settings(searches[0].plan.request)
         item_ids = list(dict.fromkeys(item_id for some in best for item_id in some))

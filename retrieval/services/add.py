@@ -52,7 +52,7 @@ _MANY_TO_CHECK = 50
 """The number of items whose check against a schema takes a few milliseconds."""
 
 MOST_REFUSED = 5
-"""From this many refused items in a call on, the embedder is at fault, not the items."""
+"""If this many items of a call are refused, the cause is the embedder, not the items."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,7 +206,7 @@ class Writer:
     async def embed(
         self, items: Sequence[Item], keep: Callable[[HashedVectors], Awaitable[None]] | None = None
     ) -> AddReport:
-        """Embed items that are stored already; ``keep`` is called with the vectors of each part instead.
+        """Embed stored items, and store the vectors; ``keep``, if given, gets the vectors of each part instead.
 
         An item whose text or vector is refused stays pending and is named in the notes; the others go on. An embedder
         that does not answer, or that refuses one item after another, is not called again.

@@ -252,7 +252,7 @@ async def split(handle: CollectionHandle, parts: int) -> CollectionInfo:
         async with handle.database.transaction(handle.tenant_id) as connection:
             await set_parts(connection, stored.collection_id, number)
         stored = await handle.refresh()
-    # A writer that saw the change builds it, or another collection of the same space has its own index built.
+    # Another process builds this index after the same change, or that of another collection of the space.
     while await keep_index(handle.database, handle.tenant_id, stored) is IndexOutcome.BEING_BUILT:
         await asyncio.sleep(_LOOK_SECONDS)
         stored = await handle.refresh()

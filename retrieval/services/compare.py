@@ -46,7 +46,7 @@ _MOST_VERSION = 2**31 - 1
 async def named_profile(database: Database, tenant_id: int, collection: StoredCollection, name: str) -> NamedProfile:
     """The profile: ``active``, the number of a stored version, or the path of a JSON file with a profile.
 
-    Raises ``NotFoundError`` for a version or a file that is not there, ``InvalidProfileError`` for no profile.
+    Raises ``NotFoundError`` for a missing version or file, ``InvalidProfileError`` for a file without a valid profile.
     """
     if name == ACTIVE:
         version = collection.profile_version
@@ -62,7 +62,7 @@ async def named_profile(database: Database, tenant_id: int, collection: StoredCo
 
 
 def profile_in_file(name: str) -> Profile:
-    """The profile in a JSON file. Raises ``NotFoundError`` without the file, ``InvalidProfileError`` for no profile."""
+    """The profile in a JSON file. Raises ``NotFoundError`` if the file is missing, else ``InvalidProfileError``."""
     path = Path(name)
     try:
         stored = json_of(path.read_bytes())
@@ -121,7 +121,7 @@ class _Targets:
     changed: int = 0
 
     def add(self, pool: RecordedPool, default_reward: float | None, model: LearnedModel | None) -> None:
-        """Both profiles' slates for one search; a search that one of them cannot answer counts for neither.
+        """Add both profiles' slates for one search; a search that one profile cannot answer counts for neither.
 
         ``model`` is the model that the search used; None: it used none, or the model is gone.
         """

@@ -165,7 +165,7 @@ async def _measured(index: _Index, sample: Sequence[tuple[str, Vector]], numbers
 
 
 def _away(nearest: Sequence[Sequence[float]]) -> float:
-    """The distance of a query from the item that it should find: that of the vectors from their nearest others.
+    """The distance between a query and the item that it should find: the median one between nearest vectors.
 
     A unit vector moved by a, at a right angle, has the similarity 1 / √(1 + a²) to where it was.
     """
