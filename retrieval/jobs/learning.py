@@ -369,7 +369,7 @@ async def keep_arms(
 
 
 GROWTH = 2.0
-"""Centroids are computed anew when the collection has grown by this factor since."""
+"""Centroids are computed again when the collection has grown by this factor since."""
 
 MOST_SAMPLED = 20_000
 _PAGE = 5_000

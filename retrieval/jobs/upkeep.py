@@ -82,7 +82,7 @@ _NAME = "SELECT name_terms(%(id)s)"
 
 
 async def recount_terms(database: Database, tenant_id: int, collection_id: int) -> int:
-    """Count a collection's term statistics anew and correct them; returns the number of wrong rows, normally 0.
+    """Recount a collection's term statistics and correct them; returns the number of wrong rows, normally 0.
 
     Items without indexed words are indexed first. Terms that no item holds any more are removed; they are not wrong. In
     one transaction, which writers of the collection wait for; searches go on.
@@ -150,7 +150,7 @@ async def index(workplace: Workplace, target: JobTarget, _advance: Advance = ign
 
 
 async def recount(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
-    """Count the collection's terms anew, and correct wrong counts."""
+    """Recount the collection's terms, and correct wrong counts."""
     mended = await recount_terms(*workplace.place(target))
     advance(mended)
     return {"mended": mended}
@@ -231,7 +231,7 @@ async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance
 
 
 async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
-    """Count terms, compute every BM25 weight and build the indexes anew, whether they need it or not.
+    """Recount terms, recompute every BM25 weight and rebuild the indexes, whether they need it or not.
 
     Rows that do not agree with their items (``retrieval doctor --deep``) are corrected first. The index of vectors,
     which takes longest, comes last, so that an earlier interruption does not lose its build.

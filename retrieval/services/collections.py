@@ -169,7 +169,7 @@ async def refresh_windows(
     """Index the items whose neighbours' setting changed; returns their number.
 
     Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next call
-    continues. No words or vectors are computed anew.
+    continues. No words or vectors are computed again.
     """
     done, step = 0, _STEP
     while step:

@@ -230,8 +230,8 @@ KEPT_ABOVE = 0.5
 """A collection loses its index when it shrinks below this share of the size at which it would get one."""
 
 MOVED = 2.0
-"""An index is measured anew when the collection has this many times the rows that it was measured with, or its inverse;
-it is rebuilt when it takes this many times the bytes for each row."""
+"""An index is measured again when its collection has grown or shrunk by this factor since the last measurement; it is
+rebuilt when it takes this many times the bytes for each row."""
 
 _ROW_US, _DIMENSION_US = 0.15, 0.0007
 _GRAPH_BYTES = 400
@@ -358,7 +358,7 @@ async def drop_indexes(at: CollectionPlace, space: StoredSpace | None = None) ->
 
 
 async def rebuild_index(database: Database, tenant_id: int, collection: StoredCollection) -> IndexOutcome:
-    """Build the collection's index anew beside the old one and measure it; without a valid one, ``keep_index``."""
+    """Rebuild the collection's index beside the old one and measure it; without a valid one, ``keep_index``."""
     space, index = collection.space, collection.ann_index
     if space is None or index is None or index.form != wanted_form(collection):
         return await keep_index(database, tenant_id, collection)

@@ -27,7 +27,7 @@ from retrieval.services.ingest import ingest as ingest_lines
 from retrieval.services.textsearch import DRIFT, refresh_weights
 
 FEW_ITEMS = 1000
-"""A handle that knows of fewer items than this reads the collection's size anew after each write."""
+"""A handle that knows of fewer items than this reads the collection's size again after each write."""
 
 
 @checks_existence

@@ -74,7 +74,7 @@ async def keep_textsearch_index(
 
 
 async def rebuild_textsearch_index(database: Database, collection: StoredCollection) -> TextsearchOutcome:
-    """Build the collection's index anew, if it has one, while searches use it; it pays after many updates.
+    """Rebuild the collection's index, if it has one, while searches use it; this is useful after many updates.
 
     An index that does not serve searches is left to ``keep_textsearch_index``.
     """

@@ -136,7 +136,7 @@ BEGIN
 END
 $$;
 
--- Makes the disagreeing rows of a collection's items anew, except arms and records, and returns their number. Writers
+-- Makes the disagreeing rows of a collection's items again, except arms and records, and returns their number. Writers
 -- wait, searches do not. The caller recounts the statistics.
 CREATE OR REPLACE FUNCTION mend_disagreements(collection bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$

@@ -4,7 +4,7 @@
         docs = await platform.collection("docs")
         report = await copy_store(url, LangChainStore(name="my_docs"), docs)
 
-Nothing is embedded anew: the collection's embedding space has to be that of the model that made the vectors. A second
+Nothing is embedded again: the collection's embedding space has to be that of the model that made the vectors. A second
 copy changes only documents that have changed since, and so completes an interrupted one.
 """
 

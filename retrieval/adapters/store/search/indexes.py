@@ -50,7 +50,7 @@ def ef_construction_statement(name: str, schema: str, ef_construction: int) -> s
 
 
 def rebuild_statement(name: str, schema: str) -> str:
-    """The statement that builds an index anew beside the old one. It must run outside a transaction."""
+    """The statement that rebuilds an index beside the old one. It must run outside a transaction."""
     return f"REINDEX INDEX CONCURRENTLY {qualified(schema, name)}"
 
 
