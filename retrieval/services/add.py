@@ -22,11 +22,12 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, Settled, WrittenItems
 from retrieval.adapters.store.search.vectors import pending_among, pending_items
 from retrieval.domain.errors import (
-    EmbedderRejectedError,
+    EmbedderError,
     EmbedderUnavailableError,
     InvalidItemError,
     InvalidRequestError,
     InvalidVectorError,
+    RetrievalError,
     WrongDimensionError,
 )
 from retrieval.domain.items.embedding import Vector, Vectors
@@ -208,8 +209,9 @@ class Writer:
     ) -> AddReport:
         """Embed stored items, and store the vectors; ``keep``, if given, gets the vectors of each part instead.
 
-        An item whose text or vector is refused stays pending and is named in the notes; the others go on. An embedder
-        that does not answer, or that refuses one item after another, is not called again.
+        An item whose text or vector is refused, or that the embedder fails on while it answers other texts, stays
+        pending and is named in the notes; the others go on. An embedder that does not answer, or that refuses one item
+        after another, is not called again.
         """
         space = self.collection.space
         items = [item for item in items if item.indexed_text]
@@ -228,17 +230,18 @@ class Writer:
             texts, keys = [item.indexed_text for item in part], [repr(item.item_id) for item in part]
             try:
                 vectors = await self.embedder.embed_documents(texts, keys)
-            except (EmbedderUnavailableError, WrongDimensionError) as error:
-                note = f"embedding stopped: {error}"
-                _log.info("%s", note)  # as information, because the report tells the caller
-                done = AddReport(pending=len(part), stopped=True, notes=(note,))
-            except (EmbedderRejectedError, InvalidVectorError) as error:
-                if len(part) > 1:
+            except (EmbedderError, InvalidVectorError, WrongDimensionError) as error:
+                if await _is_useless(self.embedder, error):
+                    note = f"embedding stopped: {error}"
+                    _log.info("%s", note)  # as information, because the report tells the caller
+                    done = AddReport(pending=len(part), stopped=True, notes=(note,))
+                elif len(part) > 1:
                     middle = len(part) // 2
                     parts[:0] = [part[:middle], part[middle:]]
                     continue
-                refused.setdefault(str(error), []).append(keys[0])
-                done = AddReport(pending=1, refused=1, stopped=sum(map(len, refused.values())) >= MOST_REFUSED)
+                else:
+                    refused.setdefault(str(error), []).append(keys[0])
+                    done = AddReport(pending=1, refused=1, stopped=sum(map(len, refused.values())) >= MOST_REFUSED)
             else:
                 measure = await self.embedder.measure()
                 done = AddReport(embedded=len(part), cut=await asyncio.to_thread(measure.number_cut, texts))
@@ -286,6 +289,16 @@ class Writer:
             added=added, changed=len(items) - added - unchanged, unchanged=unchanged, settled=written.settled
         )
         return report, written
+
+
+async def _is_useless(embedder: CachedEmbedder, error: RetrievalError) -> bool:
+    """Whether calling the embedder with other texts is useless after this error.
+
+    A server may fail on a single text again and again: Ollama answers 500 if a model makes a vector of NaN.
+    """
+    if isinstance(error, EmbedderUnavailableError):
+        return not await embedder.answers()
+    return isinstance(error, WrongDimensionError)
 
 
 async def add_in_parts(writer: Writer, items: Sequence[Item], vectors: Vectors | None = None) -> AddReport:

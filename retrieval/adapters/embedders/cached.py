@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from math import ceil
+from math import ceil, inf
 
 import numpy as np
 
@@ -20,7 +20,11 @@ from retrieval.adapters.store.search.vectors import StoredSpace, cache_vectors, 
 from retrieval.domain.errors import (
     DatabaseUnreachableError,
     EmbedderError,
+    EmbedderRejectedError,
     EmbedderUnavailableError,
+    InvalidVectorError,
+    RetrievalError,
+    WrongDimensionError,
 )
 from retrieval.domain.items.embedding import (
     Embedder,
@@ -40,6 +44,9 @@ KEPT_QUERIES = 2048
 TEXTS_A_BUDGET = 25
 """The number of texts that one budget covers: a call with more texts has several budgets."""
 
+_FEW_SECONDS = 60.0
+"""The longest time that an addition of a few texts waits; without it, retries of a server that hangs take minutes."""
+
 LOADING_SECONDS = 10.0
 """The extra time that a search gives a local model which has to be loaded first."""
 
@@ -48,8 +55,8 @@ _IS_PATIENT: ContextVar[bool] = ContextVar("retrieval_is_patient", default=False
 
 @contextmanager
 def patiently() -> Iterator[None]:
-    """Embed queries, and rerank, without a time budget and without the breaker: for jobs and measurements, not for
-    searches. The call waits as long as embedder and reranker try.
+    """Embed, and rerank, without a time budget and without the breaker: for jobs and measurements, not for searches.
+    The call waits as long as embedder and reranker try.
     """  # noqa: D205 - one sentence
     token = _IS_PATIENT.set(True)
     try:
@@ -97,7 +104,8 @@ class CachedEmbedder:
     ) -> Vectors:
         """One vector a text, shape (len(texts), dimensions); ``keys`` name the texts in messages (``checked_vectors``).
 
-        Waits as long as the embedder tries, but not beyond a deadline; ``within_budget``: no longer than for a query.
+        Waits as long as the embedder tries, for 25 texts or fewer at most a minute (see ``patiently``), but not beyond
+        a deadline; ``within_budget``: no longer than for a query.
         Raises ``EmbedderUnavailableError``, ``EmbedderRejectedError``, and ``WrongDimensionError`` or
         ``InvalidVectorError`` with the key.
         """
@@ -127,7 +135,7 @@ class CachedEmbedder:
         """One vector for each query, shape (dimensions,), and the embedder's error if some are missing.
 
         Vectors that are neither in memory nor cached are requested in one call, within the budget (see ``patiently``).
-        Raises ``WrongDimensionError`` and ``InvalidVectorError``.
+        Unusable vectors and foreign exceptions of the embedder become ``EmbedderRejectedError``.
         """
         vectors = {text: self._queries[text] for text in texts if text in self._queries}
         fresh = [text for text in dict.fromkeys(texts) if text not in vectors]
@@ -148,6 +156,14 @@ class CachedEmbedder:
         vectors = await self._ask(["retrieval"], TextRole.QUERY, within_budget=False)
         checked_vectors(vectors, self._embedder.space, ["a test word"])
 
+    async def answers(self) -> bool:
+        """Whether the embedder makes a vector of a test word in the time that a search waits."""
+        try:
+            await self._ask(["retrieval"], TextRole.QUERY, within_budget=True)
+        except EmbedderError:
+            return False
+        return True
+
     async def _embed(
         self, texts: Sequence[str], keys: Sequence[str], role: TextRole, *, within_budget: bool
     ) -> tuple[list[Vector | None], EmbedderError | None]:
@@ -159,10 +175,14 @@ class CachedEmbedder:
             places = sorted(fresh.values())
             try:
                 vectors = await self._ask([texts[place] for place in places], role, within_budget=within_budget)
+                vectors = checked_vectors(vectors, self._embedder.space, [keys[place] for place in places])
             except EmbedderError as error:
                 failure = error
+            except Exception as error:
+                if role is TextRole.DOCUMENT:
+                    raise
+                failure = _unusable(error)
             else:
-                vectors = checked_vectors(vectors, self._embedder.space, [keys[place] for place in places])
                 fresh_vectors = {
                     hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)
                 }
@@ -181,7 +201,8 @@ class CachedEmbedder:
         ask = partial(self._embedder.embed, texts, role)
         if within_budget:
             return await self._guard.in_time(ask, wait_seconds(self._embedder, self._budget_seconds, len(texts)))
-        return await before_deadline(ask, EmbedderUnavailableError)
+        seconds = _FEW_SECONDS if len(texts) <= TEXTS_A_BUDGET and not is_patient() else inf
+        return await before_deadline(ask, EmbedderUnavailableError, seconds)
 
 
 def wait_seconds(embedder: Embedder, budget_seconds: float, texts: int = 1) -> float:
@@ -194,6 +215,19 @@ def _all(vectors: Sequence[Vector | None], error: EmbedderError | None) -> list[
     if error is not None:
         raise error
     return [vector for vector in vectors if vector is not None]
+
+
+def _unusable(error: Exception) -> EmbedderRejectedError:
+    """The error for a query's vector that an embedder made wrongly, or that it failed to make.
+
+    Raises the error itself if it is one of the platform's, such as a missing key.
+    """
+    if isinstance(error, InvalidVectorError | WrongDimensionError):
+        return EmbedderRejectedError(f"the embedder is at fault: {error}")
+    if isinstance(error, RetrievalError):
+        raise error
+    _log.warning("the embedder failed", exc_info=error)
+    return EmbedderRejectedError(f"the embedder failed with {type(error).__name__}: {error}")
 
 
 def _as_stored(vector: Vector) -> Vector:

@@ -246,16 +246,17 @@ class Guards:
         return [outage for _, guard in self._guards.values() if (outage := guard.outage) is not None]
 
 
-async def before_deadline(ask: Ask[T], unavailable: type[RetrievalError]) -> T:
-    """Return the result of ``ask`` if it comes early enough before the task's deadline to be stored.
+async def before_deadline(ask: Ask[T], unavailable: type[RetrievalError], most_seconds: float = math.inf) -> T:
+    """Return the result of ``ask`` if it comes within ``most_seconds`` and can be stored before the task's deadline.
 
     Raises ``unavailable`` if it does not.
     """
     remaining = seconds_left()
-    if math.isinf(remaining):
+    seconds = min(most_seconds, max(remaining - _FINISH_SECONDS, remaining / 2))
+    if math.isinf(seconds):
         return await ask()
-    seconds = max(remaining - _FINISH_SECONDS, remaining / 2)
     try:
         return await within(ask(), seconds)
     except LateError:
-        raise unavailable(f"no answer within {round(seconds, 2):g} s, the time before the deadline") from None
+        why = "" if seconds == most_seconds else ", the time before the deadline"
+        raise unavailable(f"no answer within {round(seconds, 2):g} s{why}") from None

@@ -317,17 +317,17 @@ def document_item(item_id: str, text: str, metadata: Mapping[str, Any]) -> Item:
     on it find the document. Raises ``InvalidItemError``.
     """
     attributes = {name: value for name, value in metadata.items() if name != EXPLANATION_KEY}
-    fields = {name: attributes[name] for name in _KEY_FIELDS if _is_key(attributes.get(name))}
+    fields = {name: attributes[name] for name in _KEY_FIELDS if is_key(attributes.get(name))}
     # No search finds an archived item, but a document should be found.
     if fields.get("status") == _HIDDEN:
         del fields["status"]
     tags = attributes.get("tags")
-    if isinstance(tags, list | tuple) and all(map(_is_key, tags)):
+    if isinstance(tags, list | tuple) and all(map(is_key, tags)):
         fields["tags"] = tuple(tags)
     return Item(item_id=item_id, body=text, attributes=attributes, **fields)
 
 
-def _is_key(value: object) -> bool:
-    """Whether the value is a text that a field can hold."""
+def is_key(value: object) -> bool:
+    """Whether the value is a text that ``document_item`` stores in a field too."""
     is_short = isinstance(value, str) and value != "" and len(value.encode(errors="replace")) <= MAX_KEY_BYTES
     return is_short and text_fault(str(value), is_line=True) is None

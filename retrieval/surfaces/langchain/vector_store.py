@@ -17,19 +17,20 @@ from langchain_core.vectorstores import VectorStore
 from pydantic import ConfigDict, Field
 
 from retrieval.adapters.readers.records import EXPLANATION_KEY, document_item
-from retrieval.collection import Collection
+from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_list, checked_whole, clean_text, clean_value, kind_of
 from retrieval.domain.errors import ConfigurationError, InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
-from retrieval.domain.search.filters import And, Filter, Where, parse_where
+from retrieval.domain.search.filters import Filter, Where
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import VectorSimilarity
 from retrieval.surfaces.langchain.bridge import Bridge
 from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, Opened, RetrievalEmbeddings
+from retrieval.surfaces.langchain.metadata_filters import of_metadata
 from retrieval.sync import SyncCollection
 
 Condition = Where | Filter | None
@@ -59,7 +60,8 @@ async def by_profile(
         raise InvalidRequestError(
             f"there is no option {foreign[0]!r}; there are: k, filter, {', '.join(sorted(_OPTIONS))}"
         )
-    where = every_of(condition, options.pop("where", None))
+    known = (await handle_of(collection).fresh()).attributes
+    where = of_metadata(every_of(condition, options.pop("where", None)), known)
     asked = {"query": question} if isinstance(question, str) else {"vector": question}
     return await collection.search(**asked, where=where, limit=k, **{"syntax": False} | options)
 
@@ -111,9 +113,9 @@ def _numbers(embedding: object) -> list[float]:
 
 
 def every_of(*conditions: Condition) -> Condition:
-    """The condition that all of them hold. Raises ``InvalidFilterError``."""
-    wanted = tuple(condition for condition in map(parse_where, conditions) if condition is not None)
-    return And(wanted) if wanted else None
+    """The condition that all of them hold."""
+    wanted = [condition for condition in conditions if condition is not None]
+    return wanted[0] if len(wanted) == 1 else {"and": wanted} if wanted else None
 
 
 _DELETED_AT_ONCE = 1000

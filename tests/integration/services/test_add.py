@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from retrieval import EmbeddingSpace, Platform, Settings, connect
+from retrieval.adapters.embedders import cached
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
@@ -245,7 +246,75 @@ async def test_an_embedder_that_has_stopped_is_not_asked_for_the_other_parts(
     async with connect(database_url, settings=settings, embedder=Away()) as platform:
         collection = await platform.collection("docs")
         report = await collection.add([{"_id": str(number), "text": f"thing {number}"} for number in range(40)])
-    assert (report.added, report.pending, len(asked)) == (40, 40, 1)
+    assert (report.added, report.pending) == (40, 40)
+    assert asked == [TextRole.DOCUMENT, TextRole.QUERY], "a part, and a test word"
+
+
+async def test_an_item_that_its_embedder_always_fails_on_keeps_no_other_waiting(
+    database_url: str, settings: Settings
+) -> None:
+    """Ollama answers 500 if a model makes a vector of NaN: the same as if it were overloaded."""
+
+    class Choking(HashingEmbedder):
+        """An embedder that fails on a text."""
+
+        async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+            """The vectors, if that text is not among them."""
+            if "poison" in texts:
+                raise EmbedderUnavailableError("the server answered 500 (tried 6 times)")
+            return await super().embed(texts, role)
+
+    items = [{"_id": str(number), "text": "poison" if number == 3 else f"thing {number}"} for number in range(300)]
+    async with connect(database_url, settings=settings, embedder=Choking(16)) as platform:
+        collection = await platform.collection("docs")
+        report = await collection.add(items)
+        assert (report.embedded, report.pending) == (299, 1)
+        assert report.notes == ("item '3' is not embedded: the server answered 500 (tried 6 times)",)
+        assert not platform.outages, "searches still ask the embedder"
+
+
+async def test_an_addition_of_a_few_items_waits_for_a_hanging_embedder_for_a_while(
+    database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The retries of a server that hangs take minutes."""
+    monkeypatch.setattr(cached, "_FEW_SECONDS", 0.05)
+    async with connect(database_url, settings=settings, embedder=SlowEmbedder()) as platform:
+        collection = await platform.collection("docs")
+        report = await collection.add([{"_id": "1", "text": "one"}])
+    assert (report.added, report.pending, report.notes) == (
+        1,
+        1,
+        ("item '1' is not embedded: no answer within 0.05 s",),
+    )
+
+
+@pytest.mark.parametrize("fault", ["nan", "too few", "an exception"])
+async def test_a_search_whose_embedder_is_at_fault_is_answered_by_words(
+    database_url: str, settings: Settings, fault: str
+) -> None:
+    """The caller gave no vector, so that the search is not refused."""
+
+    class Faulty(HashingEmbedder):
+        """An embedder with a fault."""
+
+        async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+            """No usable vector of a query."""
+            vectors = await super().embed(texts, role)
+            if role is TextRole.DOCUMENT:
+                return vectors
+            if fault == "an exception":
+                raise ZeroDivisionError("division by zero")
+            return vectors[:0] if fault == "too few" else vectors * np.nan
+
+    async with connect(database_url, settings=settings, embedder=Faulty(16)) as platform:
+        collection = await platform.collection("docs")
+        await collection.add([{"_id": "1", "text": "a full disk"}])
+        result = await collection.search("disk")
+        assert [hit.item_id for hit in result] == ["1"]
+        [note] = result.notes
+        assert "the embedder" in note
+        with pytest.raises(EmbedderRejectedError):
+            await collection.search("disk", legs=["dense"])
 
 
 async def test_vectors_of_another_length_are_told_once(
@@ -268,8 +337,8 @@ async def test_vectors_of_another_length_are_told_once(
         [note] = report.notes
         assert note.startswith("embedding stopped: the vector of '0' has 3 dimensions and the embedding space ")
         assert [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING] == []
-        with pytest.raises(WrongDimensionError, match="the vector of the query has 3"):
-            await collection.search("word1")
+        [note] = (await collection.search("word1")).notes
+        assert "the vector of the query has 3 dimensions" in note
 
 
 async def test_adding_nothing_does_nothing(platform: Platform) -> None:

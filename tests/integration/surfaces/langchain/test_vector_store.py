@@ -109,6 +109,34 @@ def test_filters_are_the_collections_by_either_name(
     assert set(ids(store.similarity_search("login", k=4, where=where))) == expected
 
 
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ({"status": "archived"}, {"old"}),
+        ({"status": "open"}, {"new"}),
+        ({"status": 5}, {"odd"}),
+        ({"status": "active"}, {"1", "2", "3", "4", "plain"}),
+        ({"created_at": {"lt": "2020-01-01"}}, {"old"}),
+        ({"item_id": ["SKU-2", "SKU-3"]}, {"new"}),
+        ({"source": 7}, {"odd"}),
+        ({"item_id": ["SKU-1", "4"]}, {"old", "4"}),
+        ({"not": {"status": ["archived", "active"]}}, {"odd", "new"}),
+    ],
+)
+def test_names_of_fields_in_a_filter_mean_the_documents_metadata(
+    store: RetrievalVectorStore, condition: dict[str, Any], found: set[str]
+) -> None:
+    """They are common names in metadata."""
+    metadata = {
+        "old": {"status": "archived", "created_at": "2019-05-01", "item_id": "SKU-1"},
+        "new": {"status": "open", "created_at": "2024-05-01", "item_id": "SKU-2"},
+        "odd": {"status": 5, "source": 7},
+        "plain": {},
+    }
+    store.add_texts(["word"] * 4, list(metadata.values()), ids=list(metadata))
+    assert {document.id for document in store.similarity_search("word", k=9, filter=condition)} == found
+
+
 def test_both_names_of_the_filter_narrow(store: RetrievalVectorStore) -> None:
     """As with a retriever."""
     assert store.similarity_search("login", filter={"page": 1}, where={"page": 2}) == []
