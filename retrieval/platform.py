@@ -437,7 +437,7 @@ class Platform:
         await self.recorded()
         return await read_retrieval(self.database, self._tenant_id, retrieval_id, collection)
 
-    async def replay(self, retrieval_id: UUID | str, collection: str | None = None) -> Replay:
+    async def replay(self, retrieval_id: UUID | str | None, collection: str | None = None) -> Replay:
         """Return whether a recorded ranking follows from its record, and how today's answer differs, hit by hit.
 
         With a ``collection``, only one of its searches. The search runs again, and is not recorded. Raises

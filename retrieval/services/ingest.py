@@ -154,13 +154,24 @@ class _Batch:
     cleaned: int = 0
 
 
-def checked_lines(lines: object) -> None:
-    """Raise ``InvalidRequestError`` for anything but a stream of lines, such as a path or a list of dictionaries."""
+def checked_lines(lines: object) -> Iterator[InputLine]:
+    """The lines. Raises ``InvalidRequestError``, now or later, for anything else, such as a path or dictionaries."""
     if isinstance(lines, str | bytes | PurePath | Mapping | Sequence) or not isinstance(lines, Iterable):
-        raise InvalidRequestError(
-            f"ingest takes the lines that retrieval.read_items(path) reads, not {type(lines).__name__}; items that you "
-            "have as dictionaries go to add([...])"
-        )
+        raise _no_line(lines)
+    return map(_checked_line, lines)
+
+
+def _checked_line(line: object) -> InputLine:
+    if isinstance(line, InputLine):
+        return line
+    raise _no_line(line)
+
+
+def _no_line(given: object) -> InvalidRequestError:
+    return InvalidRequestError(
+        f"ingest takes the lines that retrieval.read_items(path) reads, not {type(given).__name__}; items that you "
+        "have as dictionaries go to add([...])"
+    )
 
 
 async def ingest(

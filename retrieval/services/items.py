@@ -96,10 +96,10 @@ async def ingest(
     progress: Progress | None,
 ) -> IngestReport:
     """See ``Collection.ingest``."""
-    checked_lines(lines)
+    checked = checked_lines(lines)
     check_flags(prune=prune)
     check_functions(rejected=rejected, progress=progress)
-    report = await ingest_lines(await writer_of(handle), lines, rejected=rejected, prune=prune, progress=progress)
+    report = await ingest_lines(await writer_of(handle), checked, rejected=rejected, prune=prune, progress=progress)
     return replace(report, items=report.items + await finished(handle, report.items))
 
 

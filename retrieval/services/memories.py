@@ -225,7 +225,12 @@ class MemoryWriter:
                     f"memory {new_id!r:.80} was itself superseded, by {known_successor.superseded_by!r:.80}; "
                     "name that one"
                 )
-            _check_successor(memories_by_id[old_id], memories_by_id[new] if isinstance(new, str) else new, now)
+            old = memories_by_id[old_id]
+            if old.superseded_by is not None and not await store.hold_memories(
+                connection, self._collection.collection_id, [old.superseded_by]
+            ):
+                old = replace(old, superseded_by=None)  # the successor was forgotten
+            _check_successor(old, memories_by_id[new] if isinstance(new, str) else new, now)
             written = [new] if isinstance(new, NewMemory) else []
             report, items = await self._write(connection, written, replaced=[old_id])
             await store.mark_superseded(connection, self._collection.collection_id, old_id, new_id)

@@ -44,7 +44,7 @@ _LEAST_POOL = 100
 
 
 async def replay(
-    workplace: Workplace, tenant_id: int, retrieval_id: UUID | str, collection: str | None = None
+    workplace: Workplace, tenant_id: int, retrieval_id: UUID | str | None, collection: str | None = None
 ) -> Replay:
     """Check whether a recorded ranking follows from its record, and where and why today's answer differs.
 
@@ -70,7 +70,7 @@ async def replay(
 
 
 async def read_retrieval(
-    database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None = None
+    database: Database, tenant_id: int, retrieval_id: UUID | str | None, collection: str | None = None
 ) -> RecordedRetrieval:
     """Read the record of a search. Raises what ``replay`` raises."""
     recorded, stored = await _read_recorded(database, tenant_id, retrieval_id, collection)
@@ -78,7 +78,7 @@ async def read_retrieval(
 
 
 async def _read_recorded(
-    database: Database, tenant_id: int, retrieval_id: UUID | str, collection: str | None
+    database: Database, tenant_id: int, retrieval_id: UUID | str | None, collection: str | None
 ) -> tuple[RecordedSearch, StoredCollection]:
     recorded = await find_recorded(database, tenant_id, checked_id(retrieval_id))
     stored = None if recorded is None else await collection_by_id(database, tenant_id, recorded.collection_id)

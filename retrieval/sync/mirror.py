@@ -65,16 +65,22 @@ class Door:
             yield from page
 
 
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """The event loop that runs this call, if one does."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
 def refuse_running_loop() -> None:
     """Raise ``RunningLoopError`` where a loop runs already."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RunningLoopError(
-        "retrieval.sync cannot be used inside a running event loop, which it would freeze; "
-        "await the async API there: async with retrieval.connect() as platform, or platform = await retrieval.open()"
-    )
+    if running_loop() is not None:
+        raise RunningLoopError(
+            "retrieval.sync cannot be used inside a running event loop, which it would freeze; "
+            "await the async API there: async with retrieval.connect() as platform, or "
+            "platform = await retrieval.open()"
+        )
 
 
 async def _page(iterator: AsyncIterator[T], size: int) -> list[T]:

@@ -19,17 +19,17 @@ from anyio.from_thread import start_blocking_portal
 from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.collection import Collection
 from retrieval.domain.checks import checks_argument_names
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
 from retrieval.engine.recorder import RecordingState
 from retrieval.engine.stages import Clock
-from retrieval.platform import Platform
+from retrieval.platform import Platform, loop_of
 from retrieval.platform import connect as connect_async
 from retrieval.settings import Settings
-from retrieval.sync.mirror import Door, Mirror, fact, iterated, mirrored, refuse_running_loop, waiting
+from retrieval.sync.mirror import Door, Mirror, fact, iterated, mirrored, refuse_running_loop, running_loop, waiting
 
 
 class SyncCollection(Mirror[Collection]):
@@ -175,7 +175,12 @@ class SyncPlatform(Mirror[Platform]):
         return self
 
     def close(self) -> None:
-        """Store the waiting records, and close the connections. A second call does nothing."""
+        """Store the waiting records, and close the connections. A second call does nothing.
+
+        Raises ``RunningLoopError`` within a function that the platform calls, such as ``decide`` of ``change``.
+        """
+        if self.door.portal is not None and (loop := loop_of(self.twin)) is not None and loop is running_loop():
+            raise RunningLoopError("the platform runs this call, and cannot be closed within it; close it afterwards")
         self.__exit__(None, None, None)
 
     def of_tenant(self, tenant: str) -> SyncPlatform:
@@ -196,6 +201,7 @@ class SyncPlatform(Mirror[Platform]):
     tenant_id: int = fact(Platform.tenant_id)
     recording: RecordingState = fact(Platform.recording)
     outages: list[Outage] = fact(Platform.outages)
+    llm: LLM | None = fact(Platform.llm)
     now: datetime = fact(Platform.now)
 
     collection = mirrored(Platform.collection, SyncCollection)

@@ -38,8 +38,8 @@ MIRRORS = [
 
 TWINS = [(Platform, SyncPlatform), (Collection, SyncCollection), *MIRRORS]
 
-ONLY_ASYNC = {"database", "embedder", "llm", "reranker", "workplace"}
-"""The open database, what works on it in the background, and the models speak async alone."""
+ONLY_ASYNC = {"database", "embedder", "reranker", "workplace"}
+"""The open database, what works on it in the background, and models that no application takes speak async alone."""
 
 
 if TYPE_CHECKING:

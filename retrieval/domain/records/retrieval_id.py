@@ -33,7 +33,7 @@ def time_of(retrieval_id: UUID) -> datetime:
     return _EPOCH + timedelta(milliseconds=min(retrieval_id.int >> 80, _LATEST_MS))
 
 
-def checked_id(retrieval_id: UUID | str) -> UUID:
+def checked_id(retrieval_id: UUID | str | None) -> UUID:
     """The identifier. Raises ``InvalidRequestError`` for anything but a UUID."""
     try:
         return retrieval_id if isinstance(retrieval_id, UUID) else UUID(retrieval_id)

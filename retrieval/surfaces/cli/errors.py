@@ -79,11 +79,12 @@ def report_error(error: BaseException, *, debug: bool, worded: Callable[[str], s
 
     ``worded`` changes the line, such as the commands that it advises.
     """
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else FAILED
-    if isinstance(error, BrokenPipeError):
+    # Typer ends a command whose output nobody reads with its own exit code.
+    if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
         _leave_the_pipe()
         return UNREAD
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else FAILED
     line, code = error_line(error)
     if debug and code in (FAILED, INTERNAL):
         traceback.print_exception(error)

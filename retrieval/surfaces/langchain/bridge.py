@@ -8,6 +8,7 @@ or blocks depending on the caller.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
 from functools import partial
@@ -16,8 +17,11 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
 from retrieval.platform import Platform, loop_of
+from retrieval.services.add import AddReport
 from retrieval.sync import SyncCollection, SyncPlatform
-from retrieval.sync.mirror import Door
+from retrieval.sync.mirror import Door, running_loop
+
+_log = logging.getLogger(__name__)
 
 A = TypeVar("A")
 P = ParamSpec("P")
@@ -66,7 +70,7 @@ class Bridge(Generic[A]):
         Raises ``RunningLoopError`` within a running loop, which blocking would freeze, and if the collection's loop
         does not begin the call, most likely because it waits for this caller.
         """
-        if _running_loop() is not None:
+        if running_loop() is not None:
             raise RunningLoopError(
                 "a sync method cannot be used inside a running event loop, which it would freeze; "
                 "await the async one there, whose name begins with 'a'"
@@ -132,8 +136,7 @@ def _blocked() -> RunningLoopError:
     )
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
+def log_notes(collection: Collection, report: AddReport) -> None:
+    """Log the notes of a write as warnings, such as items without a vector: LangChain's methods return no report."""
+    for note in report.notes:
+        _log.warning("collection %s: %s", collection.name, note)

@@ -40,7 +40,7 @@ from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import MAX_LISTED, latest, paths
 from retrieval.engine.request import MAX_LIMIT
 from retrieval.engine.stages import Clock
-from retrieval.surfaces.langchain.bridge import Bridge
+from retrieval.surfaces.langchain.bridge import Bridge, log_notes
 from retrieval.surfaces.langchain.store_items import (
     EXPIRES_AT,
     NAMESPACE,
@@ -234,7 +234,8 @@ class RetrievalStore(BaseStore):
                 )
             return changes[item_id]
 
-        await self._collection.change(list(changes), decided)
+        report = await self._collection.change(list(changes), decided)
+        log_notes(self._collection, report.written)
 
     async def _refresh(self, used: Iterable[StoredItem], now: float) -> None:
         ids = list(dict.fromkeys(stored_item.item.item_id for stored_item in used if can_expire(stored_item.item)))

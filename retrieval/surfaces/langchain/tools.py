@@ -236,8 +236,8 @@ search_similar_tickets = _search_tool(SHARED)
 get_index_stats = _stats_tool(SHARED)
 
 
-State = Mapping[str, Any]
-"""A workflow's state: a mapping; pydantic models and other objects are accepted too."""
+State = Any
+"""A workflow's state: a mapping, a pydantic model, or another object (LangGraph's types accept no mapping here)."""
 
 Update = dict[str, Any]
 """A node's changes to the state."""

@@ -28,7 +28,7 @@ from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import VectorSimilarity
-from retrieval.surfaces.langchain.bridge import Bridge
+from retrieval.surfaces.langchain.bridge import Bridge, log_notes
 from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, Opened, RetrievalEmbeddings
 from retrieval.surfaces.langchain.metadata_filters import of_metadata
 from retrieval.sync import SyncCollection
@@ -373,7 +373,7 @@ class RetrievalVectorStore(VectorStore):
         del batch_size  # LangChain's index gives it; the collection has batches of its own
         items = items_of(documents, ids)
         if items:
-            await self._bridge.twin.add(items)
+            log_notes(self._bridge.twin, await self._bridge.twin.add(items))
         return [item.item_id for item in items]
 
     async def _got(self, ids: Sequence[str]) -> list[Document]:

@@ -17,6 +17,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.errors import (
     BadLineError,
     EmbedderUnavailableError,
+    InvalidRequestError,
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors
 from retrieval.services import ingest
@@ -75,6 +76,14 @@ def write_file(path: Path, lines: Iterable[str]) -> str:
 def file(tmp_path: Path) -> Path:
     """The path of an input file."""
     return tmp_path / "items.jsonl"
+
+
+@pytest.mark.parametrize("lines", ["items.jsonl", [{"id": "1"}], ({"id": key} for key in "ab")])
+async def test_lines_are_what_read_items_reads(platform: Platform, lines: Any) -> None:
+    """Dictionaries go to ``add``."""
+    collection = await platform.collection("docs")
+    with pytest.raises(InvalidRequestError, match=r"ingest takes the lines that retrieval\.read_items\(path\) reads"):
+        await collection.ingest(lines)
 
 
 async def test_a_second_run_changes_nothing_and_embeds_nothing(
@@ -248,11 +257,11 @@ async def test_one_item_that_cannot_be_embedded_holds_up_no_other(
 async def test_an_unreachable_embedder_is_called_once_per_run(
     observed: Platform, embedder: ObservedEmbedder, file: Path
 ) -> None:
-    """Each further try would wait for all its retries."""
+    """Each further try would wait for all its retries; only a test word tells whether the texts are at fault."""
     collection = await observed.collection("docs")
     embedder.down = True
     report = await collection.ingest(read_items(write_file(file, map(line, range(1600)))))
-    assert (report.items.pending, embedder.calls) == (1600, 1)
+    assert (report.items.pending, embedder.calls) == (1600, 2)
 
 
 async def test_an_embedder_that_refuses_everything_is_not_called_for_each_item(

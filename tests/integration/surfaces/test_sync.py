@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from retrieval import Context, Settings, read_items
+from retrieval import Context, Item, Settings, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.llms.sim import SimLLM
 from retrieval.adapters.readers import InputLine
@@ -294,6 +294,21 @@ def test_a_platform_is_opened_and_closed_without_with(settings: Settings) -> Non
         tickets.search("disk")
     assert [collection.name for collection in platform.open().collections()] == ["tickets"]
     platform.close()
+
+
+def test_a_platform_is_not_closed_within_a_call_of_it(settings: Settings) -> None:
+    """The thread cannot wait for its own end; the platform stays open."""
+    with connect(settings=settings) as platform:
+        tickets = platform.collection("tickets")
+        tickets.add(ITEMS)
+
+        def decide(_: str, item: Item | None) -> Item | None:
+            platform.close()
+            return item
+
+        with pytest.raises(RunningLoopError, match="cannot be closed within it"):
+            tickets.change(["2"], decide)
+        assert tickets.info().items == 3
 
 
 def output_of(program: str, settings: Settings) -> str:

@@ -377,6 +377,18 @@ async def test_an_item_that_was_stored_as_such_is_a_memory(open_platform: Platfo
     assert not (await store.store_memory("p", "note", "stored over it", memory_id="i0")).is_new
 
 
+async def test_a_memory_whose_successor_was_forgotten_can_be_superseded_again(open_platform: Platform) -> None:
+    """Until then it is in no list, and no memory has the name of its successor."""
+    store = MemoryStore(open_platform)
+    old = (await store.store_memory("p", "note", "the flange is of steel", duplicates="keep")).memory_id
+    brass = {"project_id": "p", "interaction_type": "note", "content": "the flange is of brass"}
+    await store.forget(await store.supersede(old, brass))
+    gold = await store.supersede(old, brass | {"content": "the flange is of gold"})
+    assert (await store.get_memory(old)).superseded_by == gold
+    with pytest.raises(InvalidRequestError, match="was superseded by"):
+        await store.supersede(old, brass)
+
+
 async def test_nothing_is_found_where_nothing_is(open_platform: Platform) -> None:
     """An empty collection, an unknown project, concurrent first calls."""
     engine = RetrievalEngine(open_platform)

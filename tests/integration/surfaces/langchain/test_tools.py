@@ -179,7 +179,7 @@ async def test_a_state_may_be_an_object_and_so_may_its_configuration() -> None:
 
     state = SimpleNamespace(title=QUESTION["title"], description="", search_config=Config(top_k=1, vector_weight=None))
 
-    update = await pattern_recognition_agent(state)  # type: ignore[arg-type] # as LangGraph does
+    update = await pattern_recognition_agent(state)
 
     assert (update["status"], len(update["similar_tickets"])) == ("success", 1)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -127,7 +128,7 @@ def test_names_of_fields_in_a_filter_mean_the_documents_metadata(
     store: RetrievalVectorStore, condition: dict[str, Any], found: set[str]
 ) -> None:
     """They are common names in metadata."""
-    metadata = {
+    metadata: dict[str, dict[str, Any]] = {
         "old": {"status": "archived", "created_at": "2019-05-01", "item_id": "SKU-1"},
         "new": {"status": "open", "created_at": "2024-05-01", "item_id": "SKU-2"},
         "odd": {"status": 5, "source": 7},
@@ -135,6 +136,16 @@ def test_names_of_fields_in_a_filter_mean_the_documents_metadata(
     }
     store.add_texts(["word"] * 4, list(metadata.values()), ids=list(metadata))
     assert {document.id for document in store.similarity_search("word", k=9, filter=condition)} == found
+
+
+def test_a_document_without_a_vector_is_warned_about(fake_settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    """No method of LangChain returns a report."""
+    embedder = LangChainEmbedder(DeterministicFakeEmbedding(size=5), dimensions=8)
+    with connect_sync(settings=fake_settings, embedder=embedder) as platform:
+        opened = RetrievalVectorStore(platform.collection(f"docs-{uuid.uuid4()}"))
+        assert opened.add_texts(["a car"], ids=["1"]) == ["1"]
+    [warning] = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert "item '1' is not embedded: " in warning
 
 
 def test_both_names_of_the_filter_narrow(store: RetrievalVectorStore) -> None:

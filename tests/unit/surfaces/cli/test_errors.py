@@ -127,15 +127,11 @@ def test_a_traceback_is_shown_only_when_debugging(capsys: pytest.CaptureFixture[
 
 def test_a_reader_that_is_gone_is_not_complained_about() -> None:
     """The exit code is a shell's for SIGPIPE; standard error stays empty, also while the interpreter ends."""
-    script = (
-        "import sys\nfrom retrieval.surfaces.cli.errors import report_error\n"
-        "try:\n    print('x' * 100000, flush=True)\nexcept OSError as error:\n"
-        "    sys.exit(report_error(error, debug=True))\n"
-    )
+    command = [sys.executable, "-m", "retrieval.surfaces.cli", "db", "sql"]
     reader, writer = os.pipe()
     os.close(reader)
     try:
-        process = subprocess.run([sys.executable, "-c", script], stdout=writer, stderr=subprocess.PIPE, check=False)
+        process = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writer)
     assert (process.returncode, process.stderr) == (141, b"")
