@@ -41,8 +41,8 @@ from retrieval.engine.stages import Clock, moment
 if TYPE_CHECKING:
     from retrieval.engine.search import Searcher
 
-_MOST_ADVISED = 50_000
-"""The most items of a collection whose stored attributes are read for the suggestions of an error message."""
+_MOST_ADVISED, _MOST_NAMES = 50_000, 100
+"""The most items, and attributes, of a collection whose items are read for the suggestions of an error message."""
 
 FRESH_SECONDS = 1.0
 """The time for which a handle uses the state last read; then it sees changes by other processes."""
@@ -171,7 +171,7 @@ class CollectionHandle:
         The field may belong to items that another process added a moment ago.
         """
         stored = await self.refresh()
-        if not stored.attributes or stored.documents > _MOST_ADVISED:
+        if stored.documents > _MOST_ADVISED or not 0 < len(stored.attributes) <= _MOST_NAMES:
             return stored
         place = CollectionPlace(self.database, self.tenant_id, stored.collection_id)
         existing = await existing_attributes(place, list(stored.attributes))

@@ -255,10 +255,10 @@ def _repeated(earlier: Earlier, attempt: Attempt) -> list[Message]:
 
 
 def _hash(scope: Scope, body: bytes) -> bytes:
-    """The hash of a request's method, path, query string, conditions and body."""
+    """The hash of a request's method, path, query string, body, and of the headers that change what it does."""
     path, headers = scope.get("raw_path") or scope["path"].encode(), Headers(scope=scope)
-    conditions = (headers.get(name, "").encode("latin-1") for name in ("if-match", "if-none-match"))
-    parts = (scope["method"].encode(), path, scope.get("query_string", b""), *conditions, body)
+    meaning = (headers.get(name, "").encode("latin-1") for name in ("content-type", "if-match", "if-none-match"))
+    parts = (scope["method"].encode(), path, scope.get("query_string", b""), *meaning, body)
     return sha256(b"\n".join(parts)).digest()
 
 

@@ -117,8 +117,12 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self.cycle is not None and not self.cycle.response_complete:
-            self.abort()  # a refusal would be in the middle of another response
-            return
+            if self.cycle.response_started or self.pipeline:
+                self.abort()  # a refusal would be in the middle of another response
+                return
+            # The body of this request is at fault: its route gets no more of it, and its response is not sent.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         problem = problem_of_status(status, detail)
         body = encoded(problem)
         head = (

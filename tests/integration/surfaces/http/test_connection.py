@@ -153,6 +153,22 @@ async def test_a_body_of_doubtful_length_is_refused(service: Served, lengths: by
     assert answer.count(b"HTTP/1.1") == 1
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.2])
+@pytest.mark.parametrize("chunk", [b"f" * 20 + b"\r\n", b"2\nxx\n0\n\n", b"2\r\nxxx0\r\n\r\n"])
+async def test_a_body_that_breaks_off_in_disorder_is_refused(service: Served, chunk: bytes, pause: float) -> None:
+    """Its route may have begun to wait for the rest, and has not answered."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
+    head = b"POST /v1/collections/docs/search HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    writer.write(head + b"Transfer-Encoding: chunked\r\n\r\n")
+    await asyncio.sleep(pause)
+    writer.write(chunk + GET + b"\r\n")
+    async with asyncio.timeout(30):
+        answer = await reader.read()
+    writer.close()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
 @pytest.mark.parametrize("length", [5_000_000, 20_000_000])
 async def test_a_client_that_closes_its_connection_gets_the_refusal_of_its_body(service: Served, length: int) -> None:
     """Its connection is closed when the body was read: closed before, it would be reset, with the response unread."""

@@ -322,13 +322,16 @@ async def test_an_empty_answer_is_repeated_too(world: World) -> None:
 
 
 async def test_another_request_under_the_same_key_is_refused(world: World) -> None:
-    """Another body, address, method or condition: 422; another API key has idempotency keys of its own."""
+    """Another body, format, address, method or condition: 422; another API key has idempotency keys of its own."""
     key, once = await world.key("write"), "same"
     await world.post(key, b"one", once)
     refused = [await world.post(key, b"two", once), await world.post(key, b"one", once, "/things?a=1")]
     headers = {**bearing(key), "Idempotency-Key": once}
     refused.append(await world.client.delete("/things", headers=headers))
-    refused.append(await world.client.post("/things", content=b"one", headers={**headers, "If-Match": '"1"'}))
+    refused += [
+        await world.client.post("/things", content=b"one", headers={**headers, **more})
+        for more in ({"If-Match": '"1"'}, {"Content-Type": "text/html"})
+    ]
     for answer in refused:
         assert (answer.status_code, answer.json()["type"]) == (422, "/problems/idempotency-mismatch")
     other = await world.post(await world.key("write"), b"two", once)

@@ -339,8 +339,12 @@ def _kill(pid: int) -> str:
     return f"end it with `kill -KILL {pid}`, which loses nothing that was committed, and try again"
 
 
+_FAULTS = ("PANIC:", "FATAL:", "ERROR:")
+
+
 def _last_lines(text: str) -> str:
-    """Return the last informative lines, as one line."""
+    """Return the last informative lines, those of faults before others, as one line."""
     lines = [line.strip() for line in text.splitlines()]
     informative = [line for line in lines if line and not line.startswith(("pg_ctl:", "Examine the log"))]
-    return " | ".join(informative[-4:]) or "it gave no reason"
+    faults = [line for line in informative if any(fault in line for fault in _FAULTS)]
+    return " | ".join((faults or informative)[-4:]) or "it gave no reason"
