@@ -209,9 +209,9 @@ def _decision(
         candidates = unlearned(pool, learned, eligible)
         return Decision(ranked=request.ranked, candidates=candidates, record=record, explain=_unchanged(request.ranked))
     predicted = predictions(pool, facts.model, learned.combination)
-    rescored = combined(pool, facts.model, learned, predicted)
+    rescored = combined(pool, facts.model.stack, learned, predicted)
     order = rescored.order(pool)
-    contenders = [] if exploration.is_off else scored(pool, facts.model, learned, predicted, eligible)
+    contenders = [] if exploration.is_off else scored(pool, facts.model.stack, learned, predicted, eligible)
     item_ids = [candidate.item_id for candidate in pool.ranked]
     learned_values = learned_signals(pool, predicted).items()
     signals = {name: dict(zip(item_ids, values, strict=True)) for name, values in learned_values}

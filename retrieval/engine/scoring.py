@@ -79,17 +79,18 @@ class PoolScores:
         return Fused(pool.ranked[place].item_id, self.scores[place], self.parts(place))
 
 
-def combined(pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction]) -> PoolScores:
-    """The scores of the candidates by relevance and learned reward."""
+def combined(pool: Pool, stack: LogitStack, learned: Learned, predicted: Sequence[Prediction]) -> PoolScores:
+    """The scores of the candidates by relevance and learned reward; a sum does not use ``stack``."""
     if learned.combination is Combination.SUM:
         return _sum_scores(pool, learned.share, predicted)
-    return _stack_scores(model.stack, pool_signals(pool, predicted))
+    return _stack_scores(stack, pool_signals(pool, predicted))
 
 
 def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
     """The pool's signals for the stack, by name."""
     logits = [prediction.logit_mean for prediction in predicted]
-    return stack_signals(pool.relevance, pool.legs, {LEARNED: logits, **pool.beside} if logits else pool.beside)
+    named = {RELEVANCE: pool.relevance, **({LEARNED: logits} if logits else {}), **pool.beside, **pool.legs}
+    return {name: np.asarray(values, dtype=np.float64) for name, values in named.items()}
 
 
 def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Sequence[float]]:
@@ -102,14 +103,6 @@ def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Se
             "logit_mean": [prediction.logit_mean for prediction in predicted],
         }
     return signals
-
-
-def stack_signals(
-    relevance: Sequence[float], legs: Mapping[str, Sequence[float]], others: Mapping[str, Sequence[float] | Floats]
-) -> dict[str, Floats]:
-    """The signals of the stack by name, each of shape (candidates,)."""
-    named = {RELEVANCE: relevance, **others, **legs}
-    return {name: np.asarray(values, dtype=np.float64) for name, values in named.items()}
 
 
 def _sum_scores(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolScores:
@@ -167,7 +160,7 @@ def unlearned(pool: Pool, learned: Learned, eligible: Sequence[bool]) -> list[Ra
 
 
 def scored(
-    pool: Pool, model: LearnedModel, learned: Learned, predicted: Sequence[Prediction], eligible: Sequence[bool]
+    pool: Pool, stack: LogitStack, learned: Learned, predicted: Sequence[Prediction], eligible: Sequence[bool]
 ) -> list[Ranked]:
     """The pool's candidates with the distributions of their rewards, in the order of the pool.
 
@@ -188,11 +181,11 @@ def scored(
             )
             for item, relevance, prediction, may_be in zip(pool.arms, pool.relevance, predicted, eligible, strict=True)
         ]
-    chances = model.stack.probability(pool_signals(pool, predicted), np.ones(len(pool.ranked)))
+    chances = stack.probability(pool_signals(pool, predicted), np.ones(len(pool.ranked)))
     means, sizes = (
         np.array([(prediction.mean, prediction.effective_sample_size) for prediction in predicted]).reshape(-1, 2).T
     )
-    sizes = model.stack.sample_sizes(chances, means, sizes)
+    sizes = stack.sample_sizes(chances, means, sizes)
     return [
         Ranked(
             item_id=item.item_id,

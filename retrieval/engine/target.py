@@ -10,18 +10,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from retrieval.domain.learning.arm import Arm, Expectation, uncertainty_of
+from retrieval.domain.learning.arm import Arm, ItemArms
+from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.records.recorded import Optional, RecordedPool
 from retrieval.domain.search.diversity import REFINING
-from retrieval.domain.search.fusion import fused_again, leg_features_again, on_unit_scale
+from retrieval.domain.search.fusion import Fused, fused_again, leg_features_again, on_unit_scale
 from retrieval.domain.search.profile import Profile, leg_of
 from retrieval.domain.search.profile_parts import Combination, Exploration, Learned, PolicyName, PosteriorKind
 from retrieval.domain.search.reranking import reranked_scores
 from retrieval.engine.ranking import ROUNDING
-from retrieval.engine.scoring import stack_signals
+from retrieval.engine.scoring import Pool, combined, scored, unlearned
 from retrieval.learning.learned_model import LearnedModel
+from retrieval.learning.shrinkage import Prediction
 from retrieval.learning.slate import Ranked, slate_probabilities
-from retrieval.learning.stack import AFFINITY, LEARNED, LENGTH
+from retrieval.learning.stack import AFFINITY, LENGTH, LogitStack
 
 
 class TargetCandidate(NamedTuple):
@@ -36,7 +38,7 @@ class TargetCandidate(NamedTuple):
     """The place in the recorded pool."""
     legs: Mapping[str, float]
     """Its score in each leg, 0 to 1; empty with a single leg."""
-    contender: Ranked
+    contender: Ranked = Ranked(item_id="")
     """The candidate as exploration sees it."""
 
 
@@ -79,17 +81,16 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
     if profile.rerank is not None and pool.rerank:
         scores = relevances = reranked_scores(relevances, pool.rerank, profile.rerank.weight)
     features = leg_features_again(legs, bests)
-    return [
+    candidates = [
         TargetCandidate(
-            item_id,
-            scores[place],
-            relevances[place],
-            place,
-            {leg: values[place] for leg, values in features.items()},
-            _rank_unlearned(pool, place, relevances[place], profile.learned),
+            item_id, scores[place], relevances[place], place, {leg: values[place] for leg, values in features.items()}
         )
         for place, item_id in enumerate(pool.item_ids)
         if is_enough[place] and any(column[place] is not None for column in legs.values())
+    ]
+    contenders = unlearned(_scoring_pool(candidates, pool), profile.learned, _eligible(candidates, pool))
+    return [
+        candidate._replace(contender=contender) for candidate, contender in zip(candidates, contenders, strict=True)
     ]
 
 
@@ -109,11 +110,18 @@ def with_learned(
     column = pool.learned if is_sum else pool.length
     if not column or not _fits_predictions(pool, learned, model):
         return None
+    if not is_sum and (model is None or (model.stack.weighs_items and not pool.logit_mean)):
+        return None
     # The model reordered only the most relevant candidates; the rest of the pool was left out.
     candidates = [candidate for candidate in candidates if column[candidate.place] is not None]
-    if is_sum:
-        return [_sum_score(candidate, pool, learned.share) for candidate in candidates]
-    return None if model is None else _stack_scores(candidates, pool, model)
+    own, stack = _scoring_pool(candidates, pool), LogitStack() if model is None else model.stack
+    predicted = [_prediction(candidate, pool) for candidate in candidates]
+    scores = combined(own, stack, learned, predicted).scores
+    contenders = scored(own, stack, learned, predicted, _eligible(candidates, pool))
+    return [
+        candidate._replace(score=score, contender=contender)
+        for candidate, score, contender in zip(candidates, scores, contenders, strict=True)
+    ]
 
 
 def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
@@ -131,79 +139,42 @@ def _fits_predictions(pool: RecordedPool, learned: Learned, model: LearnedModel 
     return model is not None and model.reward.as_dict() == model.by_item.as_dict()
 
 
-def _rank_unlearned(pool: RecordedPool, place: int, relevance: float, learned: Learned) -> Ranked:
-    arm = Arm(uses=int(_at(pool.uses, place) or 0), raw_successes=int(_at(pool.raw_successes, place) or 0))
-    return Ranked(
-        item_id=pool.item_ids[place],
-        score=relevance,
-        relevance=relevance,
-        learned_share=1.0 if learned.is_off else learned.share,
-        eligible=bool(_at(pool.eligible, place)),
-        arm=arm,
-        uncertainty=Expectation.of_counts(arm.uses, arm.raw_successes).uncertainty,
-    )
-
-
-def _sum_score(candidate: TargetCandidate, pool: RecordedPool, share: float) -> TargetCandidate:
-    mean = _at(pool.learned, candidate.place)
-    if mean is None:
-        return candidate._replace(score=candidate.relevance)
-    score = (1 - share) * candidate.relevance + share * mean
-    size = _at(pool.effective_sample_size, candidate.place) or 0.0
-    contender = replace(
-        candidate.contender,
-        score=score,
-        learned_share=share,
-        reward_mean=mean,
-        effective_sample_size=size,
-        uncertainty=uncertainty_of(size),
-    )
-    return candidate._replace(score=score, contender=contender)
-
-
-def _stack_scores(
-    candidates: list[TargetCandidate], pool: RecordedPool, model: LearnedModel
-) -> list[TargetCandidate] | None:
-    """The scores as ``retrieval.engine.scoring.scored`` computes them; None: a signal was not recorded."""
-    if model.stack.weighs_items and not pool.logit_mean:
-        return None
-    columns = {LEARNED: pool.logit_mean, AFFINITY: pool.affinity, LENGTH: pool.length}
-    signals = stack_signals(
-        [candidate.relevance for candidate in candidates],
-        {leg: [candidate.legs[leg] for candidate in candidates] for leg in (candidates[0].legs if candidates else ())},
-        {
-            name: [column[candidate.place] or 0.0 for candidate in candidates]
+def _scoring_pool(candidates: Sequence[TargetCandidate], pool: RecordedPool) -> Pool:
+    columns = {AFFINITY: pool.affinity, LENGTH: pool.length}
+    return Pool(
+        ranked=[Fused(candidate.item_id, candidate.relevance, ()) for candidate in candidates],
+        relevance=[candidate.relevance for candidate in candidates],
+        legs={
+            leg: [candidate.legs[leg] for candidate in candidates] for leg in (candidates[0].legs if candidates else ())
+        },
+        buckets=(),
+        arms=[ItemArms(item_id=candidate.item_id, arms={ANYWHERE: _arm(candidate, pool)}) for candidate in candidates],
+        beside={
+            name: np.array([_at(column, candidate) for candidate in candidates])
             for name, column in columns.items()
             if column
         },
     )
-    scores = model.stack.score(signals).tolist()
-    chances = model.stack.probability(signals, np.ones(len(candidates)))
-    means, sizes = (
-        np.array([_at(column, candidate.place) or 0.0 for candidate in candidates])
-        for column in (pool.learned, pool.effective_sample_size)
+
+
+def _arm(candidate: TargetCandidate, pool: RecordedPool) -> Arm:
+    return Arm(uses=int(_at(pool.uses, candidate)), raw_successes=int(_at(pool.raw_successes, candidate)))
+
+
+def _prediction(candidate: TargetCandidate, pool: RecordedPool) -> Prediction:
+    """The recorded prediction; a number that was not recorded is 0. The standard deviation, which is not used, is 0."""
+    mean, size, logit = (
+        _at(column, candidate) for column in (pool.learned, pool.effective_sample_size, pool.logit_mean)
     )
-    sample_sizes = model.stack.sample_sizes(chances, means, sizes)
-    return [
-        candidate._replace(
-            score=score,
-            contender=replace(
-                candidate.contender,
-                score=chance,
-                learned_share=1.0,
-                reward_mean=chance,
-                effective_sample_size=size,
-                uncertainty=uncertainty_of(learned_size),
-            ),
-        )
-        for candidate, score, chance, size, learned_size in zip(
-            candidates, scores, chances.tolist(), sample_sizes.tolist(), sizes.tolist(), strict=True
-        )
-    ]
+    return Prediction(item_id=candidate.item_id, mean=mean, sd=0.0, effective_sample_size=size, logit_mean=logit)
 
 
-def _at(column: Optional | Sequence[float], place: int) -> float | None:
-    return column[place] if column else None
+def _eligible(candidates: Sequence[TargetCandidate], pool: RecordedPool) -> list[bool]:
+    return [bool(_at(pool.eligible, candidate)) for candidate in candidates]
+
+
+def _at(column: Optional, candidate: TargetCandidate) -> float:
+    return (column[candidate.place] or 0.0) if column else 0.0
 
 
 class Unanswerable(StrEnum):

@@ -85,7 +85,7 @@ def test_the_parts_of_a_score_add_up(combination: Combination) -> None:
     """Also where legs, learned reward and affinity share it."""
     pool, model = _pool(), _model()
     predicted = predictions(pool, model, combination)
-    scored = combined(pool, model, Learned(combination=combination), predicted)
+    scored = combined(pool, model.stack, Learned(combination=combination), predicted)
     for place, score in enumerate(scored.scores):
         assert score == pytest.approx(scored.fused(pool, place).score)
         assert score == pytest.approx(sum(part.value for part in scored.parts(place)))
@@ -95,7 +95,7 @@ def test_the_sum_is_four_tenths_relevance_and_six_tenths_learned_reward() -> Non
     """On one scale from 0 to 1; an item that earned much overtakes."""
     pool, model = _pool(), _model()
     predicted = predictions(pool, model, Combination.SUM)
-    scored = combined(pool, model, Learned(), predicted)
+    scored = combined(pool, model.stack, Learned(), predicted)
     for score, relevance, prediction in zip(scored.scores, pool.relevance, predicted, strict=True):
         assert score == pytest.approx(0.4 * relevance + 0.6 * prediction.mean)
     places = {pool.ranked[place].item_id: rank for rank, place in enumerate(scored.order(pool))}
@@ -106,7 +106,7 @@ def test_the_stack_counts_how_near_a_query_is_to_those_that_were_rewarded() -> N
     """An item that helped with a question like this one comes first."""
     pool, model = _pool(), _model()
     predicted = predictions(pool, model, Combination.LOGIT_STACK)
-    scored = combined(pool, model, Learned(combination=Combination.LOGIT_STACK), predicted)
+    scored = combined(pool, model.stack, Learned(combination=Combination.LOGIT_STACK), predicted)
     affinity = {
         hit.item_id: part.value
         for place, hit in enumerate(pool.ranked)
