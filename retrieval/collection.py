@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.store.replicas import reading_after
-from retrieval.domain.checks import check_flags, checks_arguments
+from retrieval.domain.checks import checks_arguments
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
 from retrieval.domain.learning.context import Context
@@ -581,7 +581,6 @@ class Collection:
         """
         from retrieval.services.calibrate import calibrate, calibrate_by_feedback, judged_of
 
-        check_flags(apply=apply)
         if relevant is None:
             return await calibrate_by_feedback(self._handle, apply=apply)
         return await calibrate(self._handle, *judged_of(relevant), apply=apply)

@@ -32,7 +32,7 @@ from retrieval.adapters.store.records.forgetting import ensure_months
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, check_functions, checks_argument_names, checks_arguments
+from retrieval.domain.checks import check_functions, checks_argument_names, checks_arguments
 from retrieval.domain.errors import PLATFORM_CLOSED, ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
@@ -207,7 +207,6 @@ class Platform:
         ``UnknownCollectionError``.
         """
         check_collection_name(name)
-        check_flags(create=create)
         if profile is not None:
             check_profile(profile)
         if space is not None and not isinstance(space, EmbeddingSpace):
@@ -282,7 +281,6 @@ class Platform:
         from retrieval.adapters.files import checked_path
         from retrieval.services.transfer import export_collection
 
-        check_flags(records=records)
         check_functions(advance=advance)
         collection = await self.collection(name, create=False)
         await self.recorded()
@@ -315,7 +313,6 @@ class Platform:
         from retrieval.services.items import keep_indexed
         from retrieval.services.transfer import import_collection
 
-        check_flags(own_vectors=own_vectors)
         check_functions(advance=advance)
         if name is not None:
             check_collection_name(name)
@@ -379,7 +376,6 @@ class Platform:
         events with neither key, actor nor session count once too. Raises what ``feedback`` raises, for the first
         refused event.
         """
-        check_flags(new=new)
         valid_events = timed(checked_events(events), self.now) if new else checked_events(events)
         if any(event.retrieval_id is not None for event in valid_events):
             await self.recorded()
@@ -563,7 +559,6 @@ class Platform:
         """
         from retrieval.services.doctor.diagnose import diagnose
 
-        check_flags(deep=deep)
         if collection is not None:
             await self.collection(collection, create=False)
         return await diagnose(self.workplace, self._tenant_id, collection, is_deep=deep)
@@ -622,7 +617,6 @@ class Platform:
         """
         from retrieval.services.reembed import Pace, begin
 
-        check_flags(switch=switch)
         pace = Pace(
             batch_texts=batch_texts, tokens_a_minute=tokens_a_minute, tokens_a_day=tokens_a_day, keep_days=keep_days
         )
@@ -644,7 +638,6 @@ class Platform:
         from retrieval.jobs.run import ELSEWHERE, run_job
         from retrieval.services.reembed import change, look_at, wait_for_switch
 
-        check_flags(wait=wait)
         target = await self._job_target(collection)
         if do not in {"status", "run"}:
             await change(self.workplace, target, do)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import wraps
-from types import MappingProxyType
+from types import MappingProxyType, NoneType
 from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar, cast
 
 from retrieval.domain.errors import InvalidRequestError
@@ -450,8 +450,8 @@ _Arguments = ParamSpec("_Arguments")
 _Answer = TypeVar("_Answer")
 _Class = TypeVar("_Class")
 
-_MAY_BE_NONE = MappingProxyType({"str": False, "str | None": True})
-"""Whether an argument that is a text may be None, by its annotation."""
+_CHECKED = MappingProxyType({"str": str, "str | None": (str, NoneType), "bool": bool})
+"""The types of the arguments that are checked, by their annotations."""
 
 
 def checks_argument_names(call: Callable[_Arguments, _Answer]) -> Callable[_Arguments, _Answer]:
@@ -463,23 +463,25 @@ def checks_argument_names(call: Callable[_Arguments, _Answer]) -> Callable[_Argu
 
 
 def checks_arguments(cls: type[_Class]) -> type[_Class]:
-    """Make the public methods of the class check the names of their arguments, and the type of those that are texts."""
+    """Make the public methods of the class check the names of their arguments, and the texts and flags among them."""
     for name, method in list(vars(cls).items()):
         if inspect.isfunction(method) and not name.startswith("_"):
-            types = method.__annotations__.items()
-            texts = {argument: _MAY_BE_NONE[kind] for argument, kind in types if kind in _MAY_BE_NONE}
-            setattr(cls, name, _checking(method, texts))
+            annotations = method.__annotations__.items()
+            types = {argument: _CHECKED[annotation] for argument, annotation in annotations if annotation in _CHECKED}
+            setattr(cls, name, _checking(method, types))
     return cls
 
 
-def _checking(call: Callable[_Arguments, _Answer], texts: Mapping[str, bool]) -> Callable[_Arguments, _Answer]:
-    """The call with its checks; ``texts``: the arguments that must be texts, and whether each may be None."""
+def _checking(call: Callable[_Arguments, _Answer], types: Mapping[str, Any]) -> Callable[_Arguments, _Answer]:
+    """The call with its checks; ``types``: those of the arguments to check."""
     places = call.__code__.co_varnames[: call.__code__.co_argcount]
 
     @wraps(call)
     def checked(*given: _Arguments.args, **named: _Arguments.kwargs) -> _Answer:
-        for name, value in (*zip(places, given, strict=False), *named.items()) if texts else ():
-            if name in texts and not isinstance(value, str) and not (value is None and texts[name]):
+        for name, value in (*zip(places, given, strict=False), *named.items()) if types else ():
+            if name in types and not isinstance(value, types[name]):
+                if types[name] is bool:
+                    check_flags(**{name: value})
                 hint = "; give a vector as vector=" if name == "query" and "vector" in call.__annotations__ else ""
                 raise InvalidRequestError(f"{name} is {shown_line(repr(value), 80)}; it must be a text{hint}")
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from retrieval.adapters.store.items import collections as stored_collections
-from retrieval.domain.checks import check_flags, check_text, is_whole
+from retrieval.domain.checks import check_text, is_whole
 from retrieval.domain.errors import Advice, NotFoundError
 from retrieval.domain.search.profile import Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
@@ -38,7 +38,6 @@ async def stored_profile(handle: CollectionHandle, version: int | None) -> Store
 
 async def set_profile(handle: CollectionHandle, profile: Profile, note: str, *, use: bool = True) -> int:
     """See ``Collection.set_profile``."""
-    check_flags(use=use)
     check_profile(profile)
     check_text("note", note, MAX_NOTE)
     collection_id = (await handle.fresh()).collection_id

@@ -19,7 +19,7 @@ from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFo
 from retrieval.adapters.store.items.items import item_from_row
 from retrieval.adapters.store.items.listing import all_rows, rows_after
 from retrieval.adapters.store.round_trip import Row
-from retrieval.domain.checks import check_flags, check_functions, checked_whole, is_storable
+from retrieval.domain.checks import check_functions, checked_whole, is_storable
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
@@ -244,7 +244,6 @@ async def ingest_documents(
     progress: DocumentProgress | None,
 ) -> DocumentsReport:
     """See ``Collection.ingest_documents``."""
-    check_flags(prune=prune)
     check_functions(progress=progress)
     _check_chunking(chunking)
     if not isinstance(paths, str | os.PathLike | Sequence) or isinstance(paths, bytes):

@@ -11,7 +11,7 @@ from retrieval.adapters.readers import InputLine
 from retrieval.adapters.readers.records import item_from_fields
 from retrieval.adapters.store.items.items import BULK_ITEMS, ItemIsThereError, Settled, remove_items
 from retrieval.adapters.store.replicas import token_of
-from retrieval.domain.checks import check_flags, check_functions
+from retrieval.domain.checks import check_functions
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import checked_vectors
 from retrieval.domain.items.item import ITEM_FIELDS, Item, StoredItem, check_key, checked_changes, merged
@@ -97,7 +97,6 @@ async def ingest(
 ) -> IngestReport:
     """See ``Collection.ingest``."""
     checked = checked_lines(lines)
-    check_flags(prune=prune)
     check_functions(rejected=rejected, progress=progress)
     report = await ingest_lines(await writer_of(handle), checked, rejected=rejected, prune=prune, progress=progress)
     return replace(report, items=report.items + await finished(handle, report.items))
@@ -142,7 +141,6 @@ async def change(
     handle: CollectionHandle, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool
 ) -> ChangeReport:
     """See ``Collection.change``."""
-    check_flags(keeps_time=keeps_time)
     if not callable(decide):
         raise InvalidRequestError(f"decide is {decide!r:.80}; it must be a function")
     keys, writer = checked_item_ids(item_ids), await writer_of(handle)

@@ -294,6 +294,9 @@ class _Shop:
     def find(self, name: str, kind: str | None = None, *, where: Mapping[str, str] | None = None) -> object:
         return name, kind, where
 
+    def open(self, *, until: str = "", is_late: bool = False) -> object:
+        return until, is_late
+
     def _own(self, name: str) -> str:
         return name
 
@@ -315,6 +318,14 @@ def test_an_argument_that_is_a_text_is_checked(value: Any) -> None:
         shop.find("a", wher={})  # type: ignore[call-arg]
     assert shop.find("a", None, where=value) == ("a", None, value)
     assert shop._own(value) is value  # noqa: SLF001 - the test is about it
+
+
+@pytest.mark.parametrize("value", [1, 0, None, "yes"])
+def test_an_argument_that_is_a_flag_is_checked(value: Any) -> None:
+    """True and False, and nothing that Python counts as true or false."""
+    with pytest.raises(InvalidRequestError, match=f"^is_late is {value!r}; it must be True or False$"):
+        _Shop().open(is_late=value)
+    assert _Shop().open(until="8 pm", is_late=True) == ("8 pm", True)
 
 
 @pytest.mark.parametrize(
