@@ -80,7 +80,9 @@ def by_relevance(pool: RecordedPool, profile: Profile) -> list[TargetCandidate] 
     relevances = on_unit_scale(scores, bests, profile)
     if profile.rerank is not None and pool.rerank:
         scores = relevances = reranked_scores(relevances, pool.rerank, profile.rerank.weight)
-    features = leg_features_again(legs, bests)
+    # The features of a stack are of every leg that ran; those of a union have no weight.
+    ran = [name for name in pool.scores if name in weights or profile.legs.get(leg_of(name))]
+    features = leg_features_again({name: pool.scores[name] for name in ran}, {name: pool.bests[name] for name in ran})
     candidates = [
         TargetCandidate(
             item_id, scores[place], relevances[place], place, {leg: values[place] for leg, values in features.items()}

@@ -137,12 +137,14 @@ async def _learning_collection(platform: Platform, combination: Combination) -> 
 async def test_a_learned_ranking_is_replayed(platform: Platform, combination: Combination) -> None:
     """Scores and drawing follow from the record and its model, the statistics from the feedback, until it is withdrawn.
 
-    The same profile, taken for another, would have shown the same items with the same probabilities. Refined or not.
+    The same profile, taken for another, would have shown the same items with the same probabilities. Refined, fused by
+    signals, or neither.
     """
     collection = await _learning_collection(platform, combination)
     answers = []
-    for refining in (Refining(), Refining(share=0.3)):
-        await collection.set_profile(replace(collection.profile, refining=refining))
+    by_signals = {"fusion": UNION.fusion, "signals": UNION.signals}
+    for parts in ({}, {"refining": Refining(share=0.3)}, by_signals):
+        await collection.set_profile(replace(collection.profile, **{"refining": Refining()} | parts))
         result = await collection.search("common word4", limit=5, context=Context(domain="shop"))
         await platform.recorded()
         assert result.retrieval_id is not None
