@@ -131,7 +131,7 @@ def test_mirrors_are_made_as_what_they_mirror(awaited: type, plain: type) -> Non
 @pytest.mark.parametrize(("awaited", "plain"), TWINS)
 def test_help_is_as_whole_as_the_async_ones(awaited: type, plain: type) -> None:
     """Each method and property has the async one's docstring; what a method of ``with`` says may differ."""
-    own = {"open", "of_tenant"} if awaited is Platform else set()
+    own = {"open", "close", "of_tenant"} if awaited is Platform else set()
     for kind in (inspect.isfunction, is_property):
         for name, member in members(plain, kind).items():
             if name not in own and hasattr(awaited, name):
