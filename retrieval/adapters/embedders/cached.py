@@ -16,6 +16,7 @@ import numpy as np
 from retrieval.adapters.embedders.batching import measure_of
 from retrieval.adapters.endpoints.breaker import Guard, before_deadline
 from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.deadline import seconds_left
 from retrieval.adapters.store.search.vectors import StoredSpace, cache_vectors, cached_vectors
 from retrieval.domain.errors import (
     DatabaseUnreachableError,
@@ -157,7 +158,9 @@ class CachedEmbedder:
         checked_vectors(vectors, self._embedder.space, ["a test word"])
 
     async def answers(self) -> bool:
-        """Whether the embedder makes a vector of a test word in the time that a search waits."""
+        """Whether the embedder makes a vector of a test word in the time that a search waits; False near a deadline."""
+        if seconds_left() < 2 * self._budget_seconds:
+            return False
         try:
             await self._ask(["retrieval"], TextRole.QUERY, within_budget=True)
         except EmbedderError:
