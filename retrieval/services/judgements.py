@@ -7,9 +7,7 @@ TREC's four-column judgements, or one CSV with the columns ``query`` and ``expec
 from __future__ import annotations
 
 import csv
-import gzip
 import re
-import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -17,7 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.adapters.readers.lines import GZIP_MAGIC
+from retrieval.adapters.readers.lines import MAX_LINE_BYTES, decoded, read_lines, too_long_reason
 from retrieval.domain.checks import JSONSyntaxError, JSONTextError, is_whole, json_of
 from retrieval.domain.errors import BadLineError, InvalidRequestError
 from retrieval.domain.search.filters import Filter
@@ -234,29 +232,19 @@ def _where(query: JudgedQuery, sources: Sequence[tuple[str, str, str]], own: str
 
 
 def _read_lines(path: str | Path, read: Callable[[str], None]) -> None:
-    """Give ``read`` each line that is not blank; gzip is recognised by its first bytes, not by the file's name.
+    """Give ``read`` each line that is not blank, without its line end.
 
-    Raises ``BadLineError``, also for a ``ValueError`` of ``read``, and ``InvalidRequestError``.
+    Raises the errors of ``read_lines``, and ``BadLineError``, also for a ``ValueError`` of ``read``.
     """
-    number, reason = 0, ""
-    try:
-        with Path(path).open("rb") as raw:
-            is_gzip = raw.read(2) == GZIP_MAGIC
-        with gzip.open(path) if is_gzip else Path(path).open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip("\r\n")
-                if text.strip():
-                    read(text)
-    except UnicodeDecodeError:
-        reason = "not UTF-8; convert the file to UTF-8"
-    except ValueError as error:
-        reason = str(error)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
-        number, reason = number + 1, "the gzip data is damaged; copy the file again"
-    except OSError as error:
-        raise InvalidRequestError(f"cannot read {path}: {error.strerror or error}; check the path") from None
-    if reason:
-        raise BadLineError(str(path), number, reason)
+    for line in read_lines(str(path)):
+        text, fault = decoded(line.data.strip(b"\r\n"))
+        try:
+            if fault or line.too_long:
+                raise ValueError(fault or too_long_reason(MAX_LINE_BYTES))  # noqa: TRY301 - one place makes errors of lines
+            if text.strip():
+                read(text)
+        except ValueError as error:
+            raise BadLineError(str(path), line.number, str(error)) from None
 
 
 def _query(line: str) -> JudgedQuery:

@@ -121,7 +121,7 @@ REFUSALS = (
     (("evaluate", "tickets", *SAMPLE, "--where-from", "metadata.priority=prio"), "did you mean 'priority'"),
     (("tune", "tickets", *SAMPLE, "--drop-self", "self_id"), "cannot read 'self_id'"),
     (("tune", "tickets", *SAMPLE, "--cutoff", "0"), "cutoff is 0"),
-    (("tune", "tickets", "--queries", "missing", "--qrels", "missing"), "cannot read missing"),
+    (("tune", "tickets", "--queries", "missing", "--qrels", "missing"), "missing: no such file; check the name"),
     (("tune", "nothing", *SAMPLE), "there is no collection 'nothing'"),
 )
 

@@ -109,12 +109,12 @@ def test_a_bad_query_is_named_by_file_and_line(tmp_path: Path, line: str | bytes
     assert (caught.value.file, caught.value.line) == (str(path), 3)
 
 
-def test_a_damaged_gzip_stream_is_a_bad_line(tmp_path: Path) -> None:
+def test_a_damaged_gzip_stream_is_refused(tmp_path: Path) -> None:
     """A download that broke off says so instead of giving half of the queries."""
     whole = gzip.compress(b"".join(b'{"_id": "%d", "text": "t"}\n' % number for number in range(1000)))
     path = write_file(tmp_path, whole[:-20])
 
-    with pytest.raises(BadLineError, match="damaged"):
+    with pytest.raises(InvalidRequestError, match="the file was cut off, copy it again"):
         read_queries(path)
 
 
