@@ -42,7 +42,7 @@ from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.domain.items.collection import MAX_PARTS
 from retrieval.domain.search.hit import Path as Path_
 from retrieval.services import indexes
-from retrieval.services.indexes import _GRAPH_BYTES, _LEAST_MEMORY, _MOST_MEMORY, IndexOutcome, keep_index
+from retrieval.services.indexes import _LEAST_MEMORY, _MOST_MEMORY, GRAPH_BYTES, IndexOutcome, keep_index
 
 FITTED = (10_000, 100_000)
 """The sizes that the model is fitted to; larger ones check it."""
@@ -418,7 +418,7 @@ def _value(row: Mapping[str, Any], path: Sequence[str]) -> float:
 
 def graph_items(dimensions: int) -> int:
     """The items whose graph fits into the memory that the platform gives to a build."""
-    return int(_MOST_MEMORY / (2 * dimensions + _GRAPH_BYTES))
+    return int(_MOST_MEMORY / (2 * dimensions + GRAPH_BYTES))
 
 
 def estimate(

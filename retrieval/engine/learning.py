@@ -15,6 +15,7 @@ from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.arm import Expectation, Standing
 from retrieval.domain.learning.context import Context, checked_context
 from retrieval.domain.search.filters import Filter, Where
+from retrieval.domain.search.profile import MAX_VERSION
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.request import checked_item_ids, checked_query_vector, checked_words
 
@@ -88,7 +89,7 @@ async def count_verdicts(handle: CollectionHandle, *, domain: str | None = None,
 async def use_model(handle: CollectionHandle, version: int | None) -> None:
     """See ``Collection.use_model``."""
     if version is not None:
-        checked_whole("version", version, 0, 2**31 - 1)
+        checked_whole("version", version, 0, MAX_VERSION)
     collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
         await stored_models.use_model(connection, collection_id, version)

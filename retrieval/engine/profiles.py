@@ -5,7 +5,7 @@ from __future__ import annotations
 from retrieval.adapters.store.items import collections as stored_collections
 from retrieval.domain.checks import check_text, is_whole
 from retrieval.domain.errors import Advice, NotFoundError
-from retrieval.domain.search.profile import Profile, StoredProfile
+from retrieval.domain.search.profile import MAX_VERSION, Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.reading import check_limit
 from retrieval.engine.request import check_profile
@@ -15,8 +15,6 @@ MOST_LISTED = 1000
 
 MAX_NOTE = 10_000
 """The most characters of a profile's note."""
-
-_MOST_VERSION = 2**31 - 1
 
 
 async def profiles(handle: CollectionHandle, limit: int) -> list[StoredProfile]:
@@ -67,4 +65,4 @@ def _unknown_profile(handle: CollectionHandle, version: object) -> NotFoundError
 
 
 def _is_version(version: object) -> bool:
-    return is_whole(version, 1, _MOST_VERSION)
+    return is_whole(version, 1, MAX_VERSION)

@@ -26,8 +26,11 @@ from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.slate import policy_for
 from retrieval.learning.stack import LENGTH
 
-_EQUAL = 1e-9
-"""Scores and probabilities that differ by less, relative to the larger, count as equal."""
+TOLERANCE = 1e-9
+"""Scores and probabilities that differ by less, relative to the larger, are equal."""
+
+ROUNDED = 1e-3
+"""The same for searches by a caller's vector, which is stored with three digits."""
 
 _ALIKE = 1e-6
 """The same for learned rewards, whose arms are added up in another order."""
@@ -98,14 +101,15 @@ def _draw_difference(
             was = f"{impression.item_id} ({impression.slot}) was shown at rank {impression.rank}"
             instead = "another item" if again is None else f"{again.item_id} ({again.slot})"
             return (f"{was}, where the policy with seed {recorded.seed} puts {instead}",)
-        if not _are_equal(
-            (impression.propensity, impression.rank_propensity), (again.propensity, again.rank_propensity)
+        if not (
+            _is_equal(impression.propensity, again.propensity)
+            and _is_equal(impression.rank_propensity, again.rank_propensity)
         ):
             return (
                 f"the propensity of {impression.item_id} was {impression.propensity:.9g} and is {again.propensity:.9g}",
             )
     for item_id, was in zip(recorded.pool_items, recorded.pool_signals["propensity"], strict=True):
-        if was is not None and not _are_equal((was,), (chances.get(item_id) or 0.0,)):
+        if was is not None and not _is_equal(was, chances.get(item_id) or 0.0):
             return (f"the propensity of {item_id} was {was:.9g} and is {chances.get(item_id) or 0.0:.9g}",)
     return ()
 
@@ -179,19 +183,6 @@ def _pool_of(recorded: RecordedSearch, profile: Profile) -> RecordedPool:
         exploration=profile.exploration,
         **columns_of(recorded.pool_signals),
     )
-
-
-def _are_equal(some: tuple[float, ...], others: tuple[float, ...]) -> bool:
-    return all(
-        math.isclose(value, other, rel_tol=_EQUAL, abs_tol=1e-12) for value, other in zip(some, others, strict=True)
-    )
-
-
-TOLERANCE = 1e-9
-"""Scores that differ by less, relative to the larger, are equal."""
-
-ROUNDED = 1e-3
-"""The same for searches by a caller's vector, which is stored with three digits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

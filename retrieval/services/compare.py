@@ -29,7 +29,7 @@ from retrieval.domain.checks import JSONTextError, checked_whole, json_of
 from retrieval.domain.errors import Advice, InvalidProfileError, InvalidRequestError, NotFoundError
 from retrieval.domain.learning.off_policy import Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.records.recorded import RecordedPool
-from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.profile import MAX_VERSION, Profile
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.decide import readable_model
 from retrieval.engine.target import NamedProfile, Unanswerable, target_slate
@@ -39,8 +39,6 @@ from retrieval.learning.off_policy import RewardModel, Verdict, by_preference, j
 
 ACTIVE = "active"
 """The name of the profile that the collection searches with."""
-
-_MOST_VERSION = 2**31 - 1
 
 
 async def named_profile(database: Database, tenant_id: int, collection: StoredCollection, name: str) -> NamedProfile:
@@ -53,7 +51,7 @@ async def named_profile(database: Database, tenant_id: int, collection: StoredCo
         return NamedProfile(name=f"profile {version}", profile=collection.profile, version=version)
     if name.isdecimal():
         version, place = int(name), (database, tenant_id, collection.collection_id)
-        stored = await stored_profile(*place, version) if version <= _MOST_VERSION else None
+        stored = await stored_profile(*place, version) if version <= MAX_VERSION else None
         if stored is None:
             unknown = NotFoundError(f"collection {collection.name!r} has no profile {version}")
             raise unknown.advising(Advice.LIST_PROFILES, name=collection.name)

@@ -40,7 +40,7 @@ from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 
 RECALL_PROMISED = 0.99
-"""The recall that the contract promises on average."""
+"""The share of the true nearest items that a search promises to find, on average."""
 
 RECALL_WANTED = 0.995
 """Above the promise (0.99), because queries that were not measured must reach it too."""
@@ -234,7 +234,7 @@ MOVED = 2.0
 rebuilt when it takes this many times the bytes for each row."""
 
 _ROW_US, _DIMENSION_US = 0.15, 0.0007
-_GRAPH_BYTES = 400
+GRAPH_BYTES = 400
 """The memory that the graph takes for each row while it is built, beside the vector."""
 _LEAST_MEMORY, _MOST_MEMORY = 64 << 20, 1 << 30
 
@@ -499,7 +499,7 @@ _WORK = {
 async def _builder(index: _Index) -> AsyncIterator[Connection]:
     """A connection with memory for the whole graph, up to a bound: a build that does not fit takes far longer."""
     rows = index.collection.documents // index.form.parts
-    memory = rows * (2 * index.space.space.dimensions + _GRAPH_BYTES)
+    memory = rows * (2 * index.space.space.dimensions + GRAPH_BYTES)
     memory = min(max(memory, _LEAST_MEMORY), _MOST_MEMORY)
     async with index.at.database.maintenance({"maintenance_work_mem": f"{memory >> 10}kB"}) as connection:
         yield connection
@@ -523,7 +523,7 @@ async def _run_build(connection: Connection, schema: str, name: str, statement: 
 
 def parts_to_build(documents: int, dimensions: int) -> int:
     """The least number of parts whose graphs fit into the memory of a build, or the most that there may be. Pure."""
-    return min(max(math.ceil(documents * (2 * dimensions + _GRAPH_BYTES) / _MOST_MEMORY), 1), MAX_PARTS)
+    return min(max(math.ceil(documents * (2 * dimensions + GRAPH_BYTES) / _MOST_MEMORY), 1), MAX_PARTS)
 
 
 async def _clear(names: Iterable[str], index: _Index) -> IndexOutcome:

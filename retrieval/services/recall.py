@@ -24,11 +24,8 @@ from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 from retrieval.engine.plan import choose_way, share_by_facets
-from retrieval.services.indexes import IndexOutcome, rebuild_index
+from retrieval.services.indexes import RECALL_PROMISED, IndexOutcome, rebuild_index
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
-
-LEAST_RECALL = 0.99
-"""The share of the true nearest items that a search promises."""
 
 MOST_SAMPLES = 200
 LEAST_SAMPLES = 10
@@ -72,7 +69,7 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
         return {"samples": 0}
     recall = fmean(sample.recall for sample in probes)
     details: dict[str, Any] = {"samples": len(probes), "recall": round(recall, 4)}
-    if recall < LEAST_RECALL and len(probes) >= LEAST_SAMPLES:
+    if recall < RECALL_PROMISED and len(probes) >= LEAST_SAMPLES:
         details["action"] = await _mend(workplace, target, space)
     return details
 

@@ -59,8 +59,8 @@ from retrieval.engine.record import request_of
 from retrieval.engine.request import SearchRequest
 from retrieval.engine.search import Searcher
 from retrieval.services.add import EMBED_BATCH, AddReport, HashedVectors, Writer
-from retrieval.services.indexes import IndexOutcome, drop_indexes, index_rows, keep_index
-from retrieval.services.recall import LEAST_RECALL, dense_request
+from retrieval.services.indexes import GRAPH_BYTES, RECALL_PROMISED, IndexOutcome, drop_indexes, index_rows, keep_index
+from retrieval.services.recall import dense_request
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
 _log = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ _LAST_ITEMS_SECONDS = 10.0
 _REMOVED_AT_ONCE = 500
 _KEPT_STATES = (ReembeddingState.FILLING, ReembeddingState.READY, ReembeddingState.SWITCHED)
 _BEFORE_SWITCH = (ReembeddingState.FILLING, ReembeddingState.READY)
-_ROW_BYTES, _GRAPH_BYTES = 100, 400
+_ROW_BYTES = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class SpaceComparison(Serializable):
     @property
     def compares_well(self) -> bool:
         """Whether the comparison allows the switch."""
-        is_found = self.recall is None or self.recall >= LEAST_RECALL
+        is_found = self.recall is None or self.recall >= RECALL_PROMISED
         if self.ndcg_in_use is None or self.ndcg_target is None:
             return is_found
         return is_found and self.ndcg_target >= self.ndcg_in_use - LOST_NDCG
@@ -222,7 +222,7 @@ def _vector_bytes(stored: StoredCollection, dimensions: int) -> int:
     if stored.documents < index_rows(dimensions):
         return 2 * dimensions + _ROW_BYTES
     indexed = dimensions // 8 if stored.index_kind is IndexKind.QUANTISED else 2 * dimensions
-    return 2 * dimensions + _ROW_BYTES + indexed + _GRAPH_BYTES
+    return 2 * dimensions + _ROW_BYTES + indexed + GRAPH_BYTES
 
 
 async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, *, switches: bool) -> None:

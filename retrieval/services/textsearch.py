@@ -134,14 +134,14 @@ _STEP = 1000
 _HELD_SECONDS = 0.02
 """The seconds until an item that a writer holds is checked again."""
 
-_FOLD = Compiled("SELECT fold_statistics(%(id)s)")
+FOLD = "SELECT fold_statistics(%(id)s)"
 _BEGIN = Compiled("SELECT begin_weighing(%(id)s, %(drift)s)")
 _WEIGH = Compiled("SELECT refresh_weights(%(id)s, %(step)s)")
 
 
 async def fold_statistics(database: Database, tenant_id: int, collection_id: int) -> None:
     """Add the differences that writers have left to the collection's statistics, which are then exact."""
-    await database.write(tenant_id, _FOLD.bind(id=collection_id))
+    await database.write(tenant_id, Compiled(FOLD).bind(id=collection_id))
 
 
 async def refresh_weights(database: Database, tenant_id: int, collection_id: int, drift: float = DRIFT) -> int:

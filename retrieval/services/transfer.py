@@ -58,16 +58,15 @@ from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vec
 from retrieval.domain.items.item import ITEM_FIELDS, Item
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.records.retrieval_id import time_of
-from retrieval.domain.search.profile import Profile
+from retrieval.domain.search.profile import MAX_VERSION, Profile
 from retrieval.domain.serialization import Serializable
-from retrieval.services.textsearch import fold_statistics
+from retrieval.services.textsearch import FOLD, fold_statistics
 
 FORMAT, VERSION = "retrieval collection", 1
 
 _ROWS, _BYTES = 200, 4 * 1024 * 1024
 """The most rows, and about the most bytes of a file, that are stored at a time."""
 _ROUNDING = 0.01
-_FOLD = "SELECT fold_statistics(%s)"
 # The transaction is idle while lines are read or written.
 _WITHOUT_LIMITS = WITHOUT_LIMITS.format(is_local="true").encode()
 
@@ -260,7 +259,7 @@ async def import_collection(
             )
         if header.fields["profile_version"] not in versions:
             raise InvalidRequestError(f"{file} has no profile of the version in use; nothing was imported")
-        await connection.execute(_FOLD, (collection_id,))
+        await connection.execute(FOLD, {"id": collection_id})
     return Moved(
         collection=target_name,
         file=file,
@@ -379,7 +378,7 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
         fields, rows = first["collection"], first["rows"]
         if not set(_FIELDS) <= set(fields) or not set(rows) <= set(KINDS):
             raise InvalidRequestError("a setting is missing, or a kind of row is not known")
-        checked_whole("the version of the profile", fields["profile_version"], 1, 2**31 - 1)
+        checked_whole("the version of the profile", fields["profile_version"], 1, MAX_VERSION)
         for kind, number in rows.items():
             checked_whole(f"the number of rows of kind {kind}", number, 0)
         if fields["weighed_length"] is not None:

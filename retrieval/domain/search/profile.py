@@ -268,6 +268,10 @@ def leg_name(name: str) -> LegName:
     return check_choice("leg", name, LegName)
 
 
+MAX_VERSION = 2**31 - 1
+"""The highest version of a stored profile, and of a learned model."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredProfile(Serializable):
     """One version of a collection's profile."""

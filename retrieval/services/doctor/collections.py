@@ -23,13 +23,14 @@ from retrieval.domain.wording import duration, several
 from retrieval.services.collections import CollectionStatus
 from retrieval.services.indexes import (
     LARGE_ROWS,
+    RECALL_PROMISED,
     IndexOutcome,
     index_rows,
     parts_to_build,
     wanted_form,
     wanted_outcome,
 )
-from retrieval.services.recall import LEAST_RECALL, LEAST_SAMPLES
+from retrieval.services.recall import LEAST_SAMPLES
 from retrieval.services.workplace import Workplace
 
 TRY_SECONDS = 15.0
@@ -220,7 +221,7 @@ def _check_recall(status: CollectionStatus, now: datetime) -> Iterator[Finding]:
     if recall is None:
         found = f"the recall of collection {name!r} was not measured yet on its searches"
         job = f"{job} (once searches were sampled: RETRIEVAL_RECALL_SAMPLE_RATE)"
-    elif recall[0] < LEAST_RECALL and recall[1] >= LEAST_SAMPLES:
+    elif recall[0] < RECALL_PROMISED and recall[1] >= LEAST_SAMPLES:
         share = f"{recall[0]:.1%} of the nearest items, in {several(recall[1], 'sample')}"
         found = f"searches of collection {name!r} find {share}; the target is 99 %"
         severity = Severity.WARNING

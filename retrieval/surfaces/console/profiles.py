@@ -15,7 +15,7 @@ from starlette.routing import Route
 from retrieval.collection import Collection
 from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.search.profile import Profile, StoredProfile
+from retrieval.domain.search.profile import MAX_VERSION, Profile, StoredProfile
 from retrieval.services.compare import ProfileComparison, compare_profiles, named_profile
 from retrieval.services.evaluate import Report, evaluate, parse_metrics
 from retrieval.services.judgements import missing_items, read_pairs
@@ -79,7 +79,7 @@ def _state(visit: Visit, collection: Collection, profile: StoredProfile) -> h.No
 async def use(visit: Visit) -> h.Node:
     """Use another version, newer or older."""
     collection = await visit.collection()
-    version = int(visit.number("version", 0, 1, 2**31 - 1))
+    version = int(visit.number("version", 0, 1, MAX_VERSION))
     await collection.use_profile(version)
     await collection.refresh()
     done = notice(f"Searches of the collection now use version {version}.")

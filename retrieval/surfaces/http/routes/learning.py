@@ -16,6 +16,7 @@ from retrieval.adapters.store.records.forgetting import Pseudonymised
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.learning.context import MAX_NAME_LENGTH
 from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport, outcome_events
+from retrieval.domain.search.profile import MAX_VERSION
 from retrieval.surfaces.http.caller import (
     AdminCollection,
     AdminPlatform,
@@ -86,9 +87,6 @@ class TaskOutcome(Sent, examples=[{"retrieval_id": A_RETRIEVAL, "used": ["T-17",
     actor: str = ""
     note: str = ""
     at: Moment | None = None
-
-
-MAX_VERSION = 2**31 - 1
 
 
 class LearnedModels(AnswerPart):

@@ -11,7 +11,7 @@ from pydantic.config import JsonDict
 from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
 from retrieval.domain.search.preview import MAX_PROFILES, Preview
-from retrieval.domain.search.profile import Profile, StoredProfile
+from retrieval.domain.search.profile import MAX_VERSION, Profile, StoredProfile
 from retrieval.surfaces.http.caller import AdminCollection, ReadCollection
 from retrieval.surfaces.http.json_bodies import (
     LARGE_PAGE,
@@ -26,7 +26,7 @@ from retrieval.surfaces.http.routes.search import RankedBody, arguments_of
 
 _PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
 
-Version = Annotated[int, Field(ge=1, le=2**31 - 1)]
+Version = Annotated[int, Field(ge=1, le=MAX_VERSION)]
 
 
 class ProfileChange(Sent, examples=[{"profile": _PROFILE, "note": "meaning counts more"}, {"version": 1}]):
