@@ -22,7 +22,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Exploration, Recording
 from retrieval.engine.ranking import signals_of
 from retrieval.engine.record import recorded_request
-from retrieval.engine.request import SearchRequest
+from retrieval.engine.request import SearchRequest, check_profile
 from retrieval.engine.stages import Clock
 from retrieval.learning.interleaving import Drafted, check_draft, team_draft
 
@@ -139,10 +139,7 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
     if not is_pair or not all(isinstance(name, str) and name for name in profiles):
         raise InvalidRequestError("interleaving takes two profiles by name, such as {'now': ..., 'candidate': ...}")
     for name, profile in profiles.items():
-        if not isinstance(profile, Profile):
-            raise InvalidRequestError(
-                f"profile {name!r:.40} is a {type(profile).__name__}; it must be a retrieval.Profile"
-            )
+        check_profile(profile, f"profile {name!r:.40}")
     unrecorded = Recording(rate=0)
     first, second = (
         (name, replace(profile, exploration=Exploration(), recording=unrecorded)) for name, profile in profiles.items()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from itertools import repeat
@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from retrieval.adapters.aside import LONG, aside
-from retrieval.adapters.store.database import CollectionPlace, Database
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.items.memories import read_expiries
 from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.facts import Candidates, FactsRequest, ItemFacts, read_facts
+from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors
@@ -43,58 +44,55 @@ from retrieval.engine.plan import SearchPlan, calibration_of
 from retrieval.engine.request import SearchRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Signaller:
-    """Reads the facts about the candidates of one collection."""
+async def add_signals(
+    place: CollectionPlace,
+    each: Sequence[LegResults],
+    profile: Profile,
+    queries: Sequence[Query],
+    *,
+    space: StoredSpace | None,
+    now: datetime,
+) -> list[LegResults]:
+    """The candidates of several searches of a collection in that space by one profile, with their signals' rankings.
 
-    database: Database
-    tenant_id: int
-    collection: StoredCollection
+    A signal that does not depend on the query is added whatever its weight: then the record can show the effect of
+    a profile that weighs it. ``now`` is the time by the clock, even if a query has another ``as_of``: items that
+    were removed, or have expired by ``now``, are left out.
+    """
+    weighing = [signal for signal in profile.signals if signal.weight]
+    needs_entities = any(isinstance(signal, EntityOverlap) for signal in weighing)
+    needs_vectors = any(isinstance(signal, VectorSimilarity) for signal in weighing)
+    questions = [_question(query, now) for query in queries]
+    request = FactsRequest(
+        collection_id=place.collection_id,
+        searches=[Candidates(_ids(results), query.vector) for results, query in zip(each, queries, strict=True)],
+        names=frozenset().union(*(signal.reads for signal in weighing)),
+        with_entities=needs_entities and any(query.entities for query in queries),
+        space=space if needs_vectors else None,
+    )
+    facts = await read_facts(place.database, place.tenant_id, request)
+    return await aside(
+        lambda: [
+            with_signals(
+                results,
+                [signal for signal in profile.signals if signal.weight or not signal.compares(question)],
+                {item_id: item for item_id, item in items.items() if not _has_expired(item, now)},
+                question,
+            )
+            for results, items, question in zip(each, facts, questions, strict=True)
+        ],
+        is_long=sum(map(len, facts)) >= LONG,
+    )
 
-    async def add_signals(
-        self, each: Sequence[LegResults], profile: Profile, queries: Sequence[Query], now: datetime
-    ) -> list[LegResults]:
-        """The candidates of several searches by one profile, with their signals' rankings.
 
-        A signal that does not depend on the query is added whatever its weight: then the record can show the effect of
-        a profile that weighs it. ``now`` is the time by the clock, even if a query has another ``as_of``: items that
-        were removed, or have expired by ``now``, are left out.
-        """
-        weighing = [signal for signal in profile.signals if signal.weight]
-        needs_entities = any(isinstance(signal, EntityOverlap) for signal in weighing)
-        needs_vectors = any(isinstance(signal, VectorSimilarity) for signal in weighing)
-        questions = [_question(query, now) for query in queries]
-        request = FactsRequest(
-            collection_id=self.collection.collection_id,
-            searches=[Candidates(_ids(results), query.vector) for results, query in zip(each, queries, strict=True)],
-            names=frozenset().union(*(signal.reads for signal in weighing)),
-            with_entities=needs_entities and any(query.entities for query in queries),
-            space=self.collection.space if needs_vectors else None,
-        )
-        facts = await read_facts(self.database, self.tenant_id, request)
-        return await aside(
-            lambda: [
-                with_signals(
-                    results,
-                    [signal for signal in profile.signals if signal.weight or not signal.compares(question)],
-                    {item_id: item for item_id, item in items.items() if not _has_expired(item, now)},
-                    question,
-                )
-                for results, items, question in zip(each, facts, questions, strict=True)
-            ],
-            is_long=sum(map(len, facts)) >= LONG,
-        )
-
-    async def remove_expired(self, each: Sequence[LegResults], now: datetime) -> list[LegResults]:
-        """The candidates of several searches, without those that have expired by ``now``."""
-        all_ids = list(dict.fromkeys(item_id for results in each for item_id in _ids(results)))
-        expiries = await read_expiries(
-            CollectionPlace(self.database, self.tenant_id, self.collection.collection_id), all_ids
-        )
-        if not expiries:
-            return list(each)
-        expired = {item_id for item_id, at in expiries.items() if at <= now}
-        return [only(results, set(_ids(results)) - expired) for results in each]
+async def remove_expired(place: CollectionPlace, each: Sequence[LegResults], now: datetime) -> list[LegResults]:
+    """The candidates of several searches, without those that have expired by ``now``."""
+    all_ids = list(dict.fromkeys(item_id for results in each for item_id in _ids(results)))
+    expiries = await read_expiries(place, all_ids)
+    if not expiries:
+        return list(each)
+    expired = {item_id for item_id, at in expiries.items() if at <= now}
+    return [only(results, set(_ids(results)) - expired) for results in each]
 
 
 def with_signals(

@@ -65,12 +65,11 @@ def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:
     return list(item_ids)
 
 
-def check_profile(profile: object) -> None:
+def check_profile(profile: object, name: str = "profile") -> None:
     """Raise ``InvalidRequestError`` for a value that is not a ``Profile``, such as a dictionary."""
     if not isinstance(profile, Profile):
         raise InvalidRequestError(
-            f"profile is a {type(profile).__name__}; it must be a Profile, which Profile.from_dict makes of "
-            "plain values"
+            f"{name} is a {type(profile).__name__}; it must be a Profile, which Profile.from_dict makes of plain values"
         )
 
 

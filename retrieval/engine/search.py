@@ -15,7 +15,7 @@ from uuid import UUID
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import HitRows, read_hit_rows
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
@@ -46,7 +46,7 @@ from retrieval.engine.decide import Decider, Decision, DecisionRequest, may_deci
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
 from retrieval.engine.ranking import (
     Columns,
-    Signaller,
+    add_signals,
     best_of_groups,
     check_calibrated,
     fusion_name,
@@ -57,6 +57,7 @@ from retrieval.engine.ranking import (
     present,
     ranking,
     relevance_by_id,
+    remove_expired,
     reranked,
     with_refining,
 )
@@ -338,12 +339,12 @@ class Searcher:
     async def _add_signals(self, searches: Sequence[RunningSearch]) -> None:
         """Leave out expired candidates, and add the signals of the profile, which all searches share."""
         profile, each = searches[0].plan.profile, [search.leg_results for search in searches]
-        signaller, now = Signaller(self.database, self.tenant_id, self.collection), self._now()
+        place, now = CollectionPlace(self.database, self.tenant_id, self.collection.collection_id), self._now()
         if profile.signals:
             queries = [search.query for search in searches]
-            each = await signaller.add_signals(each, profile, queries, now)
+            each = await add_signals(place, each, profile, queries, space=self.collection.space, now=now)
         else:
-            each = await signaller.remove_expired(each, now)
+            each = await remove_expired(place, each, now)
         for search, leg_results in zip(searches, each, strict=True):
             search.leg_results = leg_results
 

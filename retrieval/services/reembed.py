@@ -179,10 +179,9 @@ async def cost_of(
     """The cost of filling that space now. Every text without a vector there is read; no embedder is asked."""
     if price is not None and not (is_finite(price) and price >= 0):
         raise InvalidRequestError(f"price is {price!r:.80}; it must be a number, 0 or more")
-    place, in_use = await _beginning(workplace, target, space)
-    embedder = place.needed_embedder(space)
-    stored = await place.collection_in(space)
-    writer = Writer(place.where.database, place.where.tenant_id, stored, embedder)
+    run, in_use = await _beginning(workplace, target, space)
+    embedder = run.needed_embedder(space)
+    writer = await run.writer(space, embedder)
     seen: set[int] = set()
     items = texts = tokens = 0
     after = ""
@@ -197,14 +196,14 @@ async def cost_of(
     return ReembeddingCost(
         target=space.space.name,
         items=items,
-        without_text=await store.count_without_text(place.where, in_use, space),
+        without_text=await store.count_without_text(run.place, in_use, space),
         texts=texts,
         tokens=tokens,
         price=None if price is None else round(tokens * price / 1e6, 4),
-        vector_bytes=items * _vector_bytes(stored, space.space.dimensions),
+        vector_bytes=items * _vector_bytes(writer.collection, space.space.dimensions),
         minutes=None if pace.tokens_a_minute is None else round(tokens / pace.tokens_a_minute, 2),
         days=None if pace.tokens_a_day is None else -(-tokens // pace.tokens_a_day),
-        note=await _lost_calibration(place, space.space),
+        note=await _lost_calibration(run, space.space),
     )
 
 
@@ -227,7 +226,7 @@ def _vector_bytes(stored: StoredCollection, dimensions: int) -> int:
 
 async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pace: Pace, *, switches: bool) -> None:
     """Begin to fill the space beside the one in use; the job does the rest. Raises ``InvalidRequestError``."""
-    place, _ = await _beginning(workplace, target, space)
+    run, _ = await _beginning(workplace, target, space)
     options = {
         "switching": (Switching.BY_ITSELF if switches else Switching.WHEN_ASKED).value,
         "batch_texts": pace.batch_texts,
@@ -235,34 +234,34 @@ async def begin(workplace: Workplace, target: JobTarget, space: StoredSpace, pac
         "tokens_a_day": pace.tokens_a_day,
         "keep_seconds": round(pace.keep_days * 86400),
     }
-    if not await store.begin_reembedding(place.where, space, options):
+    if not await store.begin_reembedding(run.place, space, options):
         await _beginning(workplace, target, space)  # another process was faster
         raise ConflictError(f"collection {target.collection.name!r} changed meanwhile: begin again")
 
 
-async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace) -> tuple[_Place, StoredSpace]:
-    """The place of a re-embedding that can begin, and the space in use. Raises ``InvalidRequestError`` if it cannot."""
+async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace) -> tuple[_Run, StoredSpace]:
+    """The run of a re-embedding that can begin, and the space in use. Raises ``InvalidRequestError`` if it cannot."""
     collection = target.collection
     if collection.space is None:
         raise InvalidRequestError(f"collection {collection.name!r} has no embedding space; add items with an embedder")
     if collection.space == space:
         raise InvalidRequestError(f"collection {collection.name!r} is in the space {space.space.name} already")
-    place = _Place(workplace, workplace.place(target))
-    place.needed_embedder(space)
-    row = await store.find_reembedding(place.where)
+    run = _Run(workplace, workplace.place(target))
+    run.needed_embedder(space)
+    row = await store.find_reembedding(run.place)
     if row is not None and row.state in _ENDED_BY:
         error = InvalidRequestError(f"a re-embedding of {collection.name!r} is {row.state.value} still")
         raise error.advising(Advice.END_REEMBEDDING, name=shlex.quote(collection.name), action=_ENDED_BY[row.state])
-    return place, collection.space
+    return run, collection.space
 
 
 async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
     """The state of the collection's re-embedding, or of the last one. Raises ``InvalidRequestError`` without one."""
-    place = _Place(workplace, workplace.place(target))
-    row = await _known(place, target)
+    run = _Run(workplace, workplace.place(target))
+    row = await _known(run, target)
     is_kept = row.state in _KEPT_STATES
-    pending = await count_pending(place.where, row.spare) if is_kept else 0
-    without_text = await store.count_without_text(place.where, row.former, row.target) if is_kept else 0
+    pending = await count_pending(run.place, row.spare) if is_kept else 0
+    without_text = await store.count_without_text(run.place, row.former, row.target) if is_kept else 0
     removes_at = None
     if row.state is ReembeddingState.SWITCHED and row.switched_at is not None:
         removes_at = row.switched_at + timedelta(seconds=row.keep_seconds)
@@ -273,7 +272,7 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
         items=target.collection.documents,
         pending=pending,
         without_text=without_text,
-        spent_today=row.spent(place.today),
+        spent_today=row.spent(run.today),
         removes_at=removes_at,
         **{each.name: getattr(row, each.name) for each in fields(ReembeddingProgress)},
     )
@@ -281,21 +280,21 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
 
 async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
     """Do one of ``ACTIONS``. Raises ``InvalidRequestError`` where it is too early or too late for the action."""
-    place = _Place(workplace, workplace.place(target))
+    run = _Run(workplace, workplace.place(target))
     if action not in ACTIONS:
         known = choices_hint(action, ("status", "run", *ACTIONS))
         raise InvalidRequestError(f"there is no action {action!r:.40} of a re-embedding; {known}")
-    row = await _known(place, target)
+    row = await _known(run, target)
     if action == "rollback":
-        is_done = await store.switch_back(place.where)
+        is_done = await store.switch_back(run.place)
         if is_done:
-            await store.carry_clusters(place.where, former=row.target, target=row.former)
+            await store.carry_clusters(run.place, former=row.target, target=row.former)
     else:
-        if action == "switch" and (reason := await _lost_calibration(place, row.target.space)):
+        if action == "switch" and (reason := await _lost_calibration(run, row.target.space)):
             raise InvalidRequestError(reason)
-        is_done = await store.change_reembedding(place.where, *_CHANGES[action])
+        is_done = await store.change_reembedding(run.place, *_CHANGES[action])
     if not is_done:
-        row = await _known(place, target)
+        row = await _known(run, target)
         others = ", ".join(possible_actions(row)) or "to begin another one"
         raise InvalidRequestError(
             f"the re-embedding of {target.collection.name!r} cannot do {action!r} now: it is {row.state.value}; "
@@ -303,8 +302,8 @@ async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
         )
 
 
-async def _known(place: _Place, target: JobTarget) -> StoredReembedding:
-    row = await store.find_reembedding(place.where)
+async def _known(run: _Run, target: JobTarget) -> StoredReembedding:
+    row = await store.find_reembedding(run.place)
     if row is None:
         name = target.collection.name
         error = InvalidRequestError(f"collection {name!r} has no re-embedding")
@@ -341,10 +340,10 @@ def possible_actions(reembedding: ReembeddingProgress) -> list[str]:
 
 async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: float) -> None:
     """Wait at most that long until another process has switched, or has noted why it does not."""
-    place = _Place(workplace, workplace.place(target))
+    run = _Run(workplace, workplace.place(target))
     until = asyncio.get_running_loop().time() + seconds
     while asyncio.get_running_loop().time() < until:
-        row = await store.find_reembedding(place.where)
+        row = await store.find_reembedding(run.place)
         if row is None or row.note or row.is_paused or row.switching is not Switching.NOW:
             return
         await asyncio.sleep(0.2)
@@ -352,37 +351,37 @@ async def wait_for_switch(workplace: Workplace, target: JobTarget, seconds: floa
 
 async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
     """Whether a re-embedding has work to do."""
-    place = _Place(workplace, workplace.place(target))
-    row = await store.find_reembedding(place.where)
+    run = _Run(workplace, workplace.place(target))
+    row = await store.find_reembedding(run.place)
     if row is None or row.is_paused or row.state.is_over:
         return False
     # The reason against an automatic switch may be gone by now.
     waits = row.state is ReembeddingState.READY and row.switching is Switching.WHEN_ASKED and row.comparison is not None
     if not waits and row.state is not ReembeddingState.SWITCHED:
         return True
-    return place.is_over(row) or bool(await count_pending(place.where, row.spare))
+    return run.is_over(row) or bool(await count_pending(run.place, row.spare))
 
 
 async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Work on the collection's re-embedding until it waits for the next day, a person or an embedder."""
-    place = _Place(workplace, workplace.place(target), advance)
+    run = _Run(workplace, workplace.place(target), advance)
     while True:
-        row = await store.find_reembedding(place.where)
+        row = await store.find_reembedding(run.place)
         if row is None or row.is_paused or row.state.is_over:
             break
-        if not await _STEPS[row.state](place, row):
+        if not await _STEPS[row.state](run, row):
             break
         workplace.end_of_step()
-    row = await store.find_reembedding(place.where)
+    row = await store.find_reembedding(run.place)
     if row is None:
         return {}
-    return {"state": row.state.value, "embedded": place.embedded} | ({"note": row.note} if row.note else {})
+    return {"state": row.state.value, "embedded": run.embedded} | ({"note": row.note} if row.note else {})
 
 
 @dataclass(slots=True)
-class _Place:
+class _Run:
     workplace: Workplace
-    where: CollectionPlace
+    place: CollectionPlace
     advance: Advance = ignore_progress
     embedded: int = 0
 
@@ -396,13 +395,16 @@ class _Place:
         return self.workplace.now() >= row.switched_at + timedelta(seconds=row.keep_seconds)
 
     async def collection_in(self, space: StoredSpace) -> StoredCollection:
-        stored = await collection_in_space(*self.where, space.space_id)
+        stored = await collection_in_space(*self.place, space.space_id)
         if stored is None:
             raise InvalidRequestError("the collection is gone")
         return stored
 
+    async def writer(self, space: StoredSpace, embedder: CachedEmbedder) -> Writer:
+        return Writer(self.place.database, self.place.tenant_id, await self.collection_in(space), embedder)
+
     def needed_embedder(self, space: StoredSpace) -> CachedEmbedder:
-        embedder = self.workplace.embedder_of(self.where.tenant_id, space)
+        embedder = self.workplace.embedder_of(self.place.tenant_id, space)
         if embedder is None:
             raise InvalidRequestError(
                 f"this process has no embedder for the space {space.space.name}: set RETRIEVAL_EMBEDDER, and keys, "
@@ -412,77 +414,77 @@ class _Place:
 
     async def wait(self, why: str, states: Sequence[ReembeddingState] = _KEPT_STATES) -> None:
         """Store the reason why the re-embedding does not proceed, if it is in one of the states, and not paused."""
-        await store.note_reembedding(self.where, why, states)
+        await store.note_reembedding(self.place, why, states)
 
 
-async def _fill_step(place: _Place, row: StoredReembedding) -> bool:
+async def _fill_step(run: _Run, row: StoredReembedding) -> bool:
     """Fill the target space, index it, carry over what was learned, and compare; then perhaps switch."""
-    if not await _fill(place, row.target):
+    if not await _fill(run, row.target):
         return False
-    shadow = await place.collection_in(row.target)
-    outcome = await keep_index(place.where.database, place.where.tenant_id, shadow)
+    shadow = await run.collection_in(row.target)
+    outcome = await keep_index(run.place.database, run.place.tenant_id, shadow)
     if outcome is IndexOutcome.BEING_BUILT:
-        await place.wait("another process builds an index on the same table; the index is built after that")
+        await run.wait("another process builds an index on the same table; the index is built after that")
         return False
-    place.workplace.end_of_step()
-    await store.carry_clusters(place.where, former=row.former, target=row.target)
+    run.workplace.end_of_step()
+    await store.carry_clusters(run.place, former=row.former, target=row.target)
     if row.switching is Switching.NOW:
-        return await _switch(place, row)
+        return await _switch(run, row)
     is_compared = row.comparison is not None and row.state is ReembeddingState.READY
-    compared = SpaceComparison(**row.comparison or {}) if is_compared else await _compare(place, row)
+    compared = SpaceComparison(**row.comparison or {}) if is_compared else await _compare(run, row)
     if compared is None:
         return False
     by_itself = row.switching is Switching.BY_ITSELF
-    against = await _against_switching(place, row, compared, outcome) if by_itself else ""
+    against = await _against_switching(run, row, compared, outcome) if by_itself else ""
     changes = {"state": ReembeddingState.READY.value, "comparison": Jsonb(compared.as_dict()), "note": against}
     if by_itself and not against:
         changes["switching"] = Switching.NOW.value  # an interrupted switch is tried again
-    if not await store.change_reembedding(place.where, _BEFORE_SWITCH, changes):
+    if not await store.change_reembedding(run.place, _BEFORE_SWITCH, changes):
         return True
     _log.info("collection %s is filled in %s: %s", shadow.name, row.target.space.name, outcome.value)
-    return by_itself and not against and await _switch(place, row)
+    return by_itself and not against and await _switch(run, row)
 
 
 async def _against_switching(
-    place: _Place, row: StoredReembedding, compared: SpaceComparison, outcome: IndexOutcome
+    run: _Run, row: StoredReembedding, compared: SpaceComparison, outcome: IndexOutcome
 ) -> str:
     if outcome is IndexOutcome.NOT_ALLOWED:
         return f"the target space has no index: {outcome.value}; or switch without it"
     if not compared.compares_well:
         return "it compares worse than the space in use: look at it, then switch or abort"
-    return await _lost_calibration(place, row.target.space)
+    return await _lost_calibration(run, row.target.space)
 
 
-async def _keep_step(place: _Place, row: StoredReembedding) -> bool:
+async def _keep_step(run: _Run, row: StoredReembedding) -> bool:
     """Keep both spaces filled after the switch, until the time for which the former one is kept is over."""
-    if place.is_over(row):
+    if run.is_over(row):
         changes = {"state": ReembeddingState.REMOVING.value}
-        await store.change_reembedding(place.where, [ReembeddingState.SWITCHED], changes)
+        await store.change_reembedding(run.place, [ReembeddingState.SWITCHED], changes)
         return True
     # Items of a process that did not know of the switch yet are pending in the new space.
-    await _fill(place, row.target)
-    if await _fill(place, row.former):
-        await store.carry_clusters(place.where, former=row.target, target=row.former)
+    await _fill(run, row.target)
+    if await _fill(run, row.former):
+        await store.carry_clusters(run.place, former=row.target, target=row.former)
     return False
 
 
-async def _remove_step(place: _Place, row: StoredReembedding) -> bool:
+async def _remove_step(run: _Run, row: StoredReembedding) -> bool:
     space = row.spare
-    if not await drop_indexes(place.where, space):
-        await place.wait(
+    if not await drop_indexes(run.place, space):
+        await run.wait(
             f"the indexes of the space {space.space.name} cannot be dropped: one is being built, or the login does not "
             "own the table; run retrieval worker as the owner",
             [ReembeddingState.REMOVING],
         )
         return False
-    while await store.remove_next_vectors(place.where, space, _REMOVED_AT_ONCE):
-        place.workplace.end_of_step()
-        latest = await store.find_reembedding(place.where)
+    while await store.remove_next_vectors(run.place, space, _REMOVED_AT_ONCE):
+        run.workplace.end_of_step()
+        latest = await store.find_reembedding(run.place)
         if latest is None or latest.is_paused:
             return False
-    await store.forget_space(place.where, space)
+    await store.forget_space(run.place, space)
     changes = {"state": ReembeddingState.DONE.value, "note": ""}
-    await store.change_reembedding(place.where, [ReembeddingState.REMOVING], changes)
+    await store.change_reembedding(run.place, [ReembeddingState.REMOVING], changes)
     return False
 
 
@@ -494,63 +496,63 @@ _STEPS = {
 }
 
 
-async def _fill(place: _Place, space: StoredSpace) -> bool:
+async def _fill(run: _Run, space: StoredSpace) -> bool:
     """Embed the items that wait in the space; False: the job has to wait, and the note says for what.
 
     A batch is stored when it is done, and its vectors are cached before that, so that no text is paid for twice.
     """
-    embedder = place.workplace.embedder_of(place.where.tenant_id, space)
+    embedder = run.workplace.embedder_of(run.place.tenant_id, space)
     if embedder is None:
-        await place.wait(no_embedder(space.space))
+        await run.wait(no_embedder(space.space))
         return False
-    writer = Writer(place.where.database, place.where.tenant_id, await place.collection_in(space), embedder)
+    writer = await run.writer(space, embedder)
     after, report = "", AddReport()
     while True:
-        row = await store.find_reembedding(place.where)
+        row = await store.find_reembedding(run.place)
         if row is None or row.is_paused or row.state not in _KEPT_STATES:
             return False
         page = await writer.next_pending(after, limit=row.batch_texts)
         if not page:
             break
         began = asyncio.get_running_loop().time()
-        some, tokens = await _affordable(place, row, embedder, page)
+        some, tokens = await _affordable(run, row, embedder, page)
         if not some:
             return False
         done = await writer.embed(some)
         report += done
-        place.embedded += done.embedded
-        place.advance(place.embedded)
+        run.embedded += done.embedded
+        run.advance(run.embedded)
         if done.pending:
-            await _give_back(place, embedder, [item.indexed_text for item in some], TextRole.DOCUMENT)
+            await _give_back(run, embedder, [item.indexed_text for item in some], TextRole.DOCUMENT)
         if done.stopped:
             why = "; ".join(done.notes)[:500]
-            await place.wait(f"{why}; {_OTHER_SPACE}" if done.refused else why)
+            await run.wait(f"{why}; {_OTHER_SPACE}" if done.refused else why)
             return False
         after = some[-1].item_id
-        await _pass_time(place, began + tokens * 60 / (row.tokens_a_minute or inf))
-        place.workplace.end_of_step()
+        await _pass_time(run, began + tokens * 60 / (row.tokens_a_minute or inf))
+        run.workplace.end_of_step()
     if report.pending:
         refused = f"the embedder refuses {several(report.pending, 'item')}: change, archive or remove what it refuses"
-        await place.wait(f"{refused} ({'; '.join(report.notes)[:500]})")
+        await run.wait(f"{refused} ({'; '.join(report.notes)[:500]})")
         return False
     if row.note:
-        await place.wait("")
+        await run.wait("")
     return True
 
 
-async def _pass_time(place: _Place, until: float) -> None:
+async def _pass_time(run: _Run, until: float) -> None:
     while (left := until - asyncio.get_running_loop().time()) > 0:
-        place.workplace.end_of_step()
+        run.workplace.end_of_step()
         await asyncio.sleep(min(left, 0.5))
 
 
 async def _affordable(
-    place: _Place, row: StoredReembedding, embedder: CachedEmbedder, page: Sequence[Item]
+    run: _Run, row: StoredReembedding, embedder: CachedEmbedder, page: Sequence[Item]
 ) -> tuple[Sequence[Item], int]:
     """The first items for which the day's budget is enough, and their tokens, which are reserved."""
     uncached = await embedder.uncached([item.indexed_text for item in page], TextRole.DOCUMENT)
     counts = dict(zip(uncached, await _counts(embedder, uncached), strict=True))
-    budget = None if row.tokens_a_day is None else row.tokens_a_day - row.spent(place.today)
+    budget = None if row.tokens_a_day is None else row.tokens_a_day - row.spent(run.today)
     affordable: list[Item] = []
     tokens, texts = 0, set[str]()
     for item in page:
@@ -560,7 +562,7 @@ async def _affordable(
         affordable.append(item)
         tokens += more
         texts |= {item.indexed_text} & counts.keys()
-    if tokens and not await store.set_tokens_aside(place.where, tokens=tokens, texts=len(texts), today=place.today):
+    if tokens and not await store.set_tokens_aside(run.place, tokens=tokens, texts=len(texts), today=run.today):
         affordable = []
     if not affordable:
         first = counts.get(page[0].indexed_text, 0)
@@ -570,14 +572,14 @@ async def _affordable(
             )
         else:
             why = f"the budget of {row.tokens_a_day or 0:,} tokens is spent for today; it goes on tomorrow (UTC)"
-        await place.wait(why)
+        await run.wait(why)
     return affordable, tokens
 
 
-async def _give_back(place: _Place, embedder: CachedEmbedder, texts: Sequence[str], role: TextRole) -> None:
+async def _give_back(run: _Run, embedder: CachedEmbedder, texts: Sequence[str], role: TextRole) -> None:
     missing = await embedder.uncached(texts, role)
     tokens = await _tokens(embedder, missing)
-    await store.set_tokens_aside(place.where, tokens=-tokens, texts=-len(missing), today=place.today)
+    await store.set_tokens_aside(run.place, tokens=-tokens, texts=-len(missing), today=run.today)
 
 
 async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[int]:
@@ -591,43 +593,41 @@ async def _tokens(embedder: CachedEmbedder, texts: Sequence[str]) -> int:
     return sum(await _counts(embedder, texts))
 
 
-async def _switch(place: _Place, row: StoredReembedding) -> bool:
+async def _switch(run: _Run, row: StoredReembedding) -> bool:
     """Switch when every item is in the target space; the last few are embedded while writers wait."""
     for _ in range(_TRIES):
-        if not await _fill(place, row.target):
+        if not await _fill(run, row.target):
             return False
-        async with place.where.database.transaction(place.where.tenant_id) as connection:
-            await store.hold_writers(connection, place.where.collection_id)
-            pending = pending_statement(place.where.collection_id, row.target, after="", limit=row.batch_texts + 1)
+        async with run.place.database.transaction(run.place.tenant_id) as connection:
+            await store.hold_writers(connection, run.place.collection_id)
+            pending = pending_statement(run.place.collection_id, row.target, after="", limit=row.batch_texts + 1)
             rows = await (await connection.execute(pending.text.encode(), pending.parameters)).fetchall()
             last = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body in rows]
-            if len(last) <= row.batch_texts and await _embed_last(place, row, connection, last):
-                if not await store.switch_over(
-                    connection, place.where.collection_id, row.target, place.workplace.now()
-                ):
+            if len(last) <= row.batch_texts and await _embed_last(run, row, connection, last):
+                if not await store.switch_over(connection, run.place.collection_id, row.target, run.workplace.now()):
                     return True  # paused or aborted: the next read of the state shows which
                 break
-        place.workplace.end_of_step()
+        run.workplace.end_of_step()
     else:
-        await place.wait(f"more items are written than {row.batch_texts} at a time keep up with; it tries again")
+        await run.wait(f"more items are written than {row.batch_texts} at a time keep up with; it tries again")
         return False
-    _log.info("collection %s is searched in %s", place.where.collection_id, row.target.space.name)
+    _log.info("collection %s is searched in %s", run.place.collection_id, row.target.space.name)
     # By then every process has read the change; items written before are embedded next.
     await asyncio.sleep(2 * FRESH_SECONDS)
     return True
 
 
-async def _embed_last(place: _Place, row: StoredReembedding, connection: Connection, items: Sequence[Item]) -> bool:
+async def _embed_last(run: _Run, row: StoredReembedding, connection: Connection, items: Sequence[Item]) -> bool:
     if not items:
         return True
-    embedder = place.needed_embedder(row.target)
-    writer = Writer(place.where.database, place.where.tenant_id, await place.collection_in(row.target), embedder)
-    some, _ = await _affordable(place, row, embedder, items)
+    embedder = run.needed_embedder(row.target)
+    writer = await run.writer(row.target, embedder)
+    some, _ = await _affordable(run, row, embedder, items)
     if len(some) < len(items):
         return False
 
     async def keep(vectors: HashedVectors) -> None:
-        statement = vectors_statement(place.where.collection_id, row.target.space_id, vectors)
+        statement = vectors_statement(run.place.collection_id, row.target.space_id, vectors)
         await connection.execute(statement.text.encode(), statement.parameters)
 
     report = AddReport(pending=len(items), notes=(f"no answer within {_LAST_ITEMS_SECONDS:.0f} s",))
@@ -635,16 +635,16 @@ async def _embed_last(place: _Place, row: StoredReembedding, connection: Connect
         async with asyncio.timeout(_LAST_ITEMS_SECONDS):
             report = await writer.embed(items, keep)
     if report.pending:
-        await _give_back(place, embedder, [item.indexed_text for item in items], TextRole.DOCUMENT)
+        await _give_back(run, embedder, [item.indexed_text for item in items], TextRole.DOCUMENT)
         _log.info("the switch waits for the vectors of %d items: %s", report.pending, "; ".join(report.notes))
         return False
-    place.embedded += len(items)
+    run.embedded += len(items)
     return True
 
 
-async def _lost_calibration(place: _Place, target: EmbeddingSpace) -> str:
+async def _lost_calibration(run: _Run, target: EmbeddingSpace) -> str:
     """The reason against the switch: hits tell their relevance by a calibration that the target has not; else empty."""
-    stored = await collection_by_id(*place.where)
+    stored = await collection_by_id(*run.place)
     if stored is None or stored.space is None or stored.profile.calibration is None:
         return ""
     name, space = shlex.quote(stored.name), stored.profile.calibration.space
@@ -658,21 +658,21 @@ async def _lost_calibration(place: _Place, target: EmbeddingSpace) -> str:
     )
 
 
-async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | None:
+async def _compare(run: _Run, row: StoredReembedding) -> SpaceComparison | None:
     """Ask both spaces the recorded questions; None: the job has to wait, and the note says for what."""
-    old, new = await collection_by_id(*place.where), await place.collection_in(row.target)
+    old, new = await collection_by_id(*run.place), await run.collection_in(row.target)
     if old is None:
         return None
-    embedder = place.needed_embedder(row.target)
-    ids = await store.recorded_questions(place.where, COMPARED)
-    verdicts = await store.verdicts_on(place.where, ids)
+    embedder = run.needed_embedder(row.target)
+    ids = await store.recorded_questions(run.place, COMPARED)
+    verdicts = await store.verdicts_on(run.place, ids)
     requests: dict[UUID, SearchRequest] = {}
     for retrieval_id in ids:
-        record = await find_recorded(place.where.database, place.where.tenant_id, retrieval_id)
+        record = await find_recorded(run.place.database, run.place.tenant_id, retrieval_id)
         request = None if record is None else request_of(record)
         if request is not None and request.about is None and request.group_by is None and request.query:
             requests[retrieval_id] = replace(request, vector=None, limit=DEPTH, min_score=None, min_relevance=None)
-    if not await _are_embedded(place, embedder, [request.query for request in requests.values()]):
+    if not await _are_embedded(run, embedder, [request.query for request in requests.values()]):
         return None
     overlaps: list[float] = []
     ndcgs: list[tuple[float, float]] = []
@@ -682,7 +682,7 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
         rewards = verdicts.get(retrieval_id, {})
         depth = CONDENSED if rewards else DEPTH
         try:
-            before, after = [await _hits(place, stored, replace(request, limit=depth)) for stored in (old, new)]
+            before, after = [await _hits(run, stored, replace(request, limit=depth)) for stored in (old, new)]
         except (EmbedderError, DatabaseError):
             raise
         except RetrievalError:
@@ -695,10 +695,10 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
         candidate_request = dense_request(new, row.target, sample)
         if candidate_request.path is Path.APPROXIMATE:
             is_exact = False
-            recalls.append((await probe(place.where.database, place.where.tenant_id, candidate_request, sample)).recall)
+            recalls.append((await probe(run.place.database, run.place.tenant_id, candidate_request, sample)).recall)
         else:
             recalls.append(1.0)
-        place.workplace.end_of_step()
+        run.workplace.end_of_step()
     return SpaceComparison(
         questions=len(overlaps),
         overlap=_mean(overlaps),
@@ -710,18 +710,18 @@ async def _compare(place: _Place, row: StoredReembedding) -> SpaceComparison | N
     )
 
 
-async def _are_embedded(place: _Place, embedder: CachedEmbedder, questions: Sequence[str]) -> bool:
+async def _are_embedded(run: _Run, embedder: CachedEmbedder, questions: Sequence[str]) -> bool:
     """Embed the questions, which caches their vectors; False: the job has to wait, and the note says for what."""
     words = await embedder.uncached(questions, TextRole.QUERY)
     tokens = await _tokens(embedder, words)
-    if tokens and not await store.set_tokens_aside(place.where, tokens=tokens, texts=len(words), today=place.today):
-        await place.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
+    if tokens and not await store.set_tokens_aside(run.place, tokens=tokens, texts=len(words), today=run.today):
+        await run.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
         return False
     try:
         await embedder.embed_queries(words)
     except (EmbedderError, InvalidVectorError) as error:
-        await _give_back(place, embedder, words, TextRole.QUERY)
-        await place.wait(f"the comparison waits for the embedder: {error}"[:500])
+        await _give_back(run, embedder, words, TextRole.QUERY)
+        await run.wait(f"the comparison waits for the embedder: {error}"[:500])
         return False
     return True
 
@@ -744,12 +744,12 @@ def condensed_ndcg(ranking: Sequence[str], rewards: Mapping[str, float]) -> floa
     return gain([rewards[item_id] for item_id in ranking if item_id in rewards]) / ideal if ideal else 0.0
 
 
-async def _hits(place: _Place, stored: StoredCollection, request: SearchRequest) -> list[str]:
+async def _hits(run: _Run, stored: StoredCollection, request: SearchRequest) -> list[str]:
     searcher = Searcher(
-        database=place.where.database,
-        tenant_id=place.where.tenant_id,
+        database=run.place.database,
+        tenant_id=run.place.tenant_id,
         collection=stored,
-        embedder=None if stored.space is None else place.workplace.embedder_of(place.where.tenant_id, stored.space),
+        embedder=None if stored.space is None else run.workplace.embedder_of(run.place.tenant_id, stored.space),
     )
     [result] = await searcher.search_each([request])
     return [hit.item_id for hit in result]
