@@ -135,7 +135,7 @@ async def pools_of(server: Server, data: Path, world: World, embedder: Rememberi
         for query in [*world.asked, *world.held_out]:
             result = await collection.search(query.text, where=query.where, syntax=False)
             await platform.recorded()
-            pages = read_rated_searches(*where, [result.retrieval_id] if result.retrieval_id else [])
+            pages = read_rated_searches(where, [result.retrieval_id] if result.retrieval_id else [])
             [record] = [search async for page in pages for search in page]
             [vector] = await embedder.embed([query.text], TextRole.QUERY)
             pools.append(_pool(query, record, vector / np.linalg.norm(vector)))

@@ -668,7 +668,7 @@ class Collection:
         from retrieval.adapters.store.learning.feedback import read_standings
 
         keys = checked_item_ids(item_ids)
-        return await read_standings(*await self._handle.place(), keys)
+        return await read_standings(await self._handle.place(), keys)
 
     async def expectations(
         self,
@@ -709,7 +709,7 @@ class Collection:
         """The latest twenty models of the learned reward, the newest first."""
         from retrieval.adapters.store.learning.models import latest_models
 
-        return await latest_models(*await self._handle.place())
+        return await latest_models(await self._handle.place())
 
     async def use_model(self, version: int | None) -> None:
         """Search only with that model; 0: without a model. None: with the newest if it passed, and so with later ones.

@@ -20,7 +20,7 @@ from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.adapters.llms.choice import ChosenLLM
 from retrieval.adapters.rerankers import ChosenReranker
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installation.opening import ensure_tenant, open_database
 from retrieval.adapters.store.items.collections import (
     StoredCollection,
@@ -262,7 +262,7 @@ class Platform:
         if stored is None:
             return False
         await self.recorded()
-        return await remove_collection(self.database, self._tenant_id, stored.collection_id)
+        return await remove_collection(CollectionPlace(self.database, self._tenant_id, stored.collection_id))
 
     async def delete_collection(self, name: str) -> bool:
         """Do the same as ``remove_collection``."""

@@ -107,7 +107,7 @@ async def answers_of(handle: CollectionHandle, session: str, *, origin: str | No
     check_limit(limit, MAX_LIMIT)
     name = origin if origin is None or origin == "" else checked_origin(origin)
     await handle.recorded()
-    return await retrievals.answers_of(*await handle.place(), session, origin=name, limit=limit)
+    return await retrievals.answers_of(await handle.place(), session, origin=name, limit=limit)
 
 
 async def _last_state(handle: CollectionHandle) -> StoredCollection:

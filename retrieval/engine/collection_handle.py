@@ -173,15 +173,18 @@ class CollectionHandle:
         stored = await self.refresh()
         if stored.documents > _MOST_ADVISED or not 0 < len(stored.attributes) <= _MOST_NAMES:
             return stored
-        place = CollectionPlace(self.database, self.tenant_id, stored.collection_id)
-        existing = await existing_attributes(place, list(stored.attributes))
+        existing = await existing_attributes(self.place_of(stored), list(stored.attributes))
         return replace(
             stored, attributes={name: types if name in existing else () for name, types in stored.attributes.items()}
         )
 
     async def place(self) -> CollectionPlace:
-        """The first arguments of the store's functions."""
-        return CollectionPlace(self.database, self.tenant_id, (await self.fresh()).collection_id)
+        """The collection, as functions of the store take it."""
+        return self.place_of(await self.fresh())
+
+    def place_of(self, stored: StoredCollection) -> CollectionPlace:
+        """The place of the collection as it was read."""
+        return CollectionPlace(self.database, self.tenant_id, stored.collection_id)
 
     async def recorded(self) -> None:
         """Wait until the waiting searches are recorded; a handle that records nothing returns at once."""

@@ -381,7 +381,7 @@ async def _spelling_of(handle: CollectionHandle, stored: StoredCollection, term:
     request = checked_request(term, limit=_MOST_SPELT, profile=profile, syntax=False, bounds=handle.parts.bounds)
     rankings = await _searcher(handle, stored).leg_rankings(replace(request, prefixes=(term,)))
     ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL]]
-    beginnings = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
+    beginnings = await beginnings_of(handle.place_of(stored), ids, spelling.READ)
     return spelling.spelling_of(term, word, (text for _, *texts in beginnings for text in texts)) or term
 
 
@@ -401,7 +401,7 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     request = replace(request, prefixes=(typed.beginning,)) if typed.beginning else request
     rankings = await _with_current(handle, stored, lambda searcher: searcher.leg_rankings(request))
     ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL][: spelling.COMPLETION_ITEMS]]
-    items = await beginnings_of(handle.database, handle.tenant_id, stored.collection_id, ids, spelling.READ)
+    items = await beginnings_of(handle.place_of(stored), ids, spelling.READ)
     return spelling.completions_of(typed, items, limit)
 
 

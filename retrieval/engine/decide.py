@@ -17,7 +17,7 @@ import numpy as np
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.candidates import LegResults
@@ -278,7 +278,7 @@ class Models:
 
         key = (collection_id, version)
         if key not in self._models:
-            stored = await read_definition(self.database, self.tenant_id, collection_id, version)
+            stored = await read_definition(CollectionPlace(self.database, self.tenant_id, collection_id), version)
             _cache(self._models, key, None if stored is None else readable_model(version, stored))
         self._models.move_to_end(key)
         return self._models[key]
@@ -299,7 +299,8 @@ class Models:
 
         key = (collection.collection_id, collection.space.space_id, collection.clustered_at)
         if key not in self._centroids:
-            _cache(self._centroids, key, await read_centroids(self.database, self.tenant_id, *key[:2]))
+            place = CollectionPlace(self.database, self.tenant_id, collection.collection_id)
+            _cache(self._centroids, key, await read_centroids(place, collection.space.space_id))
         self._centroids.move_to_end(key)
         centroids = self._centroids[key]
         return None if centroids is None else int(nearest(vector[None, :], centroids)[0])

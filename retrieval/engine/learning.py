@@ -83,7 +83,7 @@ async def count_verdicts(handle: CollectionHandle, *, domain: str | None = None,
     Counting stops at ``at_most``, so that it need not read the statistics of all items.
     """
     bucket = Context(domain=domain or "").buckets()[-1]
-    return await stored_feedback.count_verdicts(*await handle.place(), bucket=bucket, at_most=at_most)
+    return await stored_feedback.count_verdicts(await handle.place(), bucket=bucket, at_most=at_most)
 
 
 async def use_model(handle: CollectionHandle, version: int | None) -> None:
@@ -105,9 +105,9 @@ async def set_learning(handle: CollectionHandle, *, half_life_days: float | None
         checked_whole("daily_cap", events, 1, 1_000_000)
     if days is not None:
         decay = Decay(half_life_days=float(days), landmark=handle.now)
-        await set_decay(*await handle.place(), decay, decay.landmark)
+        await set_decay(await handle.place(), decay, decay.landmark)
     if events is not None:
-        await stored_feedback.set_daily_cap(*await handle.place(), events)
+        await stored_feedback.set_daily_cap(await handle.place(), events)
 
 
 async def _vector_of(handle: CollectionHandle, stored: StoredCollection, words: str) -> Vector | None:

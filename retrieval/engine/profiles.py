@@ -27,7 +27,7 @@ async def stored_profile(handle: CollectionHandle, version: int | None) -> Store
     """See ``Collection.stored_profile``."""
     place = await handle.place()
     is_valid = version is None or _is_version(version)
-    stored = await stored_collections.stored_profile(*place, version) if is_valid else None
+    stored = await stored_collections.stored_profile(place, version) if is_valid else None
     if stored is None:
         await handle.refresh()  # raises if the collection was removed
         raise _unknown_profile(handle, version)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import numpy as np
 
-from retrieval.adapters.store.database import CollectionPlace, Database
+from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items import collection_facts
 from retrieval.adapters.store.items.collections import StoredCollection, collections_page
 from retrieval.adapters.store.items.items import STORED_COLUMNS, item_from_row, stored_from_row
@@ -132,17 +132,13 @@ async def embeddings(handle: CollectionHandle, item_ids: Sequence[str]) -> dict[
     keys, stored = checked_item_ids(item_ids), await handle.fresh()
     if stored.space is None or not keys:
         return {}
-    return await read_embeddings(
-        CollectionPlace(handle.database, handle.tenant_id, stored.collection_id), stored.space, keys
-    )
+    return await read_embeddings(handle.place_of(stored), stored.space, keys)
 
 
 async def count_vectors(handle: CollectionHandle) -> int:
     """Count the items that have their vector in the active embedding space; 0 without a space."""
     stored = await handle.fresh()
-    return await collection_facts.count_vectors(
-        CollectionPlace(handle.database, handle.tenant_id, stored.collection_id), stored.space
-    )
+    return await collection_facts.count_vectors(handle.place_of(stored), stored.space)
 
 
 async def info(handle: CollectionHandle) -> CollectionInfo:
@@ -150,9 +146,7 @@ async def info(handle: CollectionHandle) -> CollectionInfo:
     stored = await handle.refresh()
     pending = 0
     if stored.space is not None:
-        pending = await count_pending(
-            CollectionPlace(handle.database, handle.tenant_id, stored.collection_id), stored.space
-        )
+        pending = await count_pending(handle.place_of(stored), stored.space)
     return info_of(stored, pending)
 
 
@@ -192,7 +186,7 @@ async def retrievals(
     last = None if before is None else checked_id(before)
     name = Context(session=session).session
     await handle.recorded()
-    return await stored_retrievals.retrievals_page(*await handle.place(), limit=limit, before=last, session=name)
+    return await stored_retrievals.retrievals_page(await handle.place(), limit=limit, before=last, session=name)
 
 
 def check_limit(limit: object, most: int) -> None:

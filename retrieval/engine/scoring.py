@@ -10,7 +10,7 @@ from operator import itemgetter, neg
 
 import numpy as np
 
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning.arms import read_arms
 from retrieval.domain.checks import is_number
@@ -216,7 +216,9 @@ async def read_expectations(
 ) -> dict[str, Expectation]:
     """The expected reward by item id in the context of these buckets, from the items' arms as of ``now``."""
     collection_id = collection.collection_id
-    arms = await read_arms(database, tenant_id, collection_id, item_ids=item_ids, buckets=buckets, now=now)
+    arms = await read_arms(
+        CollectionPlace(database, tenant_id, collection_id), item_ids=item_ids, buckets=buckets, now=now
+    )
     if model is None:
         counts = {item_id: item.anywhere for item_id, item in arms.items()}
         return {item_id: Expectation.of_counts(arm.uses, arm.raw_successes) for item_id, arm in counts.items()}

@@ -67,19 +67,19 @@ MOST_SEARCHES = 20_000
 
 async def read_examples(workplace: Workplace, target: JobTarget, *, until: datetime) -> Examples:
     """The verdicts up to that time, with the searches that they are about."""
-    where = workplace.place(target)
-    verdicts = await read_verdicts(*where, until=until)
+    place = workplace.place(target)
+    verdicts = await read_verdicts(place, until=until)
     by_search: dict[UUID, list[CountedVerdict]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.retrieval_id is not None:
             by_search[verdict.retrieval_id].append(verdict)
     searches: dict[UUID, _Search] = {}
-    async for page in read_rated_searches(*where, list(by_search)[:MOST_SEARCHES]):
+    async for page in read_rated_searches(place, list(by_search)[:MOST_SEARCHES]):
         for search in page:
             rated = {verdict.item_id for verdict in by_search[search.retrieval_id]}
             searches[search.retrieval_id] = _reduce(search, rated, target.collection.space_id)
     vectors = await _vectors(workplace, target, searches)
-    half_life = timedelta(days=(await read_decay(*where)).half_life_days)
+    half_life = timedelta(days=(await read_decay(place)).half_life_days)
     seen = sorted(
         {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
     )
@@ -87,8 +87,8 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
         # Many of them take a second, in which the event loop goes on.
         rated=await anyio.to_thread.run_sync(_rated_examples, verdicts, searches, vectors, until, half_life),
         slates=await anyio.to_thread.run_sync(_slates, by_search, searches, vectors),
-        clusters=await read_item_clusters(*where, seen),
-        octets=await read_item_octets(*where, seen),
+        clusters=await read_item_clusters(place, seen),
+        octets=await read_item_octets(place, seen),
     )
 
 
@@ -233,10 +233,10 @@ UNUSED = "the profile does not use what is learned"
 
 async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
     """True if enough verdicts came since the last fit, or what the model in use rests on has changed since."""
-    collection, where = target.collection, workplace.place(target)
+    collection, place = target.collection, workplace.place(target)
     least = min(LEAST_VERDICTS, collection.profile.learned.trusted_from or LEAST_VERDICTS)
-    last = await read_last_fit(*where)
-    if await count_verdicts(*where, since=last and last.statistics_at, most=least) >= least:
+    last = await read_last_fit(place)
+    if await count_verdicts(place, since=last and last.statistics_at, most=least) >= least:
         return True
     if last is None or not collection.model_version:
         return False
@@ -245,13 +245,13 @@ async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
     has_other_share = learned.combination is Combination.SUM and last.share not in (None, learned.share)
     if is_of_other_space or has_other_share:
         return True
-    if await count_lost_verdicts(*where, since=last.statistics_at, most=least) >= least:
+    if await count_lost_verdicts(place, since=last.statistics_at, most=least) >= least:
         return True
     # The last fit had as many verdicts as the profile trusts: are fewer left?
     trusted_from = learned.trusted_from
     if trusted_from is None or last.events < trusted_from:
         return False
-    return await count_verdicts(*where, since=None, most=trusted_from) < trusted_from
+    return await count_verdicts(place, since=None, most=trusted_from) < trusted_from
 
 
 async def learn(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
@@ -335,7 +335,7 @@ MOST_HALF_LIVES = 100
 
 async def has_feedback(workplace: Workplace, target: JobTarget) -> bool:
     """True if the collection has any arm or event."""
-    return bool(await items_with_feedback(*workplace.place(target), after="", most=1))
+    return bool(await items_with_feedback(workplace.place(target), after="", most=1))
 
 
 async def keep_arms(
@@ -346,18 +346,18 @@ async def keep_arms(
     Each page is correct when it is done: an interruption costs nothing. A difference is a defect, and is logged.
     """
     moment = now or datetime.now(UTC)
-    where = workplace.place(target)
-    decay = await read_decay(*where)
+    place = workplace.place(target)
+    decay = await read_decay(place)
     is_moved = abs(moment - decay.landmark) > MOST_HALF_LIVES * timedelta(days=decay.half_life_days)
     if is_moved:
-        await set_decay(*where, replace(decay, landmark=moment), moment)
+        await set_decay(place, replace(decay, landmark=moment), moment)
     days = workplace.settings.retention_feedback_days
     arms = mended = retired = 0
     after = ""
-    while page := await items_with_feedback(*where, after=after, most=PAGE_ITEMS):
+    while page := await items_with_feedback(place, after=after, most=PAGE_ITEMS):
         if days is not None:
-            retired += await retire_feedback(*where, page, received_before=moment - timedelta(days=days))
-        counted, off = await recount_arms(*where, page, tolerance=ARM_TOLERANCE)
+            retired += await retire_feedback(place, page, received_before=moment - timedelta(days=days))
+        counted, off = await recount_arms(place, page, tolerance=ARM_TOLERANCE)
         arms, mended, after = arms + counted, mended + off, page[-1]
         advance(arms)
         workplace.end_of_step()
@@ -381,7 +381,7 @@ async def are_clusters_needed(workplace: Workplace, target: JobTarget) -> bool:
     collection, space = target.collection, target.collection.space
     if space is None or collection.documents < LEAST_ITEMS:
         return False
-    size_at_fit, has_feedback, is_waiting = await cluster_state(*workplace.place(target), space)
+    size_at_fit, has_feedback, is_waiting = await cluster_state(workplace.place(target), space)
     return has_feedback and (is_waiting or collection.documents > GROWTH * size_at_fit)
 
 
@@ -393,9 +393,9 @@ async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advanc
     space, collection = target.collection.space, target.collection
     if space is None or collection.documents < LEAST_ITEMS:
         return {"clusters": 0, "assigned": 0}
-    where = workplace.place(target)
-    size_at_fit, _, _ = await cluster_state(*where, space)
-    known = await read_centroids(*where, space.space_id)
+    place = workplace.place(target)
+    size_at_fit, _, _ = await cluster_state(place, space)
+    known = await read_centroids(place, space.space_id)
     is_outgrown = known is None or collection.documents > GROWTH * size_at_fit
     if known is None or is_outgrown:
         computed = await _new_centroids(workplace, target, space, known)
@@ -404,7 +404,7 @@ async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advanc
         known = computed
     assigned = await _assign(workplace, target, space, known, every=is_outgrown, advance=advance)
     if is_outgrown:
-        await settle_centroids(*where, space.space_id, items=collection.documents)
+        await settle_centroids(place, space.space_id, items=collection.documents)
     return {"clusters": len(known), "assigned": assigned}
 
 
@@ -427,11 +427,11 @@ async def _new_centroids(
 async def _assign(
     workplace: Workplace, target: JobTarget, space: StoredSpace, known: Vectors, *, every: bool, advance: Advance
 ) -> int:
-    where, after, assigned = workplace.place(target), "", 0
-    while page := await vectors_to_assign(*where, space, after=after, every=every, limit=_PAGE):
+    place, after, assigned = workplace.place(target), "", 0
+    while page := await vectors_to_assign(place, space, after=after, every=every, limit=_PAGE):
         numbers = nearest(np.asarray([vector for _, vector in page]), known)
         clusters = {item_id: int(number) for (item_id, _), number in zip(page, numbers, strict=True)}
-        await assign_clusters(*where, clusters)
+        await assign_clusters(place, clusters)
         after, assigned = page[-1][0], assigned + len(page)
         advance(assigned)
         workplace.end_of_step()

@@ -13,7 +13,7 @@ from typing import Any
 from croniter import croniter
 
 from retrieval.adapters.embedders.cached import patiently
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.queue import (
     DONE,
     FAILED,
@@ -71,24 +71,24 @@ async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Ad
 async def _run_recorded(
     workplace: Workplace, job: Job, target: JobTarget, advance: Advance
 ) -> tuple[str, Mapping[str, Any]]:
-    where = workplace.place(target)
-    run_id = await begin_run(*where, job.name)
+    place = workplace.place(target)
+    run_id = await begin_run(place, job.name)
     try:
-        async with _note_progress(*where, run_id, advance) as advance_noted:
+        async with _note_progress(place, run_id, advance) as advance_noted:
             outcome, details = DONE, await job.run(workplace, target, advance_noted)
     except StoppedError:
         outcome, details = INTERRUPTED, {}
     except asyncio.CancelledError:
         with contextlib.suppress(RetrievalError):
-            await end_run(*where, run_id, outcome=INTERRUPTED, details={})
+            await end_run(place, run_id, outcome=INTERRUPTED, details={})
         raise
     except RetrievalError as error:
         _log.warning("job %s of %s failed: %s", job.name, target.collection.name, error)
         outcome, details = FAILED, {"error": str(error)}
     except Exception as error:
-        await end_run(*where, run_id, outcome=FAILED, details={"error": f"{type(error).__name__}: {error}"})
+        await end_run(place, run_id, outcome=FAILED, details={"error": f"{type(error).__name__}: {error}"})
         raise
-    await end_run(*where, run_id, outcome=outcome, details=details)
+    await end_run(place, run_id, outcome=outcome, details=details)
     return outcome, details
 
 
@@ -113,9 +113,7 @@ async def repeated(step: Callable[[], Awaitable[None]], *, seconds: float) -> As
 
 
 @contextlib.asynccontextmanager
-async def _note_progress(
-    database: Database, tenant_id: int, collection_id: int, run_id: int, advance: Advance
-) -> AsyncIterator[Advance]:
+async def _note_progress(at: CollectionPlace, run_id: int, advance: Advance) -> AsyncIterator[Advance]:
     """Write the run's progress to its record every few seconds while the block runs."""
     done = noted = 0
 
@@ -129,7 +127,7 @@ async def _note_progress(
         if done != noted:
             noted = done
             with contextlib.suppress(RetrievalError):
-                await note_progress(database, tenant_id, collection_id, run_id, done)
+                await note_progress(at, run_id, done)
 
     async with repeated(note, seconds=NOTED_SECONDS):
         yield advance_noted

@@ -13,7 +13,7 @@ from typing import Any
 
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.idempotency import remove_expired_writes
 from retrieval.adapters.store.records.forgetting import drop_months, ensure_months, is_any_month_due, remove_older
 from retrieval.adapters.store.search.indexes import keep_common_facets
@@ -81,24 +81,24 @@ _HAS_UNNAMED = "SELECT EXISTS (SELECT FROM term_statistics WHERE collection_id =
 _NAME = "SELECT name_terms(%(id)s)"
 
 
-async def recount_terms(database: Database, tenant_id: int, collection_id: int) -> int:
+async def recount_terms(at: CollectionPlace) -> int:
     """Recount a collection's term statistics and correct them; returns the number of wrong rows, normally 0.
 
     Items without indexed words are indexed first. Terms that no item holds any more are removed; they are not wrong. In
     one transaction, which writers of the collection wait for; searches go on.
     """
-    known = {"id": collection_id}
-    async with database.transaction(tenant_id) as connection:
+    known = {"id": at.collection_id}
+    async with at.database.transaction(at.tenant_id) as connection:
         await connection.execute(_HOLD, known)
         if missing := [row[0] for row in await (await connection.execute(_MISSING, known)).fetchall()]:
-            _log.warning("collection %s: %d items were not in the index of words", collection_id, len(missing))
+            _log.warning("collection %s: %d items were not in the index of words", at.collection_id, len(missing))
             await connection.execute(_INDEX, {**known, "items": missing})
         wrong = int(await connection.value(_RECOUNT_TERMS, known))
         wrong += (await connection.execute(_RECOUNT_TOTALS, known)).rowcount
         if await connection.value(_HAS_UNNAMED, known):
             await connection.execute(_NAME, known)
     if wrong:
-        _log.warning("collection %s: %d rows of its term statistics were wrong", collection_id, wrong)
+        _log.warning("collection %s: %d rows of its term statistics were wrong", at.collection_id, wrong)
     return wrong
 
 
@@ -127,8 +127,8 @@ async def are_weights_off(workplace: Workplace, target: JobTarget) -> bool:
 
 async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Recompute the BM25 weights if the average length has drifted, or an earlier run was interrupted."""
-    await fold_statistics(*workplace.place(target))
-    weighed = await refresh_weights(*workplace.place(target))
+    await fold_statistics(workplace.place(target))
+    weighed = await refresh_weights(workplace.place(target))
     advance(weighed)
     return {"weighed": weighed}
 
@@ -151,7 +151,7 @@ async def index(workplace: Workplace, target: JobTarget, _advance: Advance = ign
 
 async def recount(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Recount the collection's terms, and correct wrong counts."""
-    mended = await recount_terms(*workplace.place(target))
+    mended = await recount_terms(workplace.place(target))
     advance(mended)
     return {"mended": mended}
 
@@ -242,7 +242,7 @@ async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ig
     counted = await recount(workplace, target)
     workplace.end_of_step()
     # Every collection has more drift than -1.
-    weighed = await refresh_weights(*workplace.place(target), drift=-1.0)
+    weighed = await refresh_weights(workplace.place(target), drift=-1.0)
     advance(weighed)
     workplace.end_of_step()
     textsearch = await rebuild_textsearch_index(workplace.database, target.collection)

@@ -26,7 +26,7 @@ from procrastinate.periodic import MARGIN, PeriodicDeferrer, PeriodicRegistry
 from procrastinate.worker import WORKER_NAME, Worker
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installation.queue import INTERRUPTED, check_worker, tenant_name, tenants_with_collections
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.adapters.store.items.collections import all_collections, collection_by_id
@@ -198,7 +198,7 @@ def add_tasks(app: App, workplace: Workplace, report: Report) -> None:
 
     @app.task(name=RUN)
     async def run(job: str, tenant_id: int, collection_id: int) -> None:
-        collection = await collection_by_id(workplace.database, tenant_id, collection_id)
+        collection = await collection_by_id(CollectionPlace(workplace.database, tenant_id, collection_id))
         if collection is None:
             return  # it was removed since
         target = JobTarget(tenant_id, collection)

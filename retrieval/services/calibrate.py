@@ -154,13 +154,13 @@ async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], 
     await handle.recorded()
     place = await handle.place()
     verdicts: dict[UUID, dict[str, list[CountedVerdict]]] = {}
-    for verdict in await read_verdicts(*place, until=datetime.now(UTC)):
+    for verdict in await read_verdicts(place, until=datetime.now(UTC)):
         search_id = verdict.retrieval_id
         if search_id is not None and (search_id in verdicts or len(verdicts) < MOST_SEARCHES):
             verdicts.setdefault(search_id, {}).setdefault(verdict.item_id, []).append(verdict)
     asked: list[JudgedQuery] = []
     qrels: dict[str, dict[str, int]] = {}
-    async for page in read_rated_searches(*place, list(verdicts)):
+    async for page in read_rated_searches(place, list(verdicts)):
         for search_ in page:
             if not search_.query or not search_.request["is_whole"]:
                 continue

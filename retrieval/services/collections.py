@@ -163,9 +163,7 @@ async def collection_statuses(
 _STEP = 500
 
 
-async def refresh_windows(
-    database: Database, tenant_id: int, collection_id: int, advance: Advance = ignore_progress
-) -> int:
+async def refresh_windows(at: CollectionPlace, advance: Advance = ignore_progress) -> int:
     """Index the items whose neighbours' setting changed; returns their number.
 
     Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next call
@@ -173,12 +171,12 @@ async def refresh_windows(
     """
     done, step = 0, _STEP
     while step:
-        async with database.transaction(tenant_id) as connection:
-            step = await reindex_windows(connection, collection_id, _STEP)
+        async with at.database.transaction(at.tenant_id) as connection:
+            step = await reindex_windows(connection, at.collection_id, _STEP)
         done += step
         advance(done)
     if done:
-        await refresh_weights(database, tenant_id, collection_id)
+        await refresh_weights(at)
     return done
 
 
@@ -194,7 +192,7 @@ async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance 
         advance(done)
         workplace.end_of_step()
 
-    return {"reindexed": await refresh_windows(*workplace.place(target), note)}
+    return {"reindexed": await refresh_windows(workplace.place(target), note)}
 
 
 @checks_existence
@@ -227,13 +225,13 @@ async def _make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> 
 async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None) -> int:
     """See ``Collection.set_neighbours``."""
     setting, stored = checked_neighbours(neighbours), await handle.refresh()
-    place = CollectionPlace(handle.database, handle.tenant_id, stored.collection_id)
+    place = handle.place_of(stored)
     if setting != stored.neighbours:
         async with handle.database.transaction(handle.tenant_id) as connection:
             await store_neighbours(connection, stored.collection_id, setting)
     elif not await are_windows_behind(place):
         return 0
-    indexed = await refresh_windows(*place)
+    indexed = await refresh_windows(place)
     await flush_lexical(handle.database, indexed)
     await handle.refresh()
     return indexed
@@ -265,16 +263,16 @@ ITEMS, RECORDS = 500, 5000
 """The number of items, and of rows of records, that one transaction removes."""
 
 
-async def remove_collection(database: Database, tenant_id: int, collection_id: int) -> bool:
+async def remove_collection(at: CollectionPlace) -> bool:
     """Remove the collection part by part; returns whether this call removed the last of it.
 
     Searches and writes go on meanwhile, on the remaining items. If it is interrupted, the next call continues.
     """
-    textsearch = await drop_textsearch_index(database, collection_id)
+    textsearch = await drop_textsearch_index(at.database, at.collection_id)
     done = {TextsearchOutcome.NOT_NEEDED, TextsearchOutcome.DROPPED}
-    if not await drop_indexes(CollectionPlace(database, tenant_id, collection_id)) or textsearch not in done:
-        _log.warning("indexes of the removed collection %d are left to the tables' owner", collection_id)
-    while await remove_next_items(CollectionPlace(database, tenant_id, collection_id), ITEMS):
+    if not await drop_indexes(at) or textsearch not in done:
+        _log.warning("indexes of the removed collection %d are left to the tables' owner", at.collection_id)
+    while await remove_next_items(at, ITEMS):
         pass
-    await remove_records(CollectionPlace(database, tenant_id, collection_id), RECORDS)
-    return await remove_itself(database, tenant_id, collection_id)
+    await remove_records(at, RECORDS)
+    return await remove_itself(at)

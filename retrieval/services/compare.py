@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection, stored_profile
 from retrieval.adapters.store.learning.models import definition_within
 from retrieval.adapters.store.learning.off_policy import (
@@ -50,8 +50,8 @@ async def named_profile(database: Database, tenant_id: int, collection: StoredCo
         version = collection.profile_version
         return NamedProfile(name=f"profile {version}", profile=collection.profile, version=version)
     if name.isdecimal():
-        version, place = int(name), (database, tenant_id, collection.collection_id)
-        stored = await stored_profile(*place, version) if version <= MAX_VERSION else None
+        version, place = int(name), CollectionPlace(database, tenant_id, collection.collection_id)
+        stored = await stored_profile(place, version) if version <= MAX_VERSION else None
         if stored is None:
             unknown = NotFoundError(f"collection {collection.name!r} has no profile {version}")
             raise unknown.advising(Advice.LIST_PROFILES, name=collection.name)
@@ -234,7 +234,9 @@ async def compare_interleaved(
         raise InvalidRequestError(f"both profiles are {first!r}; name two that were interleaved")
     _check_since(since)
     names = (first, second)
-    results = await interleaved_results(database, tenant_id, collection.collection_id, names=names, since=since)
+    results = await interleaved_results(
+        CollectionPlace(database, tenant_id, collection.collection_id), names=names, since=since
+    )
     if not results:
         raise InvalidRequestError(f"no search since {since:%Y-%m-%d} interleaved {first!r:.80} and {second!r:.80}")
     outcome = preference((ours, theirs) for ours, theirs in results if ours is not None and theirs is not None)

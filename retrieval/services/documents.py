@@ -413,7 +413,7 @@ async def _store(
     follower = followed(writer, progress and partial(_advance, tell, report, done, ()))
     chunks = await embed_pending(follower, report.chunks)
     if chunks.settled is not None:
-        await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
+        await refresh_weights(writer.place)
     return replace(report, chunks=chunks)
 
 

@@ -225,7 +225,7 @@ async def ingest(
         items += AddReport(notes=("nothing was pruned, because the input held no item",))
     elif prune:
         archived = await _prune(writer, seen)
-    await refresh_weights(writer.database, writer.tenant_id, writer.collection.collection_id)
+    await refresh_weights(writer.place)
     return replace(report, items=items, archived=archived)
 
 

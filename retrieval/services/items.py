@@ -226,7 +226,7 @@ async def _settle(handle: CollectionHandle, settled: Settled | None, number: int
     if settled is None:
         return
     if settled.drift > DRIFT:
-        await refresh_weights(handle.database, handle.tenant_id, handle.stored.collection_id)
+        await refresh_weights(handle.place_of(handle.stored))
     if number >= BULK_ITEMS or settled.has_new_fields or handle.stored.documents < FEW_ITEMS:
         await handle.refresh()
     else:

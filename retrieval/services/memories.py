@@ -60,7 +60,7 @@ async def forget(at: CollectionPlace, ids: Sequence[str], *, expired_by: datetim
     for start in range(0, len(ids), FORGOTTEN_TOGETHER):
         part = {item_id: f"forgotten-{secrets.token_hex(16)}" for item_id in ids[start : start + FORGOTTEN_TOGETHER]}
         forgotten += await forget_items(at, part, expired_by)
-    await refresh_weights(at.database, at.tenant_id, at.collection_id)
+    await refresh_weights(at)
     return forgotten
 
 
@@ -72,10 +72,10 @@ async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
 async def forget_expired(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
     """Forget the memories that have expired, batch by batch; returns their number."""
     moment = workplace.now()
-    where = workplace.place(target)
+    place = workplace.place(target)
     forgotten = 0
-    while ids := await expired_memories(where, now=moment, most=FORGOTTEN_TOGETHER):
-        forgotten += await forget(where, ids, expired_by=moment)
+    while ids := await expired_memories(place, now=moment, most=FORGOTTEN_TOGETHER):
+        forgotten += await forget(place, ids, expired_by=moment)
         advance(forgotten)
         workplace.end_of_step()
     return {"forgotten": forgotten}

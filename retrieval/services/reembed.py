@@ -395,7 +395,7 @@ class _Run:
         return self.workplace.now() >= row.switched_at + timedelta(seconds=row.keep_seconds)
 
     async def collection_in(self, space: StoredSpace) -> StoredCollection:
-        stored = await collection_in_space(*self.place, space.space_id)
+        stored = await collection_in_space(self.place, space.space_id)
         if stored is None:
             raise InvalidRequestError("the collection is gone")
         return stored
@@ -644,7 +644,7 @@ async def _embed_last(run: _Run, row: StoredReembedding, connection: Connection,
 
 async def _lost_calibration(run: _Run, target: EmbeddingSpace) -> str:
     """The reason against the switch: hits tell their relevance by a calibration that the target has not; else empty."""
-    stored = await collection_by_id(*run.place)
+    stored = await collection_by_id(run.place)
     if stored is None or stored.space is None or stored.profile.calibration is None:
         return ""
     name, space = shlex.quote(stored.name), stored.profile.calibration.space
@@ -660,7 +660,7 @@ async def _lost_calibration(run: _Run, target: EmbeddingSpace) -> str:
 
 async def _compare(run: _Run, row: StoredReembedding) -> SpaceComparison | None:
     """Ask both spaces the recorded questions; None: the job has to wait, and the note says for what."""
-    old, new = await collection_by_id(*run.place), await run.collection_in(row.target)
+    old, new = await collection_by_id(run.place), await run.collection_in(row.target)
     if old is None:
         return None
     embedder = run.needed_embedder(row.target)

@@ -81,7 +81,11 @@ async def _read_recorded(
     database: Database, tenant_id: int, retrieval_id: UUID | str | None, collection: str | None
 ) -> tuple[RecordedSearch, StoredCollection]:
     recorded = await find_recorded(database, tenant_id, checked_id(retrieval_id))
-    stored = None if recorded is None else await collection_by_id(database, tenant_id, recorded.collection_id)
+    stored = (
+        None
+        if recorded is None
+        else await collection_by_id(CollectionPlace(database, tenant_id, recorded.collection_id))
+    )
     if recorded is None or stored is None or collection not in (None, stored.name):
         where = "" if collection is None else f" in collection {collection!r:.80}"
         raise UnknownRetrievalError(
@@ -96,7 +100,9 @@ async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSear
     own = recorded.request["profile"]
     if own is not None:
         return Profile.from_dict(own)
-    stored = await stored_profile(database, tenant_id, recorded.collection_id, recorded.profile_version)
+    stored = await stored_profile(
+        CollectionPlace(database, tenant_id, recorded.collection_id), recorded.profile_version
+    )
     return None if stored is None else stored.profile
 
 

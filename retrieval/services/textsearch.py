@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.indexes import failed_builds
 from retrieval.adapters.store.search.textsearch import (
@@ -112,7 +112,7 @@ async def _make(database: Database, collection_id: int) -> TextsearchOutcome:
     tenant_id = await make_table(database, collection_id)
     if tenant_id is None:
         return TextsearchOutcome.BUSY
-    await fill_table(database, tenant_id, collection_id)
+    await fill_table(CollectionPlace(database, tenant_id, collection_id))
     await build_index(database, collection_id)
     return TextsearchOutcome.BUILT
 
@@ -134,25 +134,25 @@ _STEP = 1000
 _HELD_SECONDS = 0.02
 """The seconds until an item that a writer holds is checked again."""
 
-FOLD = "SELECT fold_statistics(%(id)s)"
-_BEGIN = Compiled("SELECT begin_weighing(%(id)s, %(drift)s)")
-_WEIGH = Compiled("SELECT refresh_weights(%(id)s, %(step)s)")
+FOLD = "SELECT fold_statistics(%(collection_id)s)"
+_BEGIN = Compiled("SELECT begin_weighing(%(collection_id)s, %(drift)s)")
+_WEIGH = Compiled("SELECT refresh_weights(%(collection_id)s, %(step)s)")
 
 
-async def fold_statistics(database: Database, tenant_id: int, collection_id: int) -> None:
+async def fold_statistics(at: CollectionPlace) -> None:
     """Add the differences that writers have left to the collection's statistics, which are then exact."""
-    await database.write(tenant_id, Compiled(FOLD).bind(id=collection_id))
+    await at.write(Compiled(FOLD))
 
 
-async def refresh_weights(database: Database, tenant_id: int, collection_id: int, drift: float = DRIFT) -> int:
+async def refresh_weights(at: CollectionPlace, drift: float = DRIFT) -> int:
     """Weigh every item again if the average length has drifted; returns the number of items weighed.
 
     Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next refresh
     continues.
     """
-    await database.write(tenant_id, _BEGIN.bind(id=collection_id, drift=drift))
+    await at.write(_BEGIN, drift=drift)
     weighed = 0
-    while step := (await database.write(tenant_id, _WEIGH.bind(id=collection_id, step=_STEP)))[0][0]:
+    while step := (await at.write(_WEIGH, step=_STEP))[0][0]:
         if step < 0:
             await asyncio.sleep(_HELD_SECONDS)
         else:

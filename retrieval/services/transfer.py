@@ -24,7 +24,7 @@ import numpy as np
 
 from retrieval.adapters.files import name_file, unfinished
 from retrieval.adapters.readers.lines import STANDARD_INPUT, read_lines
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.items.collections import (
     StoredCollection,
@@ -103,7 +103,7 @@ async def export_collection(
     """Write the collection, as it is at one moment, into a new file. See ``Platform.export_collection``."""
     report = advance or (lambda _done, _total: None)
     names = [name for name, kind in KINDS.items() if records or not kind.is_record]
-    await fold_statistics(database, tenant_id, stored.collection_id)
+    await fold_statistics(CollectionPlace(database, tenant_id, stored.collection_id))
     done = vectors = 0
     with _new_file(file) as out:
         async with database.snapshot(tenant_id) as connection:
@@ -259,7 +259,7 @@ async def import_collection(
             )
         if header.fields["profile_version"] not in versions:
             raise InvalidRequestError(f"{file} has no profile of the version in use; nothing was imported")
-        await connection.execute(FOLD, {"id": collection_id})
+        await connection.execute(FOLD, {"collection_id": collection_id})
     return Moved(
         collection=target_name,
         file=file,

@@ -33,7 +33,6 @@ from retrieval.domain.items.memory import (
 )
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.search.diversity import THRESHOLD
-from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform, checked_platform
@@ -415,8 +414,7 @@ class MemoryStore:
         return self._cached_collection
 
     async def _place(self) -> CollectionPlace:
-        stored = await (await self._collection()).refresh(older_than_seconds=FRESH_SECONDS)
-        return CollectionPlace(self._platform.database, self._platform.tenant_id, stored.collection_id)
+        return await handle_of(await self._collection()).place()
 
     async def _writer(self) -> MemoryWriter:
         handle = handle_of(await self._collection())

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installation.embedded.cluster import hanging_seconds
 from retrieval.adapters.store.installation.embedded.place import default_home
 from retrieval.adapters.store.installation.examination.collection_state import read_disagreements, read_tenant_facts
@@ -220,7 +220,9 @@ async def _deep_findings(database: Database, tenant_id: int, collections: Sequen
     findings: list[Finding] = []
     for stored in collections:
         try:
-            rows = await read_disagreements(database, tenant_id, stored.collection_id, tolerance=ARM_TOLERANCE)
+            rows = await read_disagreements(
+                CollectionPlace(database, tenant_id, stored.collection_id), tolerance=ARM_TOLERANCE
+            )
         except DatabaseUnreachableError:
             raise
         except DatabaseError as error:

@@ -15,10 +15,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from retrieval import Context, Item, Platform, Settings
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.queue import begin_run, end_run, note_progress
 from retrieval.apps.memories import MemoryStore
 from retrieval.apps.metaphors import MetaphorCorpus
 from retrieval.apps.principles import PrincipleStore
+from retrieval.collection import handle_of
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.profile_parts import Exploration, PolicyName, Recording
 from tests.acceptance.console.conftest import ATTACK, Ask, Visitor
@@ -201,16 +203,16 @@ def test_operations_show_how_a_collection_stands(visitor: Visitor, ask: Ask) -> 
 def test_a_job_shows_how_far_it_is_until_it_is_done(visitor: Visitor, ask: Ask) -> None:
     """The progress appears without reloading the page."""
 
-    async def begin(platform: Platform) -> tuple[int, int]:
-        stored = await (await platform.collection("tickets", create=False)).refresh()
-        run = await begin_run(platform.database, platform.tenant_id, stored.collection_id, "reindex")
-        await note_progress(platform.database, platform.tenant_id, stored.collection_id, run, 1234)
-        return stored.collection_id, run
+    async def begin(platform: Platform) -> tuple[CollectionPlace, int]:
+        place = await handle_of(await platform.collection("tickets", create=False)).place()
+        run = await begin_run(place, "reindex")
+        await note_progress(place, run, 1234)
+        return place, run
 
     where = ask(begin)
 
-    async def end(platform: Platform) -> bool:
-        await end_run(platform.database, platform.tenant_id, *where, outcome="done", details={"items": 2500})
+    async def end(_platform: Platform) -> bool:
+        await end_run(*where, outcome="done", details={"items": 2500})
         return True
 
     page = visitor.go("/console/operations?collection=tickets")

@@ -181,13 +181,11 @@ async def _collection_ids(connection: psycopg.AsyncConnection[Any], tenant_id: i
 
 
 async def _leave_traces_of_jobs(platform: Platform, collection_id: int, space_id: int) -> None:
-    where = (platform.database, platform.tenant_id, collection_id)
-    await begin_run(*where, "embed")
-    await keep_sample(
-        CollectionPlace(*where), space_id, vector=np.ones(3, dtype=np.float32), condition_json=None, limit=10
-    )
+    where = CollectionPlace(platform.database, platform.tenant_id, collection_id)
+    await begin_run(where, "embed")
+    await keep_sample(where, space_id, vector=np.ones(3, dtype=np.float32), condition_json=None, limit=10)
     measured = Measurement(bucket="no filter", samples=1, recall=1.0, short_pages=0, effort=100)
-    await store_measurements(CollectionPlace(*where), space_id, [measured])
+    await store_measurements(where, space_id, [measured])
 
 
 async def test_every_table_shows_the_tenants_rows_only(

@@ -115,7 +115,9 @@ async def test_the_removal_waits_for_a_writer(platform: Platform) -> None:
         for key in ("2", "1"):
             await hold_items(connection, own, [key])
             if key == "2":
-                removing = asyncio.create_task(remove_itself(platform.database, platform.tenant_id, own))
+                removing = asyncio.create_task(
+                    remove_itself(CollectionPlace(platform.database, platform.tenant_id, own))
+                )
                 await until_somebody_waits(platform, 1)
     assert await removing
     assert await platform.collections() == []

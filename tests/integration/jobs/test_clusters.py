@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from retrieval import Collection, EmbeddingSpace, Platform
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.learning.clusters import assign_clusters
 from retrieval.adapters.store.learning.training import read_item_clusters
 from retrieval.adapters.store.records.recordings import find_recorded
@@ -49,7 +50,9 @@ async def test_items_that_are_alike_share_a_cluster(platform: Platform) -> None:
     assert await are_clusters_needed(platform.workplace, target)
     assert await find_clusters(platform.workplace, target) == {"clusters": 8, "assigned": NUMBER}
     ids = [f"i{number}" for number in range(NUMBER)]
-    clusters = await read_item_clusters(platform.database, platform.tenant_id, target.collection.collection_id, ids)
+    clusters = await read_item_clusters(
+        CollectionPlace(platform.database, platform.tenant_id, target.collection.collection_id), ids
+    )
     assert {len({clusters[f"i{number}"] for number in range(group, NUMBER, 8)}) for group in range(8)} == {1}
     assert not await are_clusters_needed(platform.workplace, await target_of(platform, collection))
 
@@ -64,7 +67,7 @@ async def test_new_items_get_a_cluster_and_the_others_keep_theirs(platform: Plat
     }  # fmt: skip
     stored = await collection.refresh()
     clusters = await read_item_clusters(
-        platform.database, platform.tenant_id, stored.collection_id, ["new", "i0", "i1"]
+        CollectionPlace(platform.database, platform.tenant_id, stored.collection_id), ["new", "i0", "i1"]
     )
     assert clusters["new"] == clusters["i0"] != clusters["i1"]
 
@@ -79,7 +82,9 @@ async def test_a_search_is_recorded_with_the_cluster_of_its_query(platform: Plat
     assert result.retrieval_id is not None
     record = await find_recorded(platform.database, platform.tenant_id, result.retrieval_id)
     assert record is not None
-    clusters = await read_item_clusters(platform.database, platform.tenant_id, stored.collection_id, ["i3"])
+    clusters = await read_item_clusters(
+        CollectionPlace(platform.database, platform.tenant_id, stored.collection_id), ["i3"]
+    )
     assert record.cluster == clusters["i3"]
 
 
@@ -116,13 +121,13 @@ async def test_an_item_that_is_being_removed_gets_no_cluster(platform: Platform)
     """The others get theirs; a cluster of the removed item would violate its foreign key, and the job would fail."""
     collection = await _fill(platform)
     number = (await collection.refresh()).collection_id
-    where = platform.database, platform.tenant_id, number
-    await assign_clusters(*where, {"i1": 4, "i2": 4})
+    where = CollectionPlace(platform.database, platform.tenant_id, number)
+    await assign_clusters(where, {"i1": 4, "i2": 4})
     async with platform.database.transaction(platform.tenant_id) as connection:
         values = {"collection_id": number}
         await connection.execute("DELETE FROM items WHERE collection_id = %(collection_id)s AND item_id = 'i0'", values)
-        assigning = asyncio.create_task(assign_clusters(*where, {"i0": 1, "i1": 4, "i2": 3, "i3": 2}))
+        assigning = asyncio.create_task(assign_clusters(where, {"i0": 1, "i1": 4, "i2": 3, "i3": 2}))
         await until_somebody_waits(platform)
     await assigning
-    known = await read_item_clusters(*where, ["i0", "i1", "i2", "i3"])
+    known = await read_item_clusters(where, ["i0", "i1", "i2", "i3"])
     assert known == {"i1": 4, "i2": 3, "i3": 2}

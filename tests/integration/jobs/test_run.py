@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from retrieval import Platform
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.queue import JobRun, begin_run, last_runs_of_tenant
 from retrieval.domain.errors import EmbedderUnavailableError
 from retrieval.jobs.registry import JOBS, Job
@@ -138,8 +139,8 @@ async def test_while_a_run_goes_on_its_record_says_how_far_it_is(
 async def test_an_interrupted_run_no_longer_counts_as_running(platform: Platform) -> None:
     """The next run knows that no other run goes on."""
     target = await target_of(platform, await platform.collection("docs"))
-    where = (platform.database, platform.tenant_id, target.collection.collection_id)
-    await begin_run(*where, "weights")
+    where = CollectionPlace(platform.database, platform.tenant_id, target.collection.collection_id)
+    await begin_run(where, "weights")
     (run,) = await last_runs(platform)
     assert (run.outcome, run.seconds) == ("running", None)
     await run_job(platform.workplace, JOBS["weights"], target)

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from retrieval import Collection, Platform
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.jobs.upkeep import recount_terms
 from retrieval.services.textsearch import fold_statistics
 
@@ -25,7 +26,7 @@ async def _fill(platform: Platform) -> tuple[Collection, int]:
     await collection.add([{"_id": str(number), "text": f"common word{number} 東京"} for number in range(20)])
     await collection.delete(["3"])
     number = (await collection.refresh()).collection_id
-    await fold_statistics(platform.database, platform.tenant_id, number)
+    await fold_statistics(CollectionPlace(platform.database, platform.tenant_id, number))
     return collection, number
 
 
@@ -37,7 +38,7 @@ async def test_writers_count_correctly_and_unused_terms_are_removed(platform: Pl
     """A recount of an untouched collection finds nothing wrong, and removes the terms that nothing holds."""
     collection, number = await _fill(platform)
     before = await _rows(connection, number)
-    assert await recount_terms(platform.database, platform.tenant_id, number) == 0
+    assert await recount_terms(CollectionPlace(platform.database, platform.tenant_id, number)) == 0
     assert await _rows(connection, number) == before
     cursor = await connection.execute(
         "SELECT count(*) FROM term_statistics WHERE collection_id = %s AND document_frequency = 0", (number,)
@@ -64,9 +65,9 @@ async def test_wrong_statistics_are_counted_and_corrected(
     before = await _rows(connection, number)
     async with platform.database.transaction(platform.tenant_id) as transaction:
         await transaction.execute(damage)
-    assert await recount_terms(platform.database, platform.tenant_id, number) == wrong
+    assert await recount_terms(CollectionPlace(platform.database, platform.tenant_id, number)) == wrong
     assert await _rows(connection, number) == before
-    assert await recount_terms(platform.database, platform.tenant_id, number) == 0
+    assert await recount_terms(CollectionPlace(platform.database, platform.tenant_id, number)) == 0
 
 
 async def test_a_recount_while_items_are_written_miscounts_nothing(platform: Platform, connection: Connection) -> None:
@@ -78,15 +79,15 @@ async def test_a_recount_while_items_are_written_miscounts_nothing(platform: Pla
             await collection.add([{"_id": f"more{place}", "text": f"common more{place}"}])
 
     async def recount() -> list[int]:
-        return [await recount_terms(platform.database, platform.tenant_id, number) for _ in range(5)]
+        return [await recount_terms(CollectionPlace(platform.database, platform.tenant_id, number)) for _ in range(5)]
 
     *_, miscounts = await asyncio.gather(write(0), write(100), recount())
     assert miscounts == [0] * 5
-    await fold_statistics(platform.database, platform.tenant_id, number)
+    await fold_statistics(CollectionPlace(platform.database, platform.tenant_id, number))
     assert len(await _rows(connection, number)) == 22 + 10
 
 
 async def test_another_tenants_collection_is_not_counted(platform: Platform) -> None:
     """Under the policies its rows are invisible."""
     _, number = await _fill(platform)
-    assert await recount_terms(platform.database, platform.tenant_id + 1, number) == 0
+    assert await recount_terms(CollectionPlace(platform.database, platform.tenant_id + 1, number)) == 0

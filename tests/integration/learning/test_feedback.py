@@ -14,6 +14,7 @@ import pytest
 
 from retrieval import Context, Feedback, Platform
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.learning.arms import read_arms, recount_arms
 from retrieval.adapters.store.learning.training import read_verdicts
 from retrieval.domain.errors import (
@@ -45,8 +46,8 @@ async def _search(platform: Platform, limit: int = 3) -> tuple[UUID, list[str]]:
 
 async def _arm(platform: Platform, item_id: str, bucket: str = "") -> Arm:
     number = (await (await platform.collection("docs")).refresh()).collection_id
-    where = (platform.database, platform.tenant_id, number)
-    arms = await read_arms(*where, item_ids=[item_id], buckets=[bucket], now=platform.now)
+    where = CollectionPlace(platform.database, platform.tenant_id, number)
+    arms = await read_arms(where, item_ids=[item_id], buckets=[bucket], now=platform.now)
     return arms[item_id].arms.get(bucket, Arm())
 
 
@@ -352,7 +353,9 @@ async def test_an_outcome_is_shared_by_the_items_that_were_used(platform: Platfo
     number = await _stored(platform)
     retrieval, hits = await _search(platform)
     assert (await platform.outcome(retrieval, hits[:2], reward=1.0, actor="agent")).recorded == 2
-    verdicts = await read_verdicts(platform.database, platform.tenant_id, number, until=datetime.now(UTC))
+    verdicts = await read_verdicts(
+        CollectionPlace(platform.database, platform.tenant_id, number), until=datetime.now(UTC)
+    )
     assert sorted((verdict.item_id, verdict.weight, str(verdict.retrieval_id)) for verdict in verdicts) == sorted(
         (item_id, 0.5, str(retrieval)) for item_id in hits[:2]
     )
@@ -442,8 +445,8 @@ async def _stored_decayed(platform: Platform, *, half_life: float) -> int:
 
 async def _arm_decayed(platform: Platform, item_id: str) -> Arm:
     number = (await (await platform.collection("docs")).refresh()).collection_id
-    where = (platform.database, platform.tenant_id, number)
-    return (await read_arms(*where, item_ids=[item_id], buckets=[""], now=platform.now))[item_id].anywhere
+    where = CollectionPlace(platform.database, platform.tenant_id, number)
+    return (await read_arms(where, item_ids=[item_id], buckets=[""], now=platform.now))[item_id].anywhere
 
 
 async def test_a_collection_without_settings_has_the_defaults(platform: Platform) -> None:
@@ -497,8 +500,8 @@ async def test_an_event_slightly_in_the_future_weighs_as_much_as_now(platform: P
     for item_id in "ab":
         arm = await _arm_decayed(platform, item_id)
         assert [arm.successes, arm.failures] == pytest.approx([1, 1], rel=0.05)
-    where = (platform.database, platform.tenant_id, number)
-    assert await recount_arms(*where, ["a", "b"], tolerance=1e-9) == (2, 0)
+    where = CollectionPlace(platform.database, platform.tenant_id, number)
+    assert await recount_arms(where, ["a", "b"], tolerance=1e-9) == (2, 0)
 
 
 BLOCKED = """

@@ -18,6 +18,7 @@ from pydantic import SecretStr
 
 from retrieval import Collection, Context, Platform, Profile, SearchResult, Settings
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.learning.off_policy import interleaved_results
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.records.slate import ShownItem, Slot
@@ -200,7 +201,7 @@ async def _figures_of_judges(day: Day) -> dict[str, Any]:
     targets = [NamedProfile(name=leg, profile=Profile(legs={leg: 1.0})) for leg in ("lexical", "dense")]
     compared = await compare_profiles(*where, stored, *targets, since=MORNING)
     earned = await interleaved_results(
-        *where, stored.collection_id, names=("meaning", "words"), since=MORNING - timedelta(days=1)
+        CollectionPlace(*where, stored.collection_id), names=("meaning", "words"), since=MORNING - timedelta(days=1)
     )
     examples = await read_examples(
         platform.workplace, await target_of(platform, day.docs), until=datetime.now(UTC) + timedelta(days=1)

@@ -116,7 +116,7 @@ async def test_parts_that_are_written_at_once_are_as_if_one_after_the_other(
         query = "SELECT documents, total_length FROM collection_statistics WHERE collection_id = %(n)s"
         added_up = "SELECT count(*), sum(length) FROM item_terms WHERE collection_id = %(n)s"
         tenant = platform.tenant_id
-        await fold_statistics(platform.database, tenant, number)
+        await fold_statistics(CollectionPlace(platform.database, tenant, number))
         assert await platform.database.read(tenant, Compiled(query, {"n": number})) == await platform.database.read(
             tenant, Compiled(added_up, {"n": number})
         )

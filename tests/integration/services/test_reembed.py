@@ -306,8 +306,8 @@ async def test_a_reembedding_is_paused_resumed_and_aborted(
     assert not await JOBS["reembed"].is_needed(moving.workplace, await target_of(moving))
     await moving.reembedding("docs", "run")
     assert counting.texts == []
-    place = moving.database, moving.tenant_id, (await target_of(moving)).collection.collection_id
-    await note_reembedding(CollectionPlace(*place), "what a run that began before found", list(ReembeddingState))
+    place = CollectionPlace(moving.database, moving.tenant_id, (await target_of(moving)).collection.collection_id)
+    await note_reembedding(place, "what a run that began before found", list(ReembeddingState))
     assert (await moving.reembedding("docs")).note == "paused"
     await moving.reembedding("docs", "resume")
     for refused in (moving.reembed, moving.reembed_cost):
@@ -401,11 +401,11 @@ async def test_tokens_are_released_though_the_move_was_paused_meanwhile(moving: 
     """The embedder refused texts while somebody paused the move: they are not paid for either."""
     await fill(platform)
     await moving.reembed("docs")
-    place = moving.database, moving.tenant_id, (await target_of(moving)).collection.collection_id
-    assert await set_tokens_aside(CollectionPlace(*place), tokens=100, texts=3, today=moving.now.date())
+    place = CollectionPlace(moving.database, moving.tenant_id, (await target_of(moving)).collection.collection_id)
+    assert await set_tokens_aside(place, tokens=100, texts=3, today=moving.now.date())
     await moving.reembedding("docs", "pause")
-    assert not await set_tokens_aside(CollectionPlace(*place), tokens=100, texts=3, today=moving.now.date())
-    assert await set_tokens_aside(CollectionPlace(*place), tokens=-40, texts=-1, today=moving.now.date())
+    assert not await set_tokens_aside(place, tokens=100, texts=3, today=moving.now.date())
+    assert await set_tokens_aside(place, tokens=-40, texts=-1, today=moving.now.date())
     paused = await moving.reembedding("docs")
     assert (paused.paid_tokens, paused.paid_texts, paused.spent_today) == (60, 2, 60)
 
@@ -468,7 +468,9 @@ async def test_the_index_is_there_before_the_switch(
     assert ready.comparison is not None
     assert (ready.comparison["is_exact"], ready.comparison["recall"]) == (False, 1.0)
     target = await register_space(moving.database, HashingEmbedder(seed=1).space)
-    shadow = await collection_in_space(moving.database, moving.tenant_id, stored.collection_id, target.space_id)
+    shadow = await collection_in_space(
+        CollectionPlace(moving.database, moving.tenant_id, stored.collection_id), target.space_id
+    )
     assert shadow is not None
     assert shadow.ann_index is not None
     await moving.reembedding("docs", "switch")
@@ -490,8 +492,8 @@ async def test_clusters_are_carried_over(moving: Platform, platform: Platform) -
     collection = await fill(platform)
     stored = await collection.refresh()
     assert stored.space is not None
-    where = (platform.database, platform.tenant_id, stored.collection_id)
-    vectors_then = dict(await sample_vectors(CollectionPlace(*where), stored.space, ITEMS))
+    where = CollectionPlace(platform.database, platform.tenant_id, stored.collection_id)
+    vectors_then = dict(await sample_vectors(where, stored.space, ITEMS))
     async with platform.database.transaction(platform.tenant_id) as connection:
         centroids = [vectors_then["002"], vectors_then["003"], vectors_then["004"]]
         await keep_centroids(connection, stored.collection_id, stored.space.space_id, centroids)  # type: ignore[arg-type]
@@ -503,8 +505,8 @@ async def test_clusters_are_carried_over(moving: Platform, platform: Platform) -
     await moving.reembed("docs")
     await moving.reembedding("docs", "run")
     target = await register_space(moving.database, HashingEmbedder(seed=1).space)
-    carried = await read_centroids(*where, target.space_id)
-    there = dict(await sample_vectors(CollectionPlace(*where), target, ITEMS))
+    carried = await read_centroids(where, target.space_id)
+    there = dict(await sample_vectors(where, target, ITEMS))
     assert carried is not None
     assert carried[0] == pytest.approx(there["002"], abs=2e-3)
     assert carried[1] == pytest.approx(0 * there["002"])

@@ -259,12 +259,12 @@ async def _check(platform: Platform, collection: Collection, load: Load) -> None
     assert load.reads > 200
     expected = load.texts | {item_id: text for item_id, text in load.written.items() if text is not None}
     number = (await collection.refresh()).collection_id
-    where = (platform.database, platform.tenant_id, number)
+    where = CollectionPlace(platform.database, platform.tenant_id, number)
     for seed in (1, 0):
         space: StoredSpace = await register_space(platform.database, HashingEmbedder(seed=seed).space)
-        while await count_pending(CollectionPlace(*where), space):  # noqa: ASYNC110 - the worker is at it
+        while await count_pending(where, space):  # noqa: ASYNC110 - the worker is at it
             await asyncio.sleep(0.2)
-        vectors = dict(await sample_vectors(CollectionPlace(*where), space, 10_000))
+        vectors = dict(await sample_vectors(where, space, 10_000))
         assert set(vectors) == set(expected)
         for item_id, text in expected.items():
             assert float(np.dot(vectors[item_id], hashed_vector(text, 256, seed))) > 0.999, (item_id, seed)

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from retrieval import Collection, Platform
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.services import textsearch
 from retrieval.services.textsearch import refresh_weights
 
@@ -51,7 +52,7 @@ async def _drift(platform: Platform, number: int) -> None:
 async def test_nothing_is_weighed_while_the_average_stands(platform: Platform) -> None:
     """Without drift a refresh is free."""
     _, number = await _fill(platform, 10)
-    assert await refresh_weights(platform.database, platform.tenant_id, number) == 0
+    assert await refresh_weights(CollectionPlace(platform.database, platform.tenant_id, number)) == 0
 
 
 async def test_all_items_are_weighed_once_the_average_has_moved(platform: Platform, connection: Connection) -> None:
@@ -70,13 +71,13 @@ async def test_a_refresh_that_was_interrupted_is_gone_on_with(
     _, number = await _fill(platform, 10)
     await _drift(platform, number)
     async with platform.database.transaction(platform.tenant_id) as transaction:
-        await transaction.execute(textsearch._BEGIN.text, {"id": number, "drift": textsearch.DRIFT})  # noqa: SLF001
+        await transaction.execute(textsearch._BEGIN.text, {"collection_id": number, "drift": textsearch.DRIFT})  # noqa: SLF001
         for _ in range(steps):
             await transaction.execute("SELECT refresh_weights(%s, 7)", (number,))
     assert await _stale(connection, number) == 30 - 7 * steps
-    assert await refresh_weights(platform.database, platform.tenant_id, number) == 30 - 7 * steps
+    assert await refresh_weights(CollectionPlace(platform.database, platform.tenant_id, number)) == 30 - 7 * steps
     assert await _stale(connection, number) == 0
-    assert await refresh_weights(platform.database, platform.tenant_id, number) == 0
+    assert await refresh_weights(CollectionPlace(platform.database, platform.tenant_id, number)) == 0
 
 
 async def test_refreshes_at_once_share_the_work_while_others_write(
@@ -86,15 +87,17 @@ async def test_refreshes_at_once_share_the_work_while_others_write(
     monkeypatch.setattr(textsearch, "_STEP", 2)
     collection, number = await _fill(platform, 10)
     await _drift(platform, number)
-    reports = await asyncio.gather(*(refresh_weights(platform.database, platform.tenant_id, number) for _ in range(3)))
+    reports = await asyncio.gather(
+        *(refresh_weights(CollectionPlace(platform.database, platform.tenant_id, number)) for _ in range(3))
+    )
     assert sum(reports) == 30
     await _drift(platform, number)
     text = " ".join(f"word{place}" for place in range(10))
-    refreshing = [refresh_weights(platform.database, platform.tenant_id, number) for _ in range(3)]
+    refreshing = [refresh_weights(CollectionPlace(platform.database, platform.tenant_id, number)) for _ in range(3)]
     writing = [
         collection.add([{"_id": f"{place:02}", "text": f"{text} again{start}"} for place in range(start, 30, 4)])
         for start in range(4)
     ]
     await asyncio.gather(*refreshing, *writing)
-    await refresh_weights(platform.database, platform.tenant_id, number, drift=0)
+    await refresh_weights(CollectionPlace(platform.database, platform.tenant_id, number), drift=0)
     assert await _stale(connection, number) == 0

@@ -11,7 +11,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installed_sql import quote_identifier
 from retrieval.domain.errors import MissingPrivilegeError
 from retrieval.domain.serialization import Serializable
@@ -115,17 +115,18 @@ class JobRun(Serializable):
 _BEGIN = Compiled("""
     WITH cut_off AS (
         UPDATE job_runs SET outcome = 'interrupted'
-        WHERE collection_id = %(id)s AND job = %(job)s AND outcome = 'running'
+        WHERE collection_id = %(collection_id)s AND job = %(job)s AND outcome = 'running'
     )
-    INSERT INTO job_runs (collection_id, job, started_at) VALUES (%(id)s, %(job)s, clock_timestamp()) RETURNING run_id
+    INSERT INTO job_runs (collection_id, job, started_at) VALUES (%(collection_id)s, %(job)s, clock_timestamp())
+    RETURNING run_id
 """)
 _END = Compiled("""
     UPDATE job_runs SET finished_at = now(), outcome = %(outcome)s, details = %(details)s
-    WHERE collection_id = %(id)s AND run_id = %(run_id)s
+    WHERE collection_id = %(collection_id)s AND run_id = %(run_id)s
 """)
 _PROGRESS = Compiled("""
     UPDATE job_runs SET details = jsonb_build_object('so_far', %(so_far)s::bigint)
-    WHERE collection_id = %(id)s AND run_id = %(run_id)s AND outcome = 'running'
+    WHERE collection_id = %(collection_id)s AND run_id = %(run_id)s AND outcome = 'running'
 """)
 _LAST_OF_TENANT = Compiled("""
     SELECT DISTINCT ON (r.job) r.job, r.started_at, r.finished_at, r.outcome, r.details
@@ -135,22 +136,19 @@ _LAST_OF_TENANT = Compiled("""
 """)
 
 
-async def begin_run(database: Database, tenant_id: int, collection_id: int, job: str) -> int:
+async def begin_run(at: CollectionPlace, job: str) -> int:
     """Store the start of a run, and return the run's number. An earlier run that never ended becomes interrupted."""
-    return int((await database.write(tenant_id, _BEGIN.bind(id=collection_id, job=job)))[0][0])
+    return int((await at.write(_BEGIN, job=job))[0][0])
 
 
-async def note_progress(database: Database, tenant_id: int, collection_id: int, run_id: int, so_far: int) -> None:
+async def note_progress(at: CollectionPlace, run_id: int, so_far: int) -> None:
     """Record the progress of a running job: ``so_far`` of its details."""
-    await database.write(tenant_id, _PROGRESS.bind(id=collection_id, run_id=run_id, so_far=so_far))
+    await at.write(_PROGRESS, run_id=run_id, so_far=so_far)
 
 
-async def end_run(
-    database: Database, tenant_id: int, collection_id: int, run_id: int, *, outcome: str, details: Mapping[str, Any]
-) -> None:
+async def end_run(at: CollectionPlace, run_id: int, *, outcome: str, details: Mapping[str, Any]) -> None:
     """Store the end of a run; ``details`` are plain JSON values."""
-    statement = _END.bind(id=collection_id, run_id=run_id, outcome=outcome, details=Jsonb(dict(details)))
-    await database.write(tenant_id, statement)
+    await at.write(_END, run_id=run_id, outcome=outcome, details=Jsonb(dict(details)))
 
 
 async def last_runs_of_tenant(database: Database, tenant_id: int) -> dict[str, JobRun]:

@@ -90,9 +90,9 @@ async def find_collection(
     return known if known is not None and rows[0] == known.row else _from_row(rows[0])
 
 
-async def collection_by_id(database: Database, tenant_id: int, collection_id: int) -> StoredCollection | None:
+async def collection_by_id(at: CollectionPlace) -> StoredCollection | None:
     """The tenant's collection of that number, or None."""
-    rows = await database.read(tenant_id, _BY_ID.bind(tenant_id=tenant_id, collection_id=collection_id))
+    rows = await at.read(_BY_ID, tenant_id=at.tenant_id)
     return _from_row(rows[0]) if rows else None
 
 
@@ -103,12 +103,9 @@ async def collection_of_snapshot(connection: Connection, tenant_id: int, collect
     return None if row is None else _from_row(row)
 
 
-async def collection_in_space(
-    database: Database, tenant_id: int, collection_id: int, space_id: int
-) -> StoredCollection | None:
+async def collection_in_space(at: CollectionPlace, space_id: int) -> StoredCollection | None:
     """The collection in that space, even if its searches use another."""
-    statement = _BY_ID.bind(tenant_id=tenant_id, collection_id=collection_id, space_id=space_id)
-    rows = await database.read(tenant_id, statement)
+    rows = await at.read(_BY_ID, tenant_id=at.tenant_id, space_id=space_id)
     return replace(_from_row(rows[0]), is_in_use=False) if rows else None
 
 
@@ -275,16 +272,12 @@ _USE = "UPDATE collections SET profile_version = %(version)s WHERE collection_id
 
 async def latest_profiles(at: CollectionPlace, most: int) -> list[StoredProfile]:
     """The versions, the newest first, at most ``most``."""
-    statement = _ALL_PROFILES.bind(tenant_id=at.tenant_id, collection_id=at.collection_id, most=most)
-    return [_profile(row) for row in await at.database.read(at.tenant_id, statement)]
+    return [_profile(row) for row in await at.read(_ALL_PROFILES, tenant_id=at.tenant_id, most=most)]
 
 
-async def stored_profile(
-    database: Database, tenant_id: int, collection_id: int, version: int | None
-) -> StoredProfile | None:
+async def stored_profile(at: CollectionPlace, version: int | None) -> StoredProfile | None:
     """Read a version of the profile, the active one for None; None if there is no such version."""
-    statement = _ONE.bind(tenant_id=tenant_id, collection_id=collection_id, version=version)
-    rows = await database.read(tenant_id, statement)
+    rows = await at.read(_ONE, tenant_id=at.tenant_id, version=version)
     return _profile(rows[0]) if rows else None
 
 

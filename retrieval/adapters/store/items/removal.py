@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import CollectionPlace, Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.adapters.store.items.items import delete_items, hold_items
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
 
@@ -146,9 +146,9 @@ async def remove_records(at: CollectionPlace, most: int) -> None:
                 row_count = cursor.rowcount
 
 
-async def remove_itself(database: Database, tenant_id: int, collection_id: int) -> bool:
+async def remove_itself(at: CollectionPlace) -> bool:
     """Remove the rest of the collection, after waiting for writers of its items; returns whether it existed."""
-    async with database.transaction(tenant_id) as connection:
+    async with at.database.transaction(at.tenant_id) as connection:
         await connection.execute(_LOCK_FEEDBACK)
-        await connection.execute(_LOCK_OUT_WRITERS, (collection_id,))
-        return (await connection.execute(_ITSELF, (tenant_id, collection_id))).rowcount > 0
+        await connection.execute(_LOCK_OUT_WRITERS, (at.collection_id,))
+        return (await connection.execute(_ITSELF, (at.tenant_id, at.collection_id))).rowcount > 0

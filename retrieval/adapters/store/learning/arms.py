@@ -9,7 +9,7 @@ from typing import Any
 
 from retrieval.adapters.store.arrays import texts
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.learning.arm import Arm, ItemArms
 
@@ -75,9 +75,7 @@ def arms_from(rows: Sequence[Row]) -> dict[str, ItemArms]:
 
 
 async def read_arms(
-    database: Database,
-    tenant_id: int,
-    collection_id: int,
+    at: CollectionPlace,
     *,
     item_ids: Sequence[str],
     buckets: Sequence[str],
@@ -87,23 +85,23 @@ async def read_arms(
     distinct_ids = list(dict.fromkeys(item_ids))
     if not distinct_ids:
         return {}
-    statement = arms_statement(collection_id, item_ids=distinct_ids, buckets=buckets, now=now)
-    return arms_from(await database.read(tenant_id, statement))
+    statement = arms_statement(at.collection_id, item_ids=distinct_ids, buckets=buckets, now=now)
+    return arms_from(await at.database.read(at.tenant_id, statement))
 
 
-_DECAY = Compiled("SELECT half_life_days, landmark FROM learning_state(%(id)s)")
+_DECAY = Compiled("SELECT half_life_days, landmark FROM learning_state(%(collection_id)s)")
 _ITEMS = Compiled("""
     SELECT item_id FROM (
-        (SELECT DISTINCT item_id FROM feedback WHERE collection_id = %(id)s AND item_id > %(after)s
+        (SELECT DISTINCT item_id FROM feedback WHERE collection_id = %(collection_id)s AND item_id > %(after)s
          ORDER BY item_id LIMIT %(most)s)
         UNION
-        (SELECT DISTINCT item_id FROM arms WHERE collection_id = %(id)s AND item_id > %(after)s
+        (SELECT DISTINCT item_id FROM arms WHERE collection_id = %(collection_id)s AND item_id > %(after)s
          ORDER BY item_id LIMIT %(most)s)
     ) AS known ORDER BY item_id LIMIT %(most)s
 """)
-_RECOUNT = Compiled("SELECT arms, mended FROM recount_arms(%(id)s, %(item_ids)s, %(tolerance)s)")
-_SET = Compiled("SELECT set_decay(%(id)s, %(half_life_days)s, %(landmark)s, %(now)s)")
-_RETIRE = Compiled("SELECT retire_feedback(%(id)s, %(item_ids)s, %(received_before)s)")
+_RECOUNT = Compiled("SELECT arms, mended FROM recount_arms(%(collection_id)s, %(item_ids)s, %(tolerance)s)")
+_SET = Compiled("SELECT set_decay(%(collection_id)s, %(half_life_days)s, %(landmark)s, %(now)s)")
+_RETIRE = Compiled("SELECT retire_feedback(%(collection_id)s, %(item_ids)s, %(received_before)s)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,41 +113,32 @@ class Decay:
     """The time whose events are stored with the weight 1."""
 
 
-async def read_decay(database: Database, tenant_id: int, collection_id: int) -> Decay:
+async def read_decay(at: CollectionPlace) -> Decay:
     """The decay of the collection's events, which is the default unless it was set."""
-    half_life_days, landmark = (await database.read(tenant_id, _DECAY.bind(id=collection_id)))[0]
+    half_life_days, landmark = (await at.read(_DECAY))[0]
     return Decay(half_life_days=half_life_days, landmark=landmark)
 
 
-async def set_decay(database: Database, tenant_id: int, collection_id: int, decay: Decay, now: datetime) -> None:
+async def set_decay(at: CollectionPlace, decay: Decay, now: datetime) -> None:
     """Change the decay and recompute the collection's arms; the tenant's feedback waits meanwhile."""
-    values = {"id": collection_id, "half_life_days": decay.half_life_days, "landmark": decay.landmark, "now": now}
-    await database.write(tenant_id, _SET.bind(**values))
+    await at.write(_SET, half_life_days=decay.half_life_days, landmark=decay.landmark, now=now)
 
 
-async def items_with_feedback(
-    database: Database, tenant_id: int, collection_id: int, *, after: str, most: int
-) -> list[str]:
+async def items_with_feedback(at: CollectionPlace, *, after: str, most: int) -> list[str]:
     """The next items, in order, that have an event or an arm."""
-    rows = await database.read(tenant_id, _ITEMS.bind(id=collection_id, after=after, most=most))
+    rows = await at.read(_ITEMS, after=after, most=most)
     return [row[0] for row in rows]
 
 
-async def recount_arms(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], *, tolerance: float
-) -> tuple[int, int]:
+async def recount_arms(at: CollectionPlace, item_ids: Sequence[str], *, tolerance: float) -> tuple[int, int]:
     """Recompute the items' arms from their events and correct them; returns the number of arms, and of corrected arms.
 
     ``tolerance``: the relative difference of a decayed sum that counts as rounding.
     """
-    statement = _RECOUNT.bind(id=collection_id, item_ids=list(item_ids), tolerance=tolerance)
-    ((arms, mended),) = await database.write(tenant_id, statement)
+    ((arms, mended),) = await at.write(_RECOUNT, item_ids=list(item_ids), tolerance=tolerance)
     return int(arms), int(mended)
 
 
-async def retire_feedback(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], *, received_before: datetime
-) -> int:
+async def retire_feedback(at: CollectionPlace, item_ids: Sequence[str], *, received_before: datetime) -> int:
     """Remove the items' events that were received before then; their arms stay. Returns the number of events."""
-    statement = _RETIRE.bind(id=collection_id, item_ids=list(item_ids), received_before=received_before)
-    return int((await database.write(tenant_id, statement))[0][0])
+    return int((await at.write(_RETIRE, item_ids=list(item_ids), received_before=received_before))[0][0])

@@ -8,7 +8,7 @@ import numpy as np
 
 from retrieval.adapters.store.arrays import half_vectors
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.adapters.store.search.vectors import StoredSpace, for_table
 from retrieval.domain.items.embedding import Vector, Vectors
 
@@ -58,9 +58,9 @@ _ASSIGN = Compiled("""
 """)
 
 
-async def read_centroids(database: Database, tenant_id: int, collection_id: int, space_id: int) -> Vectors | None:
+async def read_centroids(at: CollectionPlace, space_id: int) -> Vectors | None:
     """The centroids by number, shape (clusters, dimensions); None: there are none yet."""
-    rows = await database.read(tenant_id, _CENTROIDS.bind(collection_id=collection_id, space_id=space_id))
+    rows = await at.read(_CENTROIDS, space_id=space_id)
     return np.asarray([row[0].to_numpy() for row in rows], dtype=np.float32) if rows else None
 
 
@@ -70,37 +70,29 @@ async def keep_centroids(connection: Connection, collection_id: int, space_id: i
     await connection.execute(_KEEP, values)
 
 
-async def settle_centroids(
-    database: Database, tenant_id: int, collection_id: int, space_id: int, *, items: int
-) -> None:
+async def settle_centroids(at: CollectionPlace, space_id: int, *, items: int) -> None:
     """Store that every item has its cluster: the centroids are those of this number of items."""
-    await database.write(tenant_id, _SETTLE.bind(collection_id=collection_id, space_id=space_id, items=items))
+    await at.write(_SETTLE, space_id=space_id, items=items)
 
 
-async def cluster_state(
-    database: Database, tenant_id: int, collection_id: int, space: StoredSpace
-) -> tuple[int, bool, bool]:
+async def cluster_state(at: CollectionPlace, space: StoredSpace) -> tuple[int, bool, bool]:
     """The number of items of the centroids; whether there is feedback; and whether items without a cluster exist.
 
     0 items: there are no centroids, or some items have no cluster by them yet.
     """
-    statement = for_table(_STATE, space.table_name).bind(collection_id=collection_id, space_id=space.space_id)
-    [(items, has_feedback, has_unassigned)] = await database.read(tenant_id, statement)
+    statement = for_table(_STATE, space.table_name)
+    [(items, has_feedback, has_unassigned)] = await at.read(statement, space_id=space.space_id)
     return items, has_feedback, has_unassigned
 
 
 async def vectors_to_assign(
-    database: Database, tenant_id: int, collection_id: int, space: StoredSpace, *, after: str, every: bool, limit: int
+    at: CollectionPlace, space: StoredSpace, *, after: str, every: bool, limit: int
 ) -> list[tuple[str, Vector]]:
     """A page of the collection's vectors by item id: of all items, or of those without a cluster."""
-    statement = for_table(_PAGE, space.table_name)
-    rows = await database.read(
-        tenant_id, statement.bind(collection_id=collection_id, after=after, all=every, limit=limit)
-    )
+    rows = await at.read(for_table(_PAGE, space.table_name), after=after, all=every, limit=limit)
     return [(row[0], np.asarray(row[1].to_numpy(), dtype=np.float32)) for row in rows]
 
 
-async def assign_clusters(database: Database, tenant_id: int, collection_id: int, clusters: Mapping[str, int]) -> None:
+async def assign_clusters(at: CollectionPlace, clusters: Mapping[str, int]) -> None:
     """Store the clusters by item id; removed items are left out."""
-    values = {"collection_id": collection_id, "item_ids": list(clusters), "clusters": list(clusters.values())}
-    await database.write(tenant_id, _ASSIGN.bind(**values))
+    await at.write(_ASSIGN, item_ids=list(clusters), clusters=list(clusters.values()))

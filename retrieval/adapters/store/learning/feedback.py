@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.store.compiled import Compiled, compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import matching
 from retrieval.adapters.store.learning.ratings import anywhere
@@ -108,9 +108,9 @@ async def quarantine_actor(database: Database, tenant_id: int, actor: str, reaso
     return int((await database.write(tenant_id, statement))[0][0])
 
 
-async def set_daily_cap(database: Database, tenant_id: int, collection_id: int, events: int) -> None:
+async def set_daily_cap(at: CollectionPlace, events: int) -> None:
     """Limit the events of one actor that count in a day; stored events do not change."""
-    await database.write(tenant_id, _CAP.bind(collection_id=collection_id, events=events))
+    await at.write(_CAP, events=events)
 
 
 def _columns(events: Sequence[Feedback], now: datetime, call_key: UUID) -> dict[str, Any]:
@@ -179,11 +179,9 @@ _COUNT = """
 _COUNT_ALL, _COUNT_IN = (Compiled(_COUNT.format(bucket=bucket)) for bucket in ("''", "%(bucket)s"))
 
 
-async def read_standings(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, Standing]:
+async def read_standings(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, Standing]:
     """The standings of those items that exist, by item id."""
-    rows = await database.read(tenant_id, _READ.bind(collection_id=collection_id, item_ids=list(item_ids)))
+    rows = await at.read(_READ, item_ids=list(item_ids))
     return {row[0]: _standing(row) for row in rows}
 
 
@@ -213,8 +211,8 @@ def _standing(row: Row) -> Standing:
     )
 
 
-async def count_verdicts(database: Database, tenant_id: int, collection_id: int, *, bucket: str, at_most: int) -> int:
+async def count_verdicts(at: CollectionPlace, *, bucket: str, at_most: int) -> int:
     """The number of verdicts that count in a context bucket, at most ``at_most``, from as many arms."""
     statement = _COUNT_ALL if bucket == ANYWHERE else _COUNT_IN.bind(bucket=bucket)
-    rows = await database.read(tenant_id, statement.bind(collection_id=collection_id, most=at_most))
+    rows = await at.read(statement, most=at_most)
     return min(int(rows[0][0]), at_most)

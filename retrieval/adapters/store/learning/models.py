@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.arrays import half_vector, half_vectors, texts
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.serialization import Serializable
@@ -125,11 +125,9 @@ class RewardedQueries:
     rewards: float
 
 
-async def read_definition(
-    database: Database, tenant_id: int, collection_id: int, version: int
-) -> Mapping[str, Any] | None:
+async def read_definition(at: CollectionPlace, version: int) -> Mapping[str, Any] | None:
     """The definition of a version; None: there is no such version."""
-    rows = await database.read(tenant_id, _DEFINITION.bind(collection_id=collection_id, version=version))
+    rows = await at.read(_DEFINITION, version=version)
     return rows[0][0] if rows else None
 
 
@@ -140,9 +138,9 @@ async def definition_within(connection: Connection, collection_id: int, version:
     return None if row is None else row[0]
 
 
-async def latest_models(database: Database, tenant_id: int, collection_id: int, *, most: int = 20) -> list[StoredModel]:
+async def latest_models(at: CollectionPlace, *, most: int = 20) -> list[StoredModel]:
     """The latest versions, the newest first."""
-    rows = await database.read(tenant_id, _LATEST.bind(collection_id=collection_id, most=most))
+    rows = await at.read(_LATEST, most=most)
     return [StoredModel(**dict(zip(StoredModel.__slots__, row, strict=True))) for row in rows]
 
 
@@ -215,9 +213,9 @@ async def use_model(connection: Connection, collection_id: int, version: int | N
     await connection.execute(_USE, {**values, "version": chosen, "is_chosen": version is not None})
 
 
-async def is_model_chosen(database: Database, tenant_id: int, collection_id: int) -> bool:
+async def is_model_chosen(at: CollectionPlace) -> bool:
     """Whether a caller has chosen the version in use, or to use none."""
-    rows = await database.read(tenant_id, _IS_CHOSEN.bind(collection_id=collection_id))
+    rows = await at.read(_IS_CHOSEN)
     return bool(rows and rows[0][0])
 
 

@@ -12,7 +12,7 @@ from typing import Any, LiteralString
 from psycopg.rows import dict_row
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.domain.learning.off_policy import CLIP, Estimate, Estimator, TargetPolicy, Weighing
 from retrieval.domain.serialization import Serializable
 
@@ -109,9 +109,8 @@ _RESULTS = Compiled("""
 
 
 async def interleaved_results(
-    database: Database, tenant_id: int, collection_id: int, *, names: tuple[str, str], since: datetime
+    at: CollectionPlace, *, names: tuple[str, str], since: datetime
 ) -> list[tuple[float | None, float | None]]:
     """The rewards of the two profiles' hits in each search that interleaved them; both None without a verdict."""
     first, second = names
-    values = {"collection_id": collection_id, "since": since, "first": first, "second": second}
-    return [(row[0], row[1]) for row in await database.read(tenant_id, _RESULTS.bind(**values))]
+    return [(row[0], row[1]) for row in await at.read(_RESULTS, since=since, first=first, second=second)]

@@ -11,7 +11,7 @@ from uuid import UUID
 import numpy as np
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.records.retrievals import POOL_COLUMNS, signals_from
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.items.embedding import Vector
@@ -122,58 +122,46 @@ class LastFit(NamedTuple):
     """The space of the queries that it was fitted on; None: there is none."""
 
 
-async def read_last_fit(database: Database, tenant_id: int, collection_id: int) -> LastFit | None:
+async def read_last_fit(at: CollectionPlace) -> LastFit | None:
     """The last fit; None: there is none yet."""
-    rows = await database.read(tenant_id, _LAST.bind(collection_id=collection_id))
+    rows = await at.read(_LAST)
     return LastFit(*rows[0]) if rows else None
 
 
-async def count_verdicts(
-    database: Database, tenant_id: int, collection_id: int, *, since: datetime | None, most: int
-) -> int:
+async def count_verdicts(at: CollectionPlace, *, since: datetime | None, most: int) -> int:
     """The number of verdicts that count and were received after that time (None: ever); counting stops at ``most``."""
-    return int((await database.read(tenant_id, _COUNT.bind(collection_id=collection_id, since=since, most=most)))[0][0])
+    return int((await at.read(_COUNT, since=since, most=most))[0][0])
 
 
-async def count_lost_verdicts(
-    database: Database, tenant_id: int, collection_id: int, *, since: datetime, most: int
-) -> int:
+async def count_lost_verdicts(at: CollectionPlace, *, since: datetime, most: int) -> int:
     """The number of earlier verdicts that were replaced, withdrawn or quarantined since then; at most ``most``."""
-    return int((await database.read(tenant_id, _LOST.bind(collection_id=collection_id, since=since, most=most)))[0][0])
+    return int((await at.read(_LOST, since=since, most=most))[0][0])
 
 
-async def read_verdicts(
-    database: Database, tenant_id: int, collection_id: int, *, until: datetime, most: int = MOST_VERDICTS
-) -> list[CountedVerdict]:
+async def read_verdicts(at: CollectionPlace, *, until: datetime, most: int = MOST_VERDICTS) -> list[CountedVerdict]:
     """The latest verdicts that count and were received by then, the newest first."""
-    rows = await database.read(tenant_id, _VERDICTS.bind(collection_id=collection_id, until=until, most=most))
+    rows = await at.read(_VERDICTS, until=until, most=most)
     return [CountedVerdict(row[0], row[1], tuple(row[2]), *row[3:]) for row in rows]
 
 
-async def read_rated_searches(
-    database: Database, tenant_id: int, collection_id: int, retrieval_ids: Sequence[UUID]
-) -> AsyncIterator[list[RatedSearch]]:
+async def read_rated_searches(at: CollectionPlace, retrieval_ids: Sequence[UUID]) -> AsyncIterator[list[RatedSearch]]:
     """Read the searches that are still stored, in pages: together their candidates would take a gigabyte."""
-    rows = await database.read(tenant_id, _PROFILES.bind(collection_id=collection_id)) if retrieval_ids else []
+    rows = await at.read(_PROFILES) if retrieval_ids else []
     profiles = {version: Profile.from_dict(definition) for version, definition in rows}
     for start in range(0, len(retrieval_ids), _PAGE):
         page = retrieval_ids[start : start + _PAGE]
-        statement = _SEARCHES.bind(collection_id=collection_id, ids=list(page), times=[time_of(row) for row in page])
-        yield [_search(row, profiles) for row in await database.read(tenant_id, statement)]
+        statement = _SEARCHES.bind(collection_id=at.collection_id, ids=list(page), times=[time_of(row) for row in page])
+        yield [_search(row, profiles) for row in await at.database.read(at.tenant_id, statement)]
 
 
-async def read_item_clusters(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, int]:
+async def read_item_clusters(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, int]:
     """The clusters of those items that have one, by item id."""
-    return dict(await database.read(tenant_id, _CLUSTERS.bind(collection_id=collection_id, item_ids=list(item_ids))))
+    return dict(await at.read(_CLUSTERS, item_ids=list(item_ids)))
 
 
-async def read_item_octets(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str]
-) -> dict[str, int]:
+async def read_item_octets(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, int]:
     """The lengths of title and body in UTF-8, by item id; removed items are missing."""
-    return dict(await database.read(tenant_id, _OCTETS.bind(collection_id=collection_id, item_ids=list(item_ids))))
+    return dict(await at.read(_OCTETS, item_ids=list(item_ids)))
 
 
 def _search(row: Row, profiles: Mapping[int, Profile]) -> RatedSearch:

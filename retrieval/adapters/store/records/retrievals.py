@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 from uuid import UUID
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.adapters.store.round_trip import Row
 from retrieval.domain.records.recorded import (
     RecordedAnswer,
@@ -42,18 +42,17 @@ _PAGE_OF = Compiled("""
 
 
 async def retrievals_page(
-    database: Database, tenant_id: int, collection_id: int, *, limit: int, before: UUID | None, session: str
+    at: CollectionPlace, *, limit: int, before: UUID | None, session: str
 ) -> list[RetrievalSummary]:
     """The latest ``limit`` searches, of those before the search ``before``, and of the session if it is not empty."""
-    statement = _PAGE_OF.bind(
-        collection_id=collection_id,
+    rows = await at.read(
+        _PAGE_OF,
         limit=limit,
         session=session,
         moment="infinity" if before is None else time_of(before),
         before=before or _LAST,
     )
-    return [RetrievalSummary(**dict(zip(RetrievalSummary.__slots__, row, strict=True)))
-            for row in await database.read(tenant_id, statement)]  # fmt: skip
+    return [RetrievalSummary(**dict(zip(RetrievalSummary.__slots__, row, strict=True))) for row in rows]
 
 
 _READ = Compiled("""
@@ -67,12 +66,9 @@ _READ = Compiled("""
 """)
 
 
-async def answers_of(
-    database: Database, tenant_id: int, collection_id: int, session: str, *, origin: str | None, limit: int
-) -> list[RecordedAnswer]:
+async def answers_of(at: CollectionPlace, session: str, *, origin: str | None, limit: int) -> list[RecordedAnswer]:
     """The latest answers of the session, the newest first; ``origin`` None: of any origin."""
-    statement = _READ.bind(collection_id=collection_id, session=session, origin=origin, limit=limit)
-    return [_answer(row) for row in await database.read(tenant_id, statement)]
+    return [_answer(row) for row in await at.read(_READ, session=session, origin=origin, limit=limit)]
 
 
 def _answer(row: Row) -> RecordedAnswer:

@@ -10,7 +10,7 @@ from psycopg import sql
 from psycopg.errors import LockNotAvailable
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.items.items import ARCHIVED
 from retrieval.adapters.store.search.indexes import (
@@ -126,17 +126,17 @@ async def make_table(database: Database, collection_id: int) -> int | None:
     return int(tenant_id)
 
 
-async def fill_table(database: Database, tenant_id: int, collection_id: int) -> None:
+async def fill_table(at: CollectionPlace) -> None:
     """Store the words of the items that the table lacks, in steps; after an interruption, the next call continues."""
-    missing = sql.SQL(_MISSING).format(table=sql.Identifier(table_name(collection_id)))
+    missing = sql.SQL(_MISSING).format(table=sql.Identifier(table_name(at.collection_id)))
     after = ""
     while True:
-        async with database.transaction(tenant_id) as connection:
-            cursor = await connection.execute(missing, (collection_id, after, ARCHIVED, _STEP))
+        async with at.database.transaction(at.tenant_id) as connection:
+            cursor = await connection.execute(missing, (at.collection_id, after, ARCHIVED, _STEP))
             ids = [row[0] for row in await cursor.fetchall()]
             if not ids:
                 return
-            await connection.execute("SELECT textsearch_index(%s, %s)", (collection_id, ids))
+            await connection.execute("SELECT textsearch_index(%s, %s)", (at.collection_id, ids))
             after = ids[-1]
 
 

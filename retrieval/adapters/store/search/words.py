@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.search.snippet import MARKS, READ
 
@@ -112,12 +112,9 @@ _BEGUN = """
 """
 
 
-async def beginnings_of(
-    database: Database, tenant_id: int, collection_id: int, item_ids: Sequence[str], characters: int
-) -> list[tuple[str, str, str]]:
+async def beginnings_of(at: CollectionPlace, item_ids: Sequence[str], characters: int) -> list[tuple[str, str, str]]:
     """The id, the title and the beginning of the body of each existing item, in the order of ``item_ids``."""
-    parameters = {"collection_id": collection_id, "ids": list(item_ids), "read": characters}
-    return [tuple(row) for row in await database.read(tenant_id, Compiled(_BEGUN, parameters))]
+    return [tuple(row) for row in await at.read(Compiled(_BEGUN), ids=list(item_ids), read=characters)]
 
 
 async def unknown_words(

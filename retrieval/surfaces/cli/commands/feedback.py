@@ -165,7 +165,7 @@ def models(
     with opened_collection(collection) as (target, wait):
         if use is not None:
             wait(target.use_model(version))
-        is_chosen = wait(is_model_chosen(*wait(handle_of(target).place())))
+        is_chosen = wait(is_model_chosen(wait(handle_of(target).place())))
         listed, used = wait(target.models()), wait(target.info()).model_version
     parts: list[str | Table] = []
     if listed:

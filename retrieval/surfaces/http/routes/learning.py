@@ -200,7 +200,7 @@ async def set_learning(collection: AdminCollection, body: Learning) -> Response:
 
 async def _models(collection: Collection) -> dict[str, object]:
     found, info = await collection.models(), await collection.info()
-    chosen = await is_model_chosen(*await handle_of(collection).place())
+    chosen = await is_model_chosen(await handle_of(collection).place())
     return {"used": info.model_version, "chosen": chosen, "models": [model.as_dict() for model in found]}
 
 

@@ -14,6 +14,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from retrieval import Platform, Settings, connect
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.removal import expired_memories, memories_of
 from retrieval.adapters.store.learning.arms import recount_arms
 from retrieval.apps.memories import MemoryStore
@@ -166,7 +167,9 @@ async def test_records_of_a_forgotten_memory_share_one_pseudonym(
     assert successors == {pseudonym}
     (effect,) = map(json.loads, effects)
     assert effect["item"] == {pseudonym: [0.5, 0.1], "other": [0.2, 0.1]}
-    assert await recount_arms(platform.database, platform.tenant_id, number, ["other", pseudonym], tolerance=1e-9) == (
+    assert await recount_arms(
+        CollectionPlace(platform.database, platform.tenant_id, number), ["other", pseudonym], tolerance=1e-9
+    ) == (
         len(arms),
         0,
     ), "the arms still follow from their events"

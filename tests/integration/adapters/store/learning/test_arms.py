@@ -9,6 +9,7 @@ import pytest
 
 from retrieval import Collection, Platform
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.learning.arms import arms_from, arms_statement, past_arms_statement, read_arms
 from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.learning.feedback import Feedback
@@ -32,8 +33,8 @@ async def _fill(platform: Platform, arms: list[tuple[Any, ...]]) -> Collection:
 
 async def _read(platform: Platform, item_ids: list[str], buckets: list[str], now: datetime) -> dict[str, ItemArms]:
     number = (await (await platform.collection("docs")).refresh()).collection_id
-    where = (platform.database, platform.tenant_id, number)
-    return await read_arms(*where, item_ids=item_ids, buckets=buckets, now=now)
+    where = CollectionPlace(platform.database, platform.tenant_id, number)
+    return await read_arms(where, item_ids=item_ids, buckets=buckets, now=now)
 
 
 async def test_arms_are_decayed_to_the_requested_time(platform: Platform) -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from retrieval import Context, Platform
 from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import Connection, Database
+from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.records.retrievals import answers_of
 from retrieval.domain.records.slate import ShownItem
 from tests.support.cluster import not_on_a_cluster
@@ -58,7 +58,9 @@ async def test_an_old_session_is_not_looked_for_among_all_that_came_since(platfo
         await connection.execute(_MANY, (OWN, SINCE, number))
     async with platform.database.transaction(platform.tenant_id) as connection:
         explaining = _Explaining(connection)
-        await answers_of(cast(Database, explaining), platform.tenant_id, number, "old", origin=None, limit=20)
+        await answers_of(
+            CollectionPlace(cast(Database, explaining), platform.tenant_id, number), "old", origin=None, limit=20
+        )
     row_counts = [int(rows) for rows in re.findall(r"Scan.* on retrievals.*rows=(\d+)", explaining.plan)]
     assert 0 < max(row_counts) <= 1 + OWN, explaining.plan
     assert "Rows Removed by Filter" not in explaining.plan

@@ -285,10 +285,10 @@ async def test_common_facets_are_known_until_one_of_them_is_forgotten(platform: 
     await collection.add(some, embeddings=VECTORS[:100])
     stored = await collection.refresh()
     assert stored.space is not None
-    where = platform.database, platform.tenant_id, stored.collection_id
+    where = CollectionPlace(platform.database, platform.tenant_id, stored.collection_id)
     async with platform.database.transaction(platform.tenant_id) as connection:
         await keep_measured(connection, stored.collection_id, stored.space.space_id, AnnIndex(rows=100))
-    await keep_common_facets(CollectionPlace(*where), stored.space.space_id)
+    await keep_common_facets(where, stored.space.space_id)
     red = facet(stored.collection_id, ".colour", "red")
     active = facet(stored.collection_id, "status", "active")
 
@@ -299,9 +299,9 @@ async def test_common_facets_are_known_until_one_of_them_is_forgotten(platform: 
         return shares
 
     assert await common() == {red: 0.5, active: 1.0, facet(stored.collection_id, "kind", ""): 1.0}
-    await forget_items(CollectionPlace(*where), {"0": "pseudonym"})
+    await forget_items(where, {"0": "pseudonym"})
     assert await common() == {}
-    await keep_common_facets(CollectionPlace(*where), stored.space.space_id)
+    await keep_common_facets(where, stored.space.space_id)
     assert (await common())[red] == pytest.approx(49 / 99, abs=0.001)
 
 

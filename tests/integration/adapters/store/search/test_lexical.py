@@ -17,6 +17,7 @@ from psycopg.rows import dict_row
 from retrieval import Collection, Item, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items import items as store
 from retrieval.collection import handle_of
 from retrieval.engine.collection_search import leg_rankings
@@ -52,7 +53,7 @@ async def _statistics(connection: Connection, number: int) -> dict[str, Any]:
 
 async def assert_statistics_are_exact(platform: Platform, connection: Connection, number: int) -> None:
     """The statistics that were added up equal a count of all rows."""
-    await fold_statistics(platform.database, platform.tenant_id, number)
+    await fold_statistics(CollectionPlace(platform.database, platform.tenant_id, number))
     cursor = await connection.execute(
         """
         (SELECT lexeme, count(*)::integer FROM item_terms, unnest(lexemes) AS lexeme
@@ -83,8 +84,8 @@ async def assert_scores_are_bm25(
 ) -> None:
     """Every score of the lexical leg is the reference's, and no item is missing."""
     number = await _number(collection)
-    await fold_statistics(platform.database, platform.tenant_id, number)
-    await refresh_weights(platform.database, platform.tenant_id, number)
+    await fold_statistics(CollectionPlace(platform.database, platform.tenant_id, number))
+    await refresh_weights(CollectionPlace(platform.database, platform.tenant_id, number))
     totals = await _statistics(connection, number)
     documents = {key: await _tokens(connection, text) for key, text in texts.items()}
     frequency = Counter(term for terms in documents.values() for term in terms)
@@ -359,7 +360,7 @@ async def test_statistics_that_are_not_added_up_yet_count(platform: Platform) ->
     assert [hit.item_id for hit in await collection.search("xyl*", legs=["lexical"])] == ["late"]
     assert [hit.item_id for hit in await collection.search("nowhere", legs=["lexical"])] == []
     assert (await collection.refresh()).documents == 101
-    await fold_statistics(platform.database, platform.tenant_id, number)
+    await fold_statistics(CollectionPlace(platform.database, platform.tenant_id, number))
     assert await _waiting(platform, number) == 0
     assert [hit.item_id for hit in await collection.search("xylophone", legs=["lexical"])] == ["late"]
     [after] = (await leg_rankings(handle_of(collection), "xylophone", legs=["lexical"]))["lexical"]
