@@ -59,7 +59,7 @@ async def measure(platform: Platform, data: Path, task: Task) -> TaskRankings:
     for query in queries:
         rankings[query.query_id] = await leg_rankings(handle, query.text, where=query.where)
     print(f"{task.name}: {len(rankings)} queries", file=sys.stderr)
-    return TaskRankings(rankings, qrels, collection.profile.depth, await vectors_of(handle, rankings))
+    return TaskRankings(rankings, qrels, collection.profile.depth, await vectors_of(handle, rankings.values()))
 
 
 async def main(data: Path, embedder: str) -> None:

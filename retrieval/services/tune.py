@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -149,6 +149,7 @@ def tune(
     qrels: Qrels,
     current: Setting,
     *,
+    own: LegRankings | None = None,
     cutoff: int = 10,
     depth: int = DEPTH,
     vectors: PoolVectors = NO_VECTORS,
@@ -157,8 +158,9 @@ def tune(
 ) -> TuningReport:
     """Find the setting with the best nDCG@cutoff, and whether it beats the current one beyond chance.
 
-    ``rankings`` has at least one query for each fold, each query with a relevant item. ``depth``: the number of
-    candidates of each leg. ``vectors``: those of the candidates; without vectors, no refining is tried. Each fold's
+    ``rankings`` has at least one query for each fold, each query with a relevant item. ``own``: the same queries by
+    the legs of the current setting, if it has others than the tuned ones. ``depth``: the number of candidates of each
+    leg. ``vectors``: those of the candidates; without vectors, no refining is tried. Each fold's
     queries are ranked by the setting that the other folds chose; of settings with equal means, the current one is
     preferred, then the earlier one. A change is proposed if tuning beats the current setting on held-out queries with
     p < 0.05. Equal input and seed give an equal report. ``progress`` is called after each setting.
@@ -169,7 +171,8 @@ def tune(
     metric, relevant = parse_metric(f"nDCG@{cutoff}"), {key: qrels[key] for key in query_ids}
     scores = np.zeros((len(tried), len(query_ids)))
     for row, setting in enumerate(tried):
-        run = {key: setting.rank(rankings[key], depth, vectors) for key in query_ids}
+        of_legs = rankings if row or own is None else own
+        run = {key: setting.rank(of_legs[key], depth, vectors) for key in query_ids}
         scores[row] = list(measure(run, relevant, [metric]).per_query[metric.name].values())
         if progress is not None:
             progress(row + 1, len(tried))
@@ -265,21 +268,27 @@ async def tune_collection(
             f"tuning needs {FOLDS} judged queries, one for each fold, and there {'is' if number == 1 else 'are'} "
             f"{number}; judge more"
         )
-    depth = max(profile.depth, cutoff)
+    depth, current = max(profile.depth, cutoff), setting_of(profile)
     rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}
+    own: dict[str, Mapping[str, Sequence[Candidate]]] = {}
     for done, query in enumerate(judged_queries, 1):
         with patiently():
             rankings[query.query_id] = await _ask(handle, query, depth)
+            if not current.legs.keys() <= set(TUNED_LEGS):
+                own[query.query_id] = await leg_rankings(
+                    handle, query.text, where=query.where, legs=list(current.legs), depth=depth
+                )
         if progress is not None:
             progress(ASKING, done, len(judged_queries))
     calculate = partial(
         tune,
         rankings,
         qrels,
-        setting_of(profile),
+        current,
+        own=own or None,
         cutoff=cutoff,
         depth=depth,
-        vectors=await vectors_of(handle, rankings),
+        vectors=await vectors_of(handle, [*rankings.values(), *own.values()]),
         seed=seed,
     )
     report = await _in_thread(calculate, progress)
@@ -309,11 +318,9 @@ def profile_of(setting: Setting, profile: Profile) -> Profile:
     return replace(profile, legs=legs, fusion=setting.fusion, refining=setting.refining)
 
 
-async def vectors_of(handle: CollectionHandle, rankings: LegRankings) -> PoolVectors:
+async def vectors_of(handle: CollectionHandle, rankings: Iterable[Mapping[str, Sequence[Candidate]]]) -> PoolVectors:
     """The vectors of all candidates that have one."""
-    candidates = {
-        candidate.item_id for legs in rankings.values() for candidates in legs.values() for candidate in candidates
-    }
+    candidates = {candidate.item_id for legs in rankings for candidates in legs.values() for candidate in candidates}
     item_ids, vectors = sorted(candidates), dict[str, Vector]()
     for start in range(0, len(item_ids), _PAGE):
         vectors |= await embeddings(handle, item_ids[start : start + _PAGE])
