@@ -158,7 +158,7 @@ class VariantReport(Serializable):
     """Queries without results; they score 0."""
     median_ms: float
     p95_ms: float
-    """Latencies as the caller saw them."""
+    """Latencies of the searches of the first metric, as the caller saw them."""
 
     def as_dict(self, *, per_query: bool = False) -> dict[str, Any]:
         """Plain values for JSON; the values by query on request."""
@@ -172,7 +172,7 @@ class Report(Serializable):
     metrics: tuple[str, ...]
     """The metrics' names as the user spelled them; variants are compared on the first."""
     queries: int
-    """Judged queries, each asked once for each variant."""
+    """Judged queries, each asked of each variant."""
     unjudged: int
     """Queries left out because no item is relevant to them."""
     variants: tuple[VariantReport, ...]
@@ -196,20 +196,25 @@ async def evaluate(
     variants: Sequence[str],
     progress: Progress | None = None,
 ) -> Report:
-    """Ask every judged query once for each variant, in the order of ``variants``, and measure the rankings.
+    """Ask every judged query of each variant, in the order of ``variants``, and measure the rankings.
 
-    Each search returns as many results as the deepest metric uses (100 for a metric without a cutoff). Raises
-    ``InvalidRequestError`` if no query is judged, and the first error of a search.
+    Each metric is that of a search for as many results as it uses (100 for a metric without a cutoff), because a search
+    for more results compares more candidates, and may rank the first ones otherwise. Raises ``InvalidRequestError`` if
+    no query is judged, and the first error of a search.
     """
     judged_queries = judged(queries, qrels)
-    depth = max(DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff for metric in metrics)
-    rankings: dict[str, dict[str, Sequence[str]]] = {variant: {} for variant in variants}
+    limits = list(dict.fromkeys(map(_limit_of, metrics)))
+    rankings: dict[str, dict[int, dict[str, Sequence[str]]]] = {
+        variant: {limit: {} for limit in limits} for variant in variants
+    }
     seconds: dict[str, list[float]] = {variant: [] for variant in variants}
     for done, (variant, query) in enumerate(product(variants, judged_queries), 1):
-        start = time.perf_counter()
-        item_ids = await search(query.text, where=query.where, limit=depth, variant=variant)
-        seconds[variant].append(time.perf_counter() - start)
-        rankings[variant][query.query_id] = item_ids[:depth]
+        for limit in limits:
+            start = time.perf_counter()
+            item_ids = await search(query.text, where=query.where, limit=limit, variant=variant)
+            if limit == limits[0]:
+                seconds[variant].append(time.perf_counter() - start)
+            rankings[variant][limit][query.query_id] = item_ids[:limit]
         if progress is not None:
             progress(done, len(variants) * len(judged_queries))
     relevant = {query.query_id: qrels[query.query_id] for query in judged_queries}
@@ -226,16 +231,20 @@ async def evaluate(
     )
 
 
+def _limit_of(metric: Metric) -> int:
+    return DEFAULT_DEPTH if metric.cutoff is None else metric.cutoff
+
+
 def _variant_report(
-    variant: str, rankings: Run, seconds: Sequence[float], qrels: Qrels, metrics: Sequence[Metric]
+    variant: str, rankings: Mapping[int, Run], seconds: Sequence[float], qrels: Qrels, metrics: Sequence[Metric]
 ) -> VariantReport:
-    evaluation = measure(rankings, qrels, metrics)
+    each = [measure(rankings[_limit_of(metric)], qrels, [metric]) for metric in metrics]
     median, p95 = np.percentile(np.array(seconds) * 1000, [50, 95])
     return VariantReport(
         variant=variant,
-        means=evaluation.means,
-        per_query=evaluation.per_query,
-        without_results=sum(not item_ids for item_ids in rankings.values()),
+        means={name: mean for evaluation in each for name, mean in evaluation.means.items()},
+        per_query={name: values for evaluation in each for name, values in evaluation.per_query.items()},
+        without_results=sum(not item_ids for item_ids in next(iter(rankings.values())).values()),
         median_ms=float(median),
         p95_ms=float(p95),
     )
@@ -296,7 +305,8 @@ async def evaluate_collection(
                 profile=profile,
                 syntax=False,
             )
-        notes.update(result.notes)
+        if limit == _limit_of(metrics[0]):
+            notes.update(result.notes)
         return [hit.item_id for hit in result]
 
     variants = chosen if len(chosen) == 1 else (*chosen, FUSED)
