@@ -244,8 +244,8 @@ BEGIN
         uses = arm.uses + excluded.uses, raw_successes = arm.raw_successes + excluded.raw_successes,
         last_used_at = greatest(arm.last_used_at, excluded.last_used_at);
 
-    -- Only the latest verdict of a subject counts: earlier ones are subtracted. If the latest has no weight, none
-    -- counts, and the arm's last use is that of an earlier event.
+    -- Only the latest verdict of a subject counts: earlier ones are subtracted. If the latest has no weight, or not all
+    -- of the contexts, the last use of an arm may be that of an earlier event, so the item's arms are counted again.
     SELECT array_agg(rival.verdict), array_agg(rival.ctid) INTO lost, places
     FROM unnest(added) AS event
     CROSS JOIN LATERAL (
@@ -261,11 +261,11 @@ BEGIN
     END IF;
     WITH once AS MATERIALIZED (
         SELECT DISTINCT ON (event.collection_id, event.item_id, event.feedback_key) event.*, (
-            SELECT said.weight > 0 FROM feedback AS said
+            SELECT said.weight > 0 AND said.contexts @> event.contexts FROM feedback AS said
             WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
                 AND said.subject = event.subject AND said.superseded_at IS NULL
             ORDER BY said.occurred_at DESC, said.feedback_key DESC LIMIT 1
-        ) AS latest_counts
+        ) AS latest_replaces
         FROM unnest(lost) AS event
         ORDER BY event.collection_id, event.item_id, event.feedback_key
     ), gone AS (
@@ -280,7 +280,7 @@ BEGIN
                 least(once.occurred_at, once.received_at), state.landmark, state.half_life_days
             ) AS share
             FROM once CROSS JOIN LATERAL learning_state(once.collection_id) AS state
-            WHERE once.weight > 0 AND once.latest_counts
+            WHERE once.weight > 0 AND once.latest_replaces
             OFFSET 0
         ) AS event
         CROSS JOIN LATERAL unnest(event.contexts) AS bucket (context)
@@ -292,8 +292,8 @@ BEGIN
     )
     SELECT
         count(*) FILTER (WHERE once.received_at <> now()),
-        array_agg(once.collection_id) FILTER (WHERE once.weight > 0 AND NOT once.latest_counts),
-        array_agg(once.item_id) FILTER (WHERE once.weight > 0 AND NOT once.latest_counts)
+        array_agg(once.collection_id) FILTER (WHERE once.weight > 0 AND NOT once.latest_replaces),
+        array_agg(once.item_id) FILTER (WHERE once.weight > 0 AND NOT once.latest_replaces)
     INTO superseding, emptied_collections, emptied_items
     FROM once;
     IF emptied_items IS NOT NULL THEN

@@ -124,15 +124,17 @@ class Feedback:
     def subject(self) -> UUID | None:
         """The subject of the verdict and its owner: of several verdicts on one subject, the latest counts.
 
-        Of an impression: retrieval, item, actor and kind. Directly, or with ``of_session``: item, context, actor,
-        session and kind. None: neither actor nor session is named, so each verdict counts by itself.
+        Of an impression: retrieval, item, actor and kind. Directly: item, context, actor, session and kind. With
+        ``of_session``: item, actor, session and kind. None: neither actor nor session is named, so each verdict counts
+        by itself.
         """
-        if self.retrieval_id is not None and not (self.of_session and self.session):
+        is_of_session = self.of_session and bool(self.session)
+        if self.retrieval_id is not None and not is_of_session:
             return _derive_key("impression", str(self.retrieval_id), self.item_id, self.actor, self.kind)
         if not self.actor and not self.session:
             return None
-        contexts = (self.context or Context()).buckets()
-        return _derive_key("direct", self.item_id, list(contexts), self.actor, self.session, self.kind)
+        context = Context() if is_of_session else self.context or Context()
+        return _derive_key("direct", self.item_id, list(context.buckets()), self.actor, self.session, self.kind)
 
     @property
     def own_key(self) -> UUID | None:

@@ -420,6 +420,35 @@ async def test_feedback_counts_in_the_range_that_its_search_looked_up(platform: 
     assert await _raw(platform, result[0].item_id, context.buckets()[1]) == (1, 1)
 
 
+async def test_a_sessions_verdicts_on_an_item_are_one_whatever_their_contexts(platform: Platform) -> None:
+    """With and without a search; the arm of the former context keeps the time of the uses that still count."""
+    await _stored(platform)
+    collection = await platform.collection("docs")
+    searches = [
+        await collection.search("timeout", context=Context(domain=domain), limit=1) for domain in ("shop", "db")
+    ]
+    await platform.recorded()
+    of_shop, of_db = [search.retrieval_id for search in searches]
+    item_id = searches[0][0].item_id
+    days_ago = platform.now - timedelta(days=9)
+    session: dict[str, Any] = {"item_id": item_id, "session": "s", "of_session": True}
+    for event, superseding in (
+        (Feedback(retrieval_id=of_shop, item_id=item_id, actor="ann", helpful=True, at=days_ago), 0),
+        (Feedback(retrieval_id=of_shop, helpful=True, **session), 0),
+        (Feedback(retrieval_id=of_db, helpful=False, **session), 1),
+        (Feedback(collection="docs", context=Context(domain="crm"), reward=0.5, **session), 1),
+        (Feedback(collection="docs", reward=0.6, **session), 1),
+    ):
+        assert (await platform.feedback_each([event])).superseding == superseding
+    assert await _raw(platform, item_id) == (2, 2)
+    assert await _raw(platform, item_id, "domain=db") == (0, 0)
+    number = (await collection.refresh()).collection_id
+    where = CollectionPlace(platform.database, platform.tenant_id, number)
+    assert (await recount_arms(where, [item_id], tolerance=1e-9))[1] == 0
+    used = [row["last_used_at"] for row in await platform.analytics("usage") if row["context"] == "domain=shop"]
+    assert used == [days_ago]
+
+
 async def test_another_tenants_retrieval_is_unknown(platform: Platform, database_url: str) -> None:
     """A caller that knows the identifier of another tenant's record reads and changes nothing."""
     from retrieval import connect
