@@ -614,7 +614,8 @@ class Collection:
     ) -> UUID | None:
         """Record an answer that an application composed itself; return the identifier for feedback on it.
 
-        - ``shown``: the shown items, in order; ``origin``: the name of the part that composed the answer.
+        - ``shown``: the shown items, in order; an id that the collection does not hold is recorded by a pseudonym, as
+          after the deletion of its item. ``origin``: the name of the part that composed the answer.
         - ``vector``: the query vector, shape (dimensions,), if it is not the vector of the words.
         - ``about``: a vector that determines the question's cluster in place of ``vector``.
 

@@ -243,14 +243,16 @@ BEGIN ATOMIC
             SELECT c.name, f.collection_id, f.item_id, f.received_at AS at, true AS is_use
             FROM collections AS c
             JOIN feedback AS f ON f.collection_id = c.collection_id
-            WHERE f.received_at >= since - (until - since) AND f.received_at < until
+            WHERE f.received_at >= since - least(until - since, since - timestamptz '0001-01-01 00:00:00+00')
+                AND f.received_at < until
                 AND f.superseded_at IS NULL AND f.weight > 0
                 AND (analytics_rising_items.collection IS NULL OR c.name = analytics_rising_items.collection)
             UNION ALL
             SELECT c.name, m.collection_id, m.item_id, m.retrieved_at, false
             FROM collections AS c
             JOIN impressions AS m ON m.collection_id = c.collection_id
-            WHERE m.retrieved_at >= since - (until - since) AND m.retrieved_at < until
+            WHERE m.retrieved_at >= since - least(until - since, since - timestamptz '0001-01-01 00:00:00+00')
+                AND m.retrieved_at < until
                 AND (analytics_rising_items.collection IS NULL OR c.name = analytics_rising_items.collection)
         ) AS one
         GROUP BY one.name, one.collection_id, one.item_id

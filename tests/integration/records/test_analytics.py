@@ -193,6 +193,14 @@ async def test_rising_items_are_used_more_than_before_and_others_sink(two: tuple
     )
 
 
+async def test_rising_items_of_all_times_are_compared_with_nothing(two: tuple[Platform, Platform]) -> None:
+    """No period before the year 1 is asked for."""
+    period: dict[str, Any] = {"since": datetime(1, 1, 1, tzinfo=UTC), "until": datetime(9999, 12, 31, tzinfo=UTC)}
+    rows = await two[0].analytics("rising_items", collection="docs", **period)
+    assert rows
+    assert all(row["used_before"] == row["shown_before"] == 0 for row in rows)
+
+
 async def test_usage_by_day_adds_up_from_the_beginning_of_the_period(two: tuple[Platform, Platform]) -> None:
     """The most used items first, day by day; a superseded or discounted verdict is not in it."""
     rows = await rows_of(two[0], "usage_by_day")
