@@ -52,6 +52,8 @@ MAX_UNPACKED_BYTES = 128 * 1024 * 1024
 MAX_PAGES = 10_000
 MAX_HEADING = 200
 """The characters of a heading that a path keeps; the text has the whole heading."""
+MAX_DEPTH = 16
+"""The headings of a path; deeper ones are only in the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,10 +114,11 @@ class _Path:
         self._open: list[tuple[int, str]] = []
 
     def enter(self, level: int, heading: str) -> tuple[str, ...]:
-        """Add a heading, and return the path that ends with it."""
+        """Add a heading unless it is too deep, and return the path."""
         while self._open and self._open[-1][0] >= level:
             self._open.pop()
-        self._open.append((level, clean_text(heading, is_line=True).strip()[:MAX_HEADING]))
+        if len(self._open) < MAX_DEPTH:
+            self._open.append((level, clean_text(heading, is_line=True).strip()[:MAX_HEADING]))
         return self.now
 
     def leave(self, level: int) -> None:
@@ -151,8 +154,9 @@ def _plain(data: bytes) -> _Content:
 
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_FRONT_TITLE = re.compile(r"^title:[ \t]*(.+?)[ \t]*$", re.MULTILINE)
-_MARKUP = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|[*`]+|\s*\{#[^}]*\}\s*$|<[^>]*>")
+_FRONT_TITLE = re.compile(r"^title:[ \t]*+(.+)", re.MULTILINE)
+# No part goes on behind a sign that begins another, so that many signs without an end take no longer than other text.
+_MARKUP = re.compile(r"!?\[([^\[\]]*+)\]\((?:[^()]++|\([^()]*+\))*+\)|[*`]+|(?<!\s)\s*+\{#[^{}]*+\}\s*+$|<[^<>]*+>")
 
 
 def _markdown(data: bytes) -> _Content:
@@ -160,7 +164,7 @@ def _markdown(data: bytes) -> _Content:
     front = _FRONT_MATTER.match(text)
     front_title = _FRONT_TITLE.search(front[1]) if front else None
     content = _markdown_text(text[front.end() :] if front else text)
-    return _Content(content.blocks, front_title[1].strip("\"'") if front_title else content.title)
+    return _Content(content.blocks, front_title[1].strip().strip("\"'") if front_title else content.title)
 
 
 def _markdown_text(text: str) -> _Content:

@@ -159,13 +159,18 @@ def _titles(document: Document, blocks: Sequence[Block], most: int, count: Count
 def _title(title: str, headings: Sequence[str], most: int, count: CountTokens) -> str:
     parts = [part for part in (clean_text(line, is_line=True).strip() for line in (title, *headings)) if part]
     parts = [part for place, part in enumerate(parts) if part not in parts[:place]]
-    while len(parts) > 1 and _sizes([BETWEEN_HEADINGS.join(parts)], count)[0] > most:
+    while len(parts) > 1 and not _fits(BETWEEN_HEADINGS.join(parts), most, count):
         # The innermost heading says most about the chunk, and the title names its document.
         del parts[1 if len(parts) > 2 else 0]
     joined = BETWEEN_HEADINGS.join(parts)
-    while joined and _sizes([joined], count)[0] > most:
+    while joined and not _fits(joined, most, count):
         joined = joined[: len(joined) * 3 // 4].rstrip()
     return joined
+
+
+def _fits(text: str, most: int, count: CountTokens) -> bool:
+    """Whether the text has at most ``most`` tokens; those of a text that is clearly too long are not counted."""
+    return len(text) <= most * _CHARACTERS_A_TOKEN and _sizes([text], count)[0] <= most
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,13 +238,16 @@ def _sections(blocks: Sequence[_Sized], depth: int) -> Iterator[list[_Sized]]:
         yield [block for _, block in section]
 
 
-_SENTENCE = re.compile(r"[.!?…]+[\"'”’)\]]*\s+(?=[^a-z\s])|[。！？]+[」』”]*\s*|\n\s*\n|\n(?=\s*(?:[-*+•]|\d+[.)])\s)")
+# Each pattern tries a run of signs or spaces only from its beginning: from every place of it, a long run takes minutes.
+_SENTENCE = re.compile(
+    r"(?<![.!?…])[.!?…]++[\"'”’)\]]*+\s++(?=[^a-z])|[。！？]+[」』”]*\s*|\n\s*\n|\n(?=\s*(?:[-*+•]|\d+[.)])\s)"
+)
 _ABBREVIATION = re.compile(
     r"(?:\b[A-Za-z]|\b(?:al|approx|cf|ca|ch|dr|eq|eqs|etc|fig|figs|jr|mr|mrs|ms|nr|no|nos|p|pp|prof|ref|refs|sec|st|vol|vs))\.\s+$",
     re.IGNORECASE,
 )
 _LINE = re.compile(r"[^\n]*\n+|[^\n]+$")
-_WORD = re.compile(r"\s*\S+\s*")
+_WORD = re.compile(r"(?:\A\s+)?\S+\s*")
 
 
 def sentences(text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 import zipfile
 from typing import Any
 
@@ -51,6 +52,47 @@ def test_the_front_matter_of_markdown_names_the_title() -> None:
     document = read('---\ntags: x\ntitle: "A title"\n---\n# One\n\ntext', "markdown")
 
     assert (document.title, texts_of(document)[0][0]) == ("A title", "# One")
+
+
+@pytest.mark.parametrize(
+    ("heading", "named"),
+    [
+        ("*A* `b` <i>c</i>", "A b c"),
+        ("A [link](http://x/(y)) and ![image](z)", "A link and image"),
+        ("A  {#anchor} ", "A"),
+        ("x < y [1]", "x < y [1]"),
+    ],
+)
+def test_a_heading_is_named_without_its_markup(heading: str, named: str) -> None:
+    """Signs that are no markup stay."""
+    assert texts_of(read(f"# {heading}\n\ntext", "markdown"))[1] == ("text", (named,))
+
+
+@pytest.mark.parametrize(
+    ("form", "before", "repeated", "behind"),
+    [
+        *(("markdown", "# ", sign, "") for sign in ("[", "![", "[](", "[](()", "<", "{#", "`", "*", "{#}  ", "[a](b)")),
+        ("markdown", "# a", " ", "b"),
+        ("markdown", "---\ntitle: a", " ", "b\n---\n"),
+        ("markdown", "---\n", "\n---a", "\n"),
+        ("markdown", "", "[", ""),
+        ("markdown", "a", " ", "b"),
+        ("text", "a\n", " \t", "b"),
+        ("text", "a", "\n", "b"),
+        ("text", "a", "\n a", "b"),
+        ("code", "def a", " ", "("),
+        ("code", "", "public ", "x"),
+        ("code", "", "def a(", ""),
+    ],
+)
+def test_a_long_run_of_anything_is_read_in_a_moment(form: str, before: str, repeated: str, behind: str) -> None:
+    """No sign costs more the more of it there is: a document comes from anybody."""
+    text = before + repeated * (100_000 // len(repeated)) + behind
+    start = time.process_time()
+
+    read(text, form)
+
+    assert time.process_time() - start < 2
 
 
 def test_markdown_loses_no_line() -> None:
@@ -117,6 +159,13 @@ def test_code_has_its_definitions_as_headings() -> None:
         ("    def f(self):\n        return 1", ("class A", "def f(self)")),
         ("Y = 2", ()),
     ]
+
+
+def test_a_path_has_the_outermost_headings() -> None:
+    """Code may be nested as deeply as its file is large."""
+    code = "".join(f"{' ' * depth}class A{depth}:\n" for depth in range(400))
+
+    assert read(code, "code").blocks[-1].headings == tuple(f"class A{depth}" for depth in range(16))
 
 
 def test_plain_text_has_paragraphs() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -206,6 +207,19 @@ def test_tokens_of_a_whole_that_are_more_than_those_of_its_parts_are_minded() ->
 def test_sentences(text: str, expected: list[str]) -> None:
     """They end where one of that language does, and together they are the text."""
     assert sentences(text) == expected
+
+
+@pytest.mark.parametrize("is_lines", [False, True])
+@pytest.mark.parametrize("repeated", ["!", '."', ". ", "。", "\n1", "- ", "a", "a. b ", "\t", "\u2003", "\n "])
+def test_a_long_run_of_anything_is_cut_in_a_moment(repeated: str, is_lines: bool) -> None:  # noqa: FBT001
+    """No sign, space or word costs more the more of it there is: a text comes from anybody."""
+    text = repeated * (100_000 // len(repeated))
+    start = time.process_time()
+
+    chunks = cut(Block(f"begin\n{text}\nend", is_lines=is_lines))
+
+    assert time.process_time() - start < 2
+    assert "".join("".join(whole(chunks)).split()) == "".join(f"begin{text}end".split())
 
 
 @pytest.mark.parametrize(
