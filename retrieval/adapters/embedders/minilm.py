@@ -65,6 +65,8 @@ DIMENSIONS = 384
 MAX_TOKENS = 256
 """The longest text that the model was trained with, its two boundary tokens included; longer texts are cut."""
 
+_BOUNDARY_TOKENS = 2
+
 # Cutting before splitting into tokens bounds the time that a huge text takes. It leaves room for 256 words of
 # 100 letters, the longest that the tokenizer knows.
 _MAX_CHARACTERS = 32_768
@@ -131,6 +133,21 @@ def _tokenizer_of(files: MiniLMFiles) -> Any:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
+
+
+def _number_of_tokens(tokenizer: Any, text: str) -> int:
+    """The number of tokens, the boundary tokens included.
+
+    A huge text is split part by part, because no other thread runs while the tokenizer splits one.
+    """
+    number, start = _BOUNDARY_TOKENS, 0
+    while start < len(text):
+        part = text[start : start + _MAX_CHARACTERS]
+        if start + len(part) < len(text):
+            part = part[: _last_word_start(part) or len(part)]
+        number += len(tokenizer.encode(part).ids) - _BOUNDARY_TOKENS
+        start += len(part)
+    return number
 
 
 def _last_word_start(text: str) -> int:
@@ -212,7 +229,7 @@ class MiniLMEmbedder:
             if self._counter is None:
                 self._counter = _load(lambda: _tokenizer_of(self._files))
             counter = self._counter
-        return [len(counter.encode(text).ids) for text in prepared(texts, TextRole.DOCUMENT, self._space)]
+        return [_number_of_tokens(counter, text) for text in prepared(texts, TextRole.DOCUMENT, self._space)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), 384), float32, unit length.

@@ -128,7 +128,7 @@ def chunks_of(document: Document, chunking: Chunking, count: CountTokens) -> lis
         return []
     room = chunking.max_tokens - max(count([""]))
     titles = _titles(document, blocks, room // _TITLE_SHARE, count)
-    limit = room - max(_sizes(list(titles.values()), count))
+    limit = room - max(_sizes(list(titles.values()), room, count))
     while True:
         chunks = [
             _chunk(number, pieces, lead, titles)
@@ -141,13 +141,15 @@ def chunks_of(document: Document, chunking: Chunking, count: CountTokens) -> lis
         limit -= beyond
 
 
-def _sizes(texts: Sequence[str], count: CountTokens) -> list[int]:
-    """The tokens of each text by itself, without those that the embedder adds."""
-    around = count([""])[0]
-    return [
-        max(number - around, -(-len(text) // _CHARACTERS_A_TOKEN))
-        for number, text in zip(count(texts), texts, strict=True)
-    ]
+def _sizes(texts: Sequence[str], most: int, count: CountTokens) -> list[int]:
+    """The tokens of each text by itself, without those that the embedder adds; of any above ``most``, a lower bound.
+
+    Only texts that may have at most ``most`` tokens are counted, because a tokenizer reads a huge text for seconds.
+    """
+    least = [-(-len(text) // _CHARACTERS_A_TOKEN) for text in texts]
+    around, *counts = count(["", *(text for text, size in zip(texts, least, strict=True) if size <= most)])
+    counted = iter(counts)
+    return [size if size > most else max(next(counted) - around, size) for size in least]
 
 
 def _titles(document: Document, blocks: Sequence[Block], most: int, count: CountTokens) -> dict[tuple[str, ...], str]:
@@ -159,18 +161,13 @@ def _titles(document: Document, blocks: Sequence[Block], most: int, count: Count
 def _title(title: str, headings: Sequence[str], most: int, count: CountTokens) -> str:
     parts = [part for part in (clean_text(line, is_line=True).strip() for line in (title, *headings)) if part]
     parts = [part for place, part in enumerate(parts) if part not in parts[:place]]
-    while len(parts) > 1 and not _fits(BETWEEN_HEADINGS.join(parts), most, count):
+    while len(parts) > 1 and _sizes([BETWEEN_HEADINGS.join(parts)], most, count)[0] > most:
         # The innermost heading says most about the chunk, and the title names its document.
         del parts[1 if len(parts) > 2 else 0]
     joined = BETWEEN_HEADINGS.join(parts)
-    while joined and not _fits(joined, most, count):
+    while joined and _sizes([joined], most, count)[0] > most:
         joined = joined[: len(joined) * 3 // 4].rstrip()
     return joined
-
-
-def _fits(text: str, most: int, count: CountTokens) -> bool:
-    """Whether the text has at most ``most`` tokens; those of a text that is clearly too long are not counted."""
-    return len(text) <= most * _CHARACTERS_A_TOKEN and _sizes([text], count)[0] <= most
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +186,7 @@ _Cut = tuple[list[_Piece], str]
 
 
 def _cut(blocks: Sequence[Block], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
-    sizes = _sizes([block.text for block in blocks], count)
+    sizes = _sizes([block.text for block in blocks], limit, count)
     runs = list(_runs(list(zip(blocks, sizes, strict=True)), 0, limit))
     for run, following in zip(runs, [*runs[1:], []], strict=True):
         if _is_in_next_titles(run, following):
@@ -266,7 +263,7 @@ def _pieces(block: Block, size: int, most: int, count: CountTokens) -> list[_Pie
     if block.is_heading and size <= most:
         return [_Piece(text + _PARAGRAPHS, size, block, is_first=True)]
     parts = _LINE.findall(text) if block.is_lines else sentences(text)
-    sized = zip(parts, _sizes(parts, count), strict=True)
+    sized = zip(parts, _sizes(parts, most, count), strict=True)
     short = [piece for part, tokens in sized for piece in _short(part, tokens, most, count)]
     last, tokens = short[-1]
     short[-1] = last.rstrip() + _PARAGRAPHS, tokens
@@ -281,10 +278,10 @@ def _short(text: str, size: int, most: int, count: CountTokens) -> list[tuple[st
     words = _WORD.findall(text)
     parts = [
         part
-        for word, tokens in zip(words, _sizes(words, count), strict=True)
+        for word, tokens in zip(words, _sizes(words, most, count), strict=True)
         for part in ([word] if tokens <= most else [word[at : at + step] for at in range(0, len(word), step)])
     ]
-    return list(zip(parts, _sizes(parts, count), strict=True))
+    return list(zip(parts, _sizes(parts, most, count), strict=True))
 
 
 def _pack(pieces: Sequence[_Piece], limit: int, overlap: int, count: CountTokens) -> Iterator[_Cut]:
@@ -328,7 +325,7 @@ def _lead(pieces: Sequence[_Piece], overlap: int, count: CountTokens) -> tuple[s
         tokens += piece.tokens
     if not texts and overlap and not pieces[-1].block.is_heading:
         words = _WORD.findall(pieces[-1].text)[-overlap:]
-        for word, size in zip(reversed(words), reversed(_sizes(words, count)), strict=True):
+        for word, size in zip(reversed(words), reversed(_sizes(words, overlap, count)), strict=True):
             if tokens + size > overlap:
                 break
             texts.append(word)

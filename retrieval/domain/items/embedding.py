@@ -102,6 +102,13 @@ class Embedder(Protocol):
         """Release connections and threads."""
 
 
+_MOST_CHARACTERS_A_TOKEN = 128
+"""A text with more characters for each token of a model is longer than the model reads, whatever its tokens."""
+
+_USUAL_CHARACTERS_A_TOKEN = 8
+"""Characters that hold more than a token in most texts."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenMeasure:
     """Measures texts in tokens of an embedder's model."""
@@ -115,14 +122,19 @@ class TokenMeasure:
 
     def number_cut(self, texts: Sequence[str]) -> int:
         """The number of texts that are longer than the model reads."""
-        most = self.max_tokens
-        if most is None:
-            return 0
+        return 0 if self.max_tokens is None else sum(self._is_cut(text, self.max_tokens) for text in texts)
+
+    def _is_cut(self, text: str, most: int) -> bool:
         # No token is shorter than a byte: most texts need not be split to see that they fit.
-        long = [
-            text for text in texts if len(text) * 4 + self.around > most and len(text.encode()) + self.around > most
-        ]
-        return sum(tokens > most for tokens in self.count_tokens(long))
+        if len(text) * 4 + self.around <= most or len(text.encode()) + self.around <= most:
+            return False
+        # Splitting a huge text would hold up the process; its length or its first words show that it is too long.
+        if len(text) > most * _MOST_CHARACTERS_A_TOKEN:
+            return True
+        usual = most * _USUAL_CHARACTERS_A_TOKEN
+        if len(text) > usual and self.count_tokens([text[:usual].rpartition(" ")[0]])[0] > most:
+            return True
+        return self.count_tokens([text])[0] > most
 
 
 def numbers_of(values: object) -> NDArray[np.float64]:

@@ -58,7 +58,7 @@ async def test_vectors_do_not_depend_on_the_batch(embedder: MiniLMEmbedder) -> N
 
 async def test_tokens_are_counted_before_anything_is_cut(embedder: MiniLMEmbedder) -> None:
     """The two boundary tokens included, and without loading the network."""
-    assert embedder.count_tokens(["", "colleagues", "word " * 300]) == [2, 3, 302]
+    assert embedder.count_tokens(["", "colleagues", "word " * 300, "unbelievable 中文 " * 9000]) == [2, 3, 302, 27_002]
     assert (embedder.max_tokens, embedder.needs_loading) == (256, True)
 
 

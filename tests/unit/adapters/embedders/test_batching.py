@@ -147,9 +147,31 @@ def test_texts_that_are_read_in_part_are_counted() -> None:
 
     measure = TokenMeasure(count, max_tokens=20, around=4)
 
-    assert measure.number_cut(["short", "wörd " * 21, "longwords " * 20, "x"]) == 1
-    assert texts_asked == ["wörd " * 21, "longwords " * 20]
+    assert measure.number_cut(["short", "wörd " * 21, "nine char " * 15, "x"]) == 2
+    assert texts_asked == ["wörd " * 21, "nine char " * 15]
     assert TokenMeasure(count).number_cut(["word " * 1000]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "is_cut", "asked"),
+    [
+        ("word " * 100_000, True, []),
+        ("word " * 100, True, ["word " * 31 + "word"]),
+        ("longer_words " * 20, False, ["longer_words " * 11 + "longer_words", "longer_words " * 20]),
+        ("word" * 100, False, ["", "word" * 100]),
+    ],
+    ids=["huge", "long", "of long words", "one word"],
+)
+def test_of_a_long_text_the_first_words_are_enough(text: str, is_cut: bool, asked: list[str]) -> None:  # noqa: FBT001
+    """A text is never cut within a word, and a huge one is not tokenised at all."""
+    texts_asked: list[str] = []
+
+    def count(texts: Sequence[str]) -> list[int]:
+        texts_asked.extend(texts)
+        return [len(text.split()) for text in texts]
+
+    assert TokenMeasure(count, max_tokens=20, around=4).number_cut([text]) == is_cut
+    assert texts_asked == asked
 
 
 def test_an_embedder_that_says_nothing_is_measured_by_estimate() -> None:

@@ -193,6 +193,17 @@ def test_tokens_of_a_whole_that_are_more_than_those_of_its_parts_are_minded() ->
     assert max(greedy([chunk.text for chunk in chunks])) <= SMALL.max_tokens
 
 
+@pytest.mark.parametrize("text", [words(0, 5000), "a" * 50_000, "word " * 5000])
+def test_no_text_that_is_clearly_too_long_is_counted(text: str) -> None:
+    """A tokenizer reads a huge text for seconds, and the process waits for it."""
+
+    def count_short(texts: Sequence[str]) -> list[int]:
+        assert max(map(len, texts)) <= SMALL.max_tokens * 16
+        return count(texts)
+
+    assert len(chunks_of(Document(document_id="d", blocks=(Block(text),)), SMALL, count_short)) > 50
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
