@@ -162,7 +162,10 @@ COMPLETION_ITEMS = 200
 READ = 2000
 """Characters of an item's text that words are taken from."""
 
-_LAST_WORD = re.compile(r"(?:\w[\w'’-]*)?\Z")
+_SIGNS = "'’-"
+"""Signs within a word."""
+
+_WORD_FROM_BEHIND = re.compile(rf"[\w{_SIGNS}]*")
 
 
 class Title(NamedTuple):
@@ -193,9 +196,14 @@ class TypedText(NamedTuple):
 
 def split_typed(text: str) -> TypedText:
     """Split a text into its complete words and the word to complete."""
-    place = _LAST_WORD.search(text)
-    cut = len(text) if place is None else place.start()
-    return TypedText(text[:cut], text[cut:])
+    beginning = _last_word(text)
+    return TypedText(text.removesuffix(beginning), beginning)
+
+
+def _last_word(text: str) -> str:
+    """The word at the very end of the text; empty if there is none."""
+    from_behind = _WORD_FROM_BEHIND.match(text[::-1])
+    return "" if from_behind is None else from_behind[0][::-1].lstrip(_SIGNS)
 
 
 def completions_of(text: TypedText, items: Sequence[tuple[str, str, str]], limit: int) -> Completions:
@@ -214,8 +222,8 @@ def completions_of(text: TypedText, items: Sequence[tuple[str, str, str]], limit
 
 def _completed(text: TypedText, word: str, items: Sequence[tuple[str, str, str]]) -> list[str]:
     """The words that the text may go on with, best first, each in its most frequent spelling."""
-    former = _LAST_WORD.search(text.before.rstrip())
-    follows = rf"(?<!\w){re.escape(former[0])}\W+({word})" if former and former[0] else None
+    former = _last_word(text.before.rstrip())
+    follows = rf"(?<!\w){re.escape(former)}\W+({word})" if former else None
     written: dict[str, Counter[str]] = {}
     following, titled = Counter[str](), Counter[str]()
     for _, title, body in items:

@@ -121,3 +121,19 @@ def test_a_text_goes_on_with_what_follows_its_last_word_then_with_words_of_title
         "pumpkin Serve",
     )
     assert completions_of(split_typed("s"), items, 3).queries == ("soup", "salsa", "Spicy")
+
+
+@pytest.mark.parametrize(
+    ("text", "before", "beginning"),
+    [
+        ("a don't-", "a ", "don't-"),
+        ("a 'ti", "a '", "ti"),
+        ("a ", "a ", ""),
+        ("", "", ""),
+        ("a" * 100_000 + "*", "a" * 100_000 + "*", ""),
+    ],
+    ids=["signs within", "sign before", "space", "nothing", "long"],
+)
+def test_the_last_word_is_the_one_to_complete(text: str, before: str, beginning: str) -> None:
+    """A word has signs within it and behind it, and is found from behind, whatever the length of the text."""
+    assert split_typed(text) == (before, beginning)
