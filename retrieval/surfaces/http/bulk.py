@@ -102,6 +102,9 @@ class LineCutter:
 
     def _end(self, part: bytes, *, is_last: bool = False) -> StreamLine | None:
         """The line that ends with this part; None if it is blank, or if the next line belongs to it."""
+        if not (part or self._size or self._goes_on):  # a stream may have millions of empty lines
+            self._number += 1
+            return None
         self._keep(part)
         too_long, number = self._size > self._limit, self._number
         if self._goes_on and not (too_long or is_last) and self._goes_on(b"".join(self._parts[self._before :])):
@@ -272,6 +275,9 @@ BATCH_LINES = 500
 BATCH_BYTES = 4 * 1024 * 1024
 """A batch ends at whichever limit is reached first; the same amount is read ahead."""
 
+PIECE_BYTES = 4096
+"""The bytes that are cut into lines at once: thousands of short lines would keep other requests waiting."""
+
 
 class Intake:
     """Reads the body in ``run``, and returns the lines that have arrived in ``batch``.
@@ -296,17 +302,26 @@ class Intake:
         self.is_cut_off = True
         try:
             while (message := await self._receive())["type"] == "http.request":
-                self._take(self._cutter.feed(message.get("body", b"")))
+                body = message.get("body", b"")
+                for start in range(0, len(body), PIECE_BYTES):
+                    if start:
+                        await asyncio.sleep(0)
+                        await self._room()
+                    self._take(self._cutter.feed(body[start : start + PIECE_BYTES]))
                 if not message.get("more_body", False):
                     self._take(self._cutter.end())
                     self.is_cut_off = False
                     return
-                while self._is_full:
-                    self._has_room.clear()
-                    await self._has_room.wait()
+                await self._room()
         finally:
             self._is_over = True
             self._arrived.set()
+
+    async def _room(self) -> None:
+        """Wait while enough lines are waiting."""
+        while self._is_full:
+            self._has_room.clear()
+            await self._has_room.wait()
 
     async def batch(self) -> list[StreamLine]:
         """The next lines, at least one; an empty list at the end."""

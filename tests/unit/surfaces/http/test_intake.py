@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from retrieval.surfaces.http.bulk import BATCH_BYTES, BATCH_LINES, Intake, LineCutter
+from retrieval.surfaces.http.bulk import BATCH_BYTES, BATCH_LINES, PIECE_BYTES, Intake, LineCutter, StreamLine
 
 Message = dict[str, Any]
 
@@ -57,6 +57,38 @@ async def test_no_more_than_a_batch_is_read_ahead() -> None:
         await reading
         assert count == sum(line.count(b"\n") for line in lines)
         assert not intake.is_cut_off
+
+
+async def test_other_tasks_run_while_a_part_is_cut_into_lines() -> None:
+    """One part may have many thousand lines, and blank ones fill no batch."""
+    receive, _ = sender(part(b"\n" * PIECE_BYTES * 100 + b"x", more=False))
+    intake, turns = Intake(receive, LineCutter()), 0
+    reading = asyncio.create_task(intake.run())
+    while not reading.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns >= 100
+    assert [line.number for line in await intake.batch()] == [PIECE_BYTES * 100 + 1]
+
+
+async def test_of_one_part_no_more_than_a_batch_is_cut_ahead() -> None:
+    """Many short lines take far more memory as lines than as bytes."""
+    cut: list[bytes] = []
+
+    class RecordingCutter(LineCutter):
+        def feed(self, data: bytes) -> list[StreamLine]:
+            cut.append(data)
+            return super().feed(data)
+
+    receive, _ = sender(part(b"x\n" * PIECE_BYTES, more=False))
+    intake = Intake(receive, RecordingCutter())
+    reading = asyncio.create_task(intake.run())
+    await asyncio.sleep(0.01)
+    assert len(cut) == 1
+    while await intake.batch():
+        pass
+    await reading
+    assert b"".join(cut) == b"x\n" * PIECE_BYTES
 
 
 async def test_of_a_body_that_breaks_off_the_begun_line_is_left_out() -> None:
