@@ -274,6 +274,7 @@ DECLARE
     is_kept boolean;
     held text[];
     written text[];
+    missing text[]; -- the space's table lacks their vectors
     concerned text[];
     stored bigint;
 BEGIN
@@ -319,8 +320,20 @@ BEGIN
                  RETURNING known.item_id
              )
              SELECT array_agg(kept.item_id) FROM kept' INTO written USING collection, space, held, ids, vectors, text_hashes;
+    -- An item whose own vector is the same as before can lack the mixed one.
+    EXECUTE format(
+        'SELECT ARRAY(
+             SELECT unnest($3)
+             EXCEPT
+             SELECT known.item_id FROM %I AS known
+             JOIN own_vectors AS own
+                 ON own.collection_id = $1 AND own.item_id = known.item_id AND own.space_id = $2
+                     AND own.content_hash = known.content_hash
+             WHERE known.collection_id = $1 AND known.item_id = ANY ($3)
+         )', 'embeddings_' || space)
+    INTO missing USING collection, space, held;
     SELECT array_agg(one.item_id) INTO concerned FROM (
-        SELECT unnest(written) AS item_id
+        SELECT unnest(written || missing) AS item_id
         UNION
         SELECT reached.item_id
         FROM (
@@ -333,7 +346,7 @@ BEGIN
         ) AS reached
     ) AS one;
     PERFORM mix_vectors(collection, space, setting, concerned);
-    RETURN coalesce(cardinality(written), 0);
+    RETURN (SELECT count(DISTINCT one) FROM unnest(written || missing) AS one);
 END
 $$;
 GRANT EXECUTE ON FUNCTION store_vectors(bigint, bigint, text[], halfvec[], bytea[]) TO @definer@;

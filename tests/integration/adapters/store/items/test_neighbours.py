@@ -303,6 +303,23 @@ async def test_a_neighbour_whose_vector_is_still_to_come_is_mixed_in_when_it_doe
     await assert_indexed(connection, collection, items)
 
 
+@pytest.mark.parametrize("damage", ["DELETE FROM {table}", "UPDATE {table} SET content_hash = ''"])
+async def test_a_mixed_vector_that_is_gone_is_made_again_when_its_item_is_embedded(
+    platform: Platform, connection: Connection, damage: str
+) -> None:
+    """The item's own vector is still there, and is the same as before."""
+    collection, items = await talk_of(platform, 5)
+    stored = await collection.refresh()
+    assert stored.space is not None
+    async with platform.database.transaction(platform.tenant_id) as transaction:
+        statement = f"{damage.format(table=stored.space.table_name)} WHERE collection_id = %s AND item_id = 'a2'"
+        await transaction.execute(statement.encode(), (stored.collection_id,))
+    assert (await collection.info()).pending == 1
+    report = await JOBS["embed"].run(platform.workplace, JobTarget(platform.tenant_id, stored), ignore_progress)
+    assert report == {"embedded": 1, "pending": 0}
+    await assert_indexed(connection, collection, items)
+
+
 async def test_items_outside_any_sequence_and_odd_places_are_indexed(
     platform: Platform, connection: Connection
 ) -> None:
