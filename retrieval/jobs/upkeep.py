@@ -64,6 +64,14 @@ _RECOUNT_TERMS = """
     SELECT (SELECT count(*) FROM mended) + (SELECT count(*) FROM removed WHERE document_frequency <> 0)
 """
 
+# Without its totals a collection finds nothing by words.
+_ADD_TOTALS = """
+    INSERT INTO collection_statistics (collection_id, documents, total_length)
+    SELECT terms.collection_id, count(*), sum(terms.length)
+    FROM item_terms AS terms WHERE terms.collection_id = %(id)s
+    GROUP BY terms.collection_id
+    ON CONFLICT (collection_id) DO NOTHING
+"""
 _RECOUNT_TOTALS = """
     WITH counted AS (
         SELECT count(*) AS documents, coalesce(sum(length), 0) AS total_length
@@ -94,7 +102,8 @@ async def recount_terms(at: CollectionPlace) -> int:
             _log.warning("collection %s: %d items were not in the index of words", at.collection_id, len(missing))
             await connection.execute(_INDEX, {**known, "items": missing})
         wrong = int(await connection.value(_RECOUNT_TERMS, known))
-        wrong += (await connection.execute(_RECOUNT_TOTALS, known)).rowcount
+        for statement in (_ADD_TOTALS, _RECOUNT_TOTALS):
+            wrong += (await connection.execute(statement, known)).rowcount
         if await connection.value(_HAS_UNNAMED, known):
             await connection.execute(_NAME, known)
     if wrong:

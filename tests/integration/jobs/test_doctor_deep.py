@@ -23,6 +23,7 @@ CORRUPTIONS = {
     "statistics of a word": """UPDATE term_statistics SET document_frequency = document_frequency + 1 WHERE lexeme =
         (SELECT min(lexeme) FROM term_statistics)""",
     "statistics": "UPDATE collection_statistics SET total_length = total_length + 5",
+    "statistics that are gone": "DELETE FROM collection_statistics",
     "filters by tag": "DELETE FROM item_tags WHERE item_id = '1'",
     "filters by text": "UPDATE attribute_values SET as_text = 'blue' WHERE item_id = '1' AND as_text IS NOT NULL",
     "filters by number": "UPDATE attribute_values SET as_number = 99 WHERE item_id = '1' AND as_number IS NOT NULL",

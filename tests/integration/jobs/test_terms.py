@@ -54,6 +54,7 @@ async def test_writers_count_correctly_and_unused_terms_are_removed(platform: Pl
         ("UPDATE term_statistics SET document_frequency = 7 WHERE document_frequency = 0", 1),
         ("DELETE FROM term_statistics WHERE document_frequency > 0", 22),
         ("UPDATE collection_statistics SET documents = 3", 1),
+        ("DELETE FROM collection_statistics", 1),
         ("UPDATE term_statistics SET term = NULL", 0),
     ],
 )
