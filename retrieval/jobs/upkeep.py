@@ -248,7 +248,7 @@ async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ig
     statement = _MEND.bind(id=target.collection.collection_id)
     ((mended,),) = await workplace.database.write(target.tenant_id, statement)
     workplace.end_of_step()
-    counted = await recount(workplace, target)
+    mended += (await recount(workplace, target))["mended"]
     workplace.end_of_step()
     # Every collection has more drift than -1.
     weighed = await refresh_weights(workplace.place(target), drift=-1.0)
@@ -257,5 +257,4 @@ async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ig
     textsearch = await rebuild_textsearch_index(workplace.database, target.collection)
     workplace.end_of_step()
     outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)
-    known = {"mended": mended} if mended else {}
-    return {**known, **counted, "weighed": weighed, "textsearch": textsearch.value, "index": outcome.value}
+    return {"mended": mended, "weighed": weighed, "textsearch": textsearch.value, "index": outcome.value}

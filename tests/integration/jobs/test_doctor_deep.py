@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
 
 import pytest
 
-from retrieval import Platform, Settings, connect
+from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.jobs.registry import JOBS
@@ -90,12 +91,7 @@ async def test_a_sound_collection_agrees_with_itself(platform: Platform) -> None
 async def test_a_corrupted_row_is_found_and_mended(url: str, platform: Platform, what: str) -> None:
     """By the check of its kind alone; after the job that it names all agree. Records are for a person."""
     things = await platform.collection("things")
-    stored = await things.refresh()
-    assert stored.space is not None
-    with opened(url) as connection:
-        connection.execute("SET search_path = retrieval, public")
-        cursor = connection.execute(CORRUPTIONS[what].format(vectors=stored.space.table_name).encode())
-        assert cursor.rowcount > 0
+    await corrupt(url, things, CORRUPTIONS[what])
     kind = what.split(maxsplit=1)[0]
     differences = [disagreement for disagreement in await disagreements(platform) if disagreement.check != "words"]
     assert f"deep {kind}" in {disagreement.check for disagreement in differences}
@@ -107,6 +103,31 @@ async def test_a_corrupted_row_is_found_and_mended(url: str, platform: Platform,
         report = await run_job(platform.workplace, JOBS[name], await target_of(platform, things))
         assert report.outcome == "done", report
     assert await disagreements(platform) == []
+
+
+async def test_the_rebuild_counts_what_it_has_mended(url: str, platform: Platform) -> None:
+    """The rows that disagreed with their items, and the counts that were wrong."""
+    things = await platform.collection("things")
+    await corrupt(url, things, "DELETE FROM item_tags WHERE item_id = '1'")
+    await corrupt(url, things, "UPDATE collection_statistics SET documents = documents + 1")
+    assert (await reindex(platform, things))["mended"] == 2
+    assert (await reindex(platform, things))["mended"] == 0
+
+
+async def corrupt(url: str, collection: Collection, corruption: str) -> None:
+    """Change rows of the collection's tables by hand; the statement names the space's table as ``{vectors}``."""
+    stored = await collection.refresh()
+    assert stored.space is not None
+    with opened(url) as connection:
+        connection.execute("SET search_path = retrieval, public")
+        assert connection.execute(corruption.format(vectors=stored.space.table_name).encode()).rowcount > 0
+
+
+async def reindex(platform: Platform, collection: Collection) -> Mapping[str, Any]:
+    """The job that mends; returns its report."""
+    report = await run_job(platform.workplace, JOBS["reindex"], await target_of(platform, collection))
+    assert report.outcome == "done", report
+    return report.details
 
 
 async def test_another_tenants_rows_are_not_looked_at(url: str, settings: Settings, platform: Platform) -> None:
