@@ -5,6 +5,7 @@
 --   weights: an item's BM25 weights do not follow from its terms (not checked while weights are recomputed)
 --   statistics: the frequency of a lexeme (its number), or a total ('totals'), is not the sum over the items' terms,
 --     including differences that are not folded yet
+--   places: in a collection with neighbours, an item's place is not that of its attributes, time and text
 --   filters: an item's tags or declared attributes differ from the tables for filters
 --   vectors: a space in use has a vector of an archived item, or of a former text, or facets that are not the item's
 --   records: the arrays of a recorded search do not fit each other, or an item was shown twice
@@ -18,8 +19,10 @@ DECLARE
     after text := '';
     is_walked boolean; -- neighbours were set and the walk is not finished: words change
     average real; -- NULL: weights change
+    setting jsonb;
     space bigint;
 BEGIN
+    SELECT owner.neighbours INTO setting FROM collections AS owner WHERE owner.collection_id = collection;
     SELECT
         total.windowing_after IS NOT NULL, CASE WHEN total.weighing_after IS NULL THEN total.weighed_length END
     INTO is_walked, average
@@ -72,6 +75,27 @@ BEGIN
             UNION ALL
             (SELECT * FROM known EXCEPT SELECT * FROM wanted)
         ) AS one;
+        IF setting IS NOT NULL THEN
+            RETURN QUERY
+            WITH wanted AS MATERIALIZED (
+                SELECT
+                    item.item_id, sequence_of(item.attributes, setting) COLLATE "C" AS sequence,
+                    place_of(item.attributes, item.occurred_at, setting) AS place, item.text_hash
+                FROM items AS item
+                WHERE item.collection_id = collection AND item.item_id = ANY (page) AND item.status <> 'archived'
+                    AND sequence_of(item.attributes, setting) IS NOT NULL
+            ),
+            known AS MATERIALIZED (
+                SELECT at.item_id, at.sequence, at.place, at.text_hash FROM item_places AS at
+                WHERE at.collection_id = collection AND at.item_id = ANY (page)
+            )
+            SELECT DISTINCT 'places', one.item_id
+            FROM (
+                (SELECT * FROM wanted EXCEPT SELECT * FROM known)
+                UNION ALL
+                (SELECT * FROM known EXCEPT SELECT * FROM wanted)
+            ) AS one;
+        END IF;
         FOREACH space IN ARRAY spaces_of(collection) LOOP
             RETURN QUERY EXECUTE format(
                 'SELECT ''vectors'', known.item_id
@@ -141,23 +165,30 @@ $$;
 CREATE OR REPLACE FUNCTION mend_disagreements(collection bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
-    kinds text[];
     ids text[];
+    misplaced text[]; -- or their vectors, which are mixed again at their places
+    misworded text[];
 BEGIN
     PERFORM pg_advisory_xact_lock(writers_lock(collection));
-    SELECT array_agg(one.kind), array_agg(one.disagreeing) INTO kinds, ids
-    FROM disagreements(collection, 1) AS one WHERE one.kind IN ('words', 'weights', 'filters', 'vectors');
+    SELECT
+        array_agg(one.disagreeing),
+        array_agg(DISTINCT one.disagreeing) FILTER (WHERE one.kind IN ('places', 'vectors')),
+        array_agg(DISTINCT one.disagreeing) FILTER (WHERE one.kind IN ('words', 'weights'))
+    INTO ids, misplaced, misworded
+    FROM disagreements(collection, 1) AS one WHERE one.kind IN ('words', 'weights', 'places', 'filters', 'vectors');
     IF ids IS NULL THEN
         RETURN 0;
     END IF;
-    PERFORM reindex_terms(collection, ARRAY(
-        SELECT DISTINCT one.id FROM unnest(kinds, ids) AS one (kind, id) WHERE one.kind IN ('words', 'weights')));
+    PERFORM hold_totals(collection);
     PERFORM index_attributes(collection, ids);
     PERFORM write_facets(collection, ids);
     PERFORM remove_outdated_vectors(collection, NULL, ids, ids);
     PERFORM remove_vectors(collection, ARRAY(
         SELECT item.item_id FROM items AS item
         WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status = 'archived'));
+    -- The terms and vectors of a window follow from its items' places.
+    misplaced := place_items(collection, coalesce(misplaced, '{}'));
+    PERFORM reindex_terms(collection, ARRAY(SELECT unnest(misplaced) UNION SELECT unnest(misworded)));
     RETURN cardinality(ids);
 END
 $$;

@@ -316,6 +316,7 @@ _ROWS = {
     "words": "the indexed words of {} do not match {} text",
     "weights": "the BM25 weights of {} do not match {} words",
     "statistics": "the statistics of words are wrong in {}",
+    "places": "the places of {} among neighbours do not match {} attributes, time and text",
     "filters": "the tags or declared attributes of {} differ from those that filters read",
     "vectors": "the vectors of {} do not match {} text, tags, attributes and status",
     "records": "the record of {} contradicts itself",

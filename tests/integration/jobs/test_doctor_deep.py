@@ -10,6 +10,7 @@ import pytest
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.diagnosis import Finding, Severity
+from retrieval.domain.items.collection import Neighbours
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
 from tests.support.database import opened
@@ -70,12 +71,10 @@ async def platform(url: str, settings: Settings) -> AsyncIterator[Platform]:
         yield opened
 
 
-async def disagreements(platform: Platform) -> list[Finding]:
-    """The errors that the deep examination finds."""
+async def disagreements(platform: Platform, name: str = "things") -> list[Finding]:
+    """The errors that the deep examination of the collection finds."""
     return [
-        finding
-        for finding in (await platform.doctor("things", deep=True)).findings
-        if finding.severity is Severity.ERROR
+        finding for finding in (await platform.doctor(name, deep=True)).findings if finding.severity is Severity.ERROR
     ]
 
 
@@ -105,6 +104,47 @@ async def test_a_corrupted_row_is_found_and_mended(url: str, platform: Platform,
     assert await disagreements(platform) == []
 
 
+TALK = Neighbours(sequence="talk", order="turn", before=1, after=1)
+CORRUPTIONS_AMONG_NEIGHBOURS = {
+    "places that are gone": "DELETE FROM item_places WHERE item_id = '2'",
+    "places elsewhere": "UPDATE item_places SET place = 99 WHERE item_id = '2'",
+    "places in another sequence": "UPDATE item_places SET sequence = 'b' WHERE item_id = '2'",
+    "places of a former text": "UPDATE item_places SET text_hash = '' WHERE item_id = '2'",
+    "places of an archived item": """INSERT INTO item_places
+        SELECT collection_id, 'archived', sequence, place, text_hash FROM item_places WHERE item_id = '2'""",
+    "vectors of a former text": "UPDATE {vectors} SET content_hash = '' WHERE item_id = '2'",
+    "vectors with other facets": "UPDATE {vectors} SET facets = '{{}}' WHERE item_id = '2'",
+}
+
+
+@pytest.mark.parametrize("what", CORRUPTIONS_AMONG_NEIGHBOURS)
+async def test_a_corrupted_row_among_neighbours_is_found_and_mended(url: str, platform: Platform, what: str) -> None:
+    """Each item is indexed together with the same neighbours as before, and none waits for its vector."""
+    collection = await talk(platform)
+    before = await indexed(url, collection)
+    await corrupt(url, collection, CORRUPTIONS_AMONG_NEIGHBOURS[what])
+    found = {disagreement.check for disagreement in await disagreements(platform, "talks")}
+    assert f"deep {what.split(maxsplit=1)[0]}" in found
+    await reindex(platform, collection)
+    assert await disagreements(platform, "talks") == []
+    assert await indexed(url, collection) == before
+    assert (await collection.info()).pending == 0
+
+
+async def test_terms_that_fit_a_wrong_place_are_made_again(url: str, platform: Platform) -> None:
+    """Words and places can agree with each other and not with the items."""
+    collection = await talk(platform)
+    before = await indexed(url, collection)
+    await corrupt(url, collection, "DELETE FROM item_places WHERE item_id = '2'")
+    number = (await collection.refresh()).collection_id
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        for item_id in "123":
+            await connection.execute("SELECT reindex_terms(%s, %s)", (number, [item_id]))
+    assert {disagreement.check for disagreement in await disagreements(platform, "talks")} == {"deep places"}
+    await reindex(platform, collection)
+    assert await indexed(url, collection) == before
+
+
 async def test_the_rebuild_counts_what_it_has_mended(url: str, platform: Platform) -> None:
     """The rows that disagreed with their items, and the counts that were wrong."""
     things = await platform.collection("things")
@@ -112,6 +152,39 @@ async def test_the_rebuild_counts_what_it_has_mended(url: str, platform: Platfor
     await corrupt(url, things, "UPDATE collection_statistics SET documents = documents + 1")
     assert (await reindex(platform, things))["mended"] == 2
     assert (await reindex(platform, things))["mended"] == 0
+
+
+async def talk(platform: Platform) -> Collection:
+    """A collection whose items are indexed together with their neighbours."""
+    collection = await platform.collection("talks", neighbours=TALK)
+    words = {"1": "alpha", "2": "beta", "3": "gamma", "4": "delta", "archived": "epsilon"}
+    await collection.add(
+        [{"_id": name, "text": word, "talk": "a", "turn": turn} for turn, (name, word) in enumerate(words.items())]
+    )
+    await collection.patch("archived", {"status": "archived"})
+    return collection
+
+
+async def indexed(url: str, collection: Collection) -> list[tuple[str, list[str], int, str]]:
+    """Each item with its terms, its length and its vector."""
+    stored = await collection.refresh()
+    assert stored.space is not None
+    with opened(url) as connection:
+        connection.execute("SET search_path = retrieval, public")
+        query = f"""
+            SELECT terms.item_id, ARRAY(
+                    SELECT known.term || ' ' || word.frequency
+                    FROM unnest(terms.lexemes, terms.frequencies) AS word (lexeme, frequency)
+                    JOIN term_statistics AS known
+                        ON known.collection_id = terms.collection_id AND known.lexeme = word.lexeme
+                    ORDER BY 1
+                ), terms.length, known.vector::text
+            FROM item_terms AS terms
+            LEFT JOIN {stored.space.table_name} AS known
+                ON known.collection_id = terms.collection_id AND known.item_id = terms.item_id
+            WHERE terms.collection_id = %s ORDER BY 1
+        """  # noqa: S608 - the table of a space
+        return connection.execute(query.encode(), (stored.collection_id,)).fetchall()
 
 
 async def corrupt(url: str, collection: Collection, corruption: str) -> None:
