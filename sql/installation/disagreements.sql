@@ -1,6 +1,7 @@
 -- Checks whether the rows derived from a collection's items agree with them.
 
 -- The rows of a collection that disagree with their source, by kind:
+--   texts: the hash of an item's text is that of another text
 --   words: the terms of an active item are not those of its text, or an archived item has terms
 --   weights: an item's BM25 weights do not follow from its terms (not checked while weights are recomputed)
 --   statistics: the frequency of a lexeme (its number), or a total ('totals'), is not the sum over the items' terms,
@@ -34,6 +35,10 @@ BEGIN
             WHERE item.collection_id = collection AND item.item_id > after ORDER BY item.item_id LIMIT 500
         );
         EXIT WHEN page = '{}';
+        RETURN QUERY
+        SELECT 'texts', item.item_id FROM items AS item
+        WHERE item.collection_id = collection AND item.item_id = ANY (page)
+            AND item.text_hash <> text_hash_of(item.title, item.body);
         IF NOT coalesce(is_walked, false) THEN
             RETURN QUERY
             SELECT 'words', one.item_id
@@ -166,20 +171,25 @@ CREATE OR REPLACE FUNCTION mend_disagreements(collection bigint) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     ids text[];
-    misplaced text[]; -- or their vectors, which are mixed again at their places
+    misplaced text[]; -- or with another text or vector, which their neighbours are indexed by
     misworded text[];
 BEGIN
     PERFORM pg_advisory_xact_lock(writers_lock(collection));
     SELECT
         array_agg(one.disagreeing),
-        array_agg(DISTINCT one.disagreeing) FILTER (WHERE one.kind IN ('places', 'vectors')),
+        array_agg(DISTINCT one.disagreeing) FILTER (WHERE one.kind IN ('texts', 'places', 'vectors')),
         array_agg(DISTINCT one.disagreeing) FILTER (WHERE one.kind IN ('words', 'weights'))
     INTO ids, misplaced, misworded
-    FROM disagreements(collection, 1) AS one WHERE one.kind IN ('words', 'weights', 'places', 'filters', 'vectors');
+    FROM disagreements(collection, 1) AS one
+    WHERE one.kind IN ('texts', 'words', 'weights', 'places', 'filters', 'vectors');
     IF ids IS NULL THEN
         RETURN 0;
     END IF;
     PERFORM hold_totals(collection);
+    -- An empty content hash, so that writing the former text again is a change.
+    UPDATE items AS item SET text_hash = text_hash_of(item.title, item.body), content_hash = ''
+    WHERE item.collection_id = collection AND item.item_id = ANY (ids)
+        AND item.text_hash <> text_hash_of(item.title, item.body);
     PERFORM index_attributes(collection, ids);
     PERFORM write_facets(collection, ids);
     PERFORM remove_outdated_vectors(collection, NULL, ids, ids);

@@ -11,6 +11,19 @@ CREATE OR REPLACE FUNCTION has_text(text_hash bytea) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN text_hash <> sha256('');
 
+-- The hash of an item's text, title and body without the white space around them, as writers compute it
+-- (retrieval/domain/items/item.py). The characters are those that Python strips.
+CREATE OR REPLACE FUNCTION text_hash_of(title text, body text) RETURNS bytea
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN sha256(convert_to(
+    btrim(
+        title || E'\n' || body,
+        E'\t\n\u000b\f\r\u001c\u001d\u001e\u001f \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007'
+        '\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000'
+    ),
+    'UTF8'
+));
+
 -- Locks a collection's totals, and creates them if they are missing.
 CREATE OR REPLACE FUNCTION hold_totals(collection bigint) RETURNS void
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -259,5 +272,6 @@ $$;
 ALTER FUNCTION write_items OWNER TO @definer@;
 ALTER FUNCTION archive_items OWNER TO @definer@;
 ALTER FUNCTION remove_items OWNER TO @definer@;
-GRANT EXECUTE ON FUNCTION writers_lock, has_text, hold_totals, are_windowed, hold_items, know_attributes TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION writers_lock, has_text, text_hash_of, hold_totals, are_windowed, hold_items, know_attributes
+    TO @app@, @definer@;
 GRANT EXECUTE ON FUNCTION write_items, archive_items, remove_items TO @app@;

@@ -313,6 +313,7 @@ ARM_TOLERANCE = 1e-9
 
 _NOUNS = {"statistics": "row", "records": "recorded search", "arms": "arm"}
 _ROWS = {
+    "texts": "the text of {} was changed without {} hash",
     "words": "the indexed words of {} do not match {} text",
     "weights": "the BM25 weights of {} do not match {} words",
     "statistics": "the statistics of words are wrong in {}",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+import psycopg
 import pytest
 
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.items.collection import Neighbours
+from retrieval.domain.items.item import Item, text_hash
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import run_job
 from tests.support.database import opened
@@ -21,6 +24,10 @@ NewDatabase = Callable[..., str]
 CORRUPTIONS = {
     "words": "UPDATE item_terms SET length = length + 1 WHERE item_id = '1'",
     "words of another text": "UPDATE items SET body = 'other words' WHERE item_id = '1'",
+    "texts": "UPDATE items SET body = 'other words' WHERE item_id = '1'",
+    "texts of an archived item": "UPDATE items SET title = 'other words' WHERE item_id = 'archived'",
+    "texts that have another's hash": """UPDATE items SET text_hash = (SELECT text_hash FROM items WHERE item_id = '2')
+        WHERE item_id = '1'""",
     "weights": "UPDATE item_terms SET weights = '{{7:1}}/1000000000' WHERE item_id = '1'",
     "statistics of a word": """UPDATE term_statistics SET document_frequency = document_frequency + 1 WHERE lexeme =
         (SELECT min(lexeme) FROM term_statistics)""",
@@ -104,6 +111,7 @@ async def test_a_corrupted_row_is_found_and_mended(url: str, platform: Platform,
     assert await disagreements(platform) == []
 
 
+WHITE_SPACE = "".join(chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace())
 TALK = Neighbours(sequence="talk", order="turn", before=1, after=1)
 CORRUPTIONS_AMONG_NEIGHBOURS = {
     "places that are gone": "DELETE FROM item_places WHERE item_id = '2'",
@@ -143,6 +151,38 @@ async def test_terms_that_fit_a_wrong_place_are_made_again(url: str, platform: P
     assert {disagreement.check for disagreement in await disagreements(platform, "talks")} == {"deep places"}
     await reindex(platform, collection)
     assert await indexed(url, collection) == before
+
+
+@pytest.mark.parametrize("name", ["things", "talks"])
+async def test_a_text_that_was_changed_by_hand_is_embedded_again(url: str, platform: Platform, name: str) -> None:
+    """Until it is, no search meets the former vector; the former text, written again, is a change."""
+    await talk(platform)
+    collection = await platform.collection(name)
+    former = (await collection.stored(["2"]))["2"].item
+    before = await indexed(url, collection)
+    await corrupt(url, collection, "UPDATE items SET body = 'quite another' WHERE item_id = '2'")
+    await reindex(platform, collection)
+    assert await disagreements(platform, name) == []
+    assert (await collection.info()).pending == 1
+    report = await run_job(platform.workplace, JOBS["embed"], await target_of(platform, collection))
+    assert report.details == {"embedded": 1, "pending": 0}
+    assert (await collection.search("quite another", legs=["dense"]))[0].item_id == "2"
+
+    assert (await collection.add([former])).changed == 1
+    assert await indexed(url, collection) == before
+
+
+async def test_the_database_hashes_a_text_as_writers_do(connection: psycopg.AsyncConnection[Any]) -> None:
+    """Whatever white space is around it, and whichever other characters are at its ends."""
+    texts = [
+        (title, f"{sign}a{sign}b{sign}")
+        for sign in (*WHITE_SPACE, *"\u200b\ufeffé'\\")
+        for title in ("", sign, f"a{sign}")
+    ]
+    expected = [text_hash(Item.as_stored(item_id="1", title=title, body=body).indexed_text) for title, body in texts]
+    query = "SELECT text_hash_of(one.title, one.body) FROM unnest(%s::text[], %s::text[]) AS one (title, body)"
+    rows = await (await connection.execute(query, [*map(list, zip(*texts, strict=True))])).fetchall()
+    assert [row[0] for row in rows] == expected
 
 
 async def test_the_rebuild_counts_what_it_has_mended(url: str, platform: Platform) -> None:
