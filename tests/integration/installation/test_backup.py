@@ -44,6 +44,7 @@ from retrieval.domain.errors import (
     RetrievalError,
     UnsupportedDatabaseError,
 )
+from retrieval.domain.items.collection import Neighbours
 from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster
 from tests.support.database import SCHEMA, login, make_fast, opened, with_password
@@ -386,14 +387,15 @@ def test_missing_rows_after_a_restore_are_reported(new_database: NewDatabase, pl
 
 
 @not_on_a_cluster("a cluster is saved node by node, with PostgreSQL's own tools")
+@pytest.mark.parametrize("neighbours", [None, Neighbours(sequence="talk", order="turn")])
 async def test_words_are_found_on_a_server_whose_stemmers_differ(
-    new_database: NewDatabase, settings: Settings, tmp_path: Path
+    new_database: NewDatabase, settings: Settings, tmp_path: Path, neighbours: Neighbours | None
 ) -> None:
     """A restore on another version indexes such items again; here the stored words are those of another stemmer."""
     url, folder, empty = new_database(), tmp_path / "backup", new_database(empty=True)
     async with connect(url, settings=settings, embedder=HashingEmbedder()) as platform:
-        docs = await platform.collection("docs")
-        await docs.add([{"id": "one", "text": "it was added"}, {"id": "other", "text": "a disk"}])
+        docs = await platform.collection("docs", neighbours=neighbours)
+        await docs.add([{"id": "one", "text": "it was added", "talk": "a"}, {"id": "other", "text": "a disk"}])
     with opened(url) as connection:
         connection.execute("UPDATE retrieval.item_terms SET lexemes = '{7}' WHERE item_id = 'one'")
     back_up(url, folder, NOW)

@@ -98,6 +98,7 @@ _SCHEMAS = """
     SELECT n.nspname::text FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
     WHERE p.proname = 'mend_disagreements'
 """
+_ACT_AS = "SELECT set_config('retrieval.tenant', %s, false), set_config('row_security', 'on', false)"
 _INSTALLABLE_PGVECTOR = "SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"
 _PASSWORDS = "SELECT rolname::text, rolpassword FROM pg_authid WHERE rolname = ANY(%s) AND rolpassword IS NOT NULL"
 
@@ -369,10 +370,12 @@ def _index_words_anew(connection: psycopg.Connection[Any]) -> None:
     The stemmers change with PostgreSQL: "added" is "ad" in 16 and "add" in 18, so a query would not find it.
     """
     for (schema,) in connection.execute(_SCHEMAS).fetchall():
-        collections = sql.SQL("SELECT collection_id FROM {}.collections").format(sql.Identifier(schema))
+        collections = sql.SQL("SELECT tenant_id, collection_id FROM {}.collections").format(sql.Identifier(schema))
         mend = sql.SQL("SELECT {}.mend_disagreements(%s)").format(sql.Identifier(schema))
-        for collection in connection.execute(collections).fetchall():
-            connection.execute(mend, collection)
+        for tenant_id, collection_id in connection.execute(collections).fetchall():
+            # Functions with their owner's rights, which read the places of neighbours, check the tenant.
+            connection.execute(_ACT_AS, (str(tenant_id),))
+            connection.execute(mend, (collection_id,))
 
 
 def _make_roles(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:
