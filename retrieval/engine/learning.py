@@ -98,16 +98,25 @@ async def use_model(handle: CollectionHandle, version: int | None) -> None:
 
 async def set_learning(handle: CollectionHandle, *, half_life_days: float | None, daily_cap: int | None) -> None:
     """See ``Collection.set_learning``."""
-    days, events = half_life_days, daily_cap
-    if days is not None and not (is_finite(days) and 1 / 24 <= days <= 36500):
-        raise InvalidRequestError(f"half_life_days is 1/24 to 36500, not {days!r:.80}; 30 is the default")
-    if events is not None:
-        checked_whole("daily_cap", events, 1, 1_000_000)
+    days = None if half_life_days is None else checked_half_life(half_life_days)
+    events = None if daily_cap is None else checked_daily_cap(daily_cap)
     if days is not None:
-        decay = Decay(half_life_days=float(days), landmark=handle.now)
+        decay = Decay(half_life_days=days, landmark=handle.now)
         await set_decay(await handle.place(), decay, decay.landmark)
     if events is not None:
         await stored_feedback.set_daily_cap(await handle.place(), events)
+
+
+def checked_half_life(days: object) -> float:
+    """The half-life of a collection's arms. Raises ``InvalidRequestError`` for anything but 1/24 to 36500 days."""
+    if not (is_finite(days) and 1 / 24 <= days <= 36500):
+        raise InvalidRequestError(f"half_life_days is 1/24 to 36500, not {days!r:.80}; 30 is the default")
+    return float(days)
+
+
+def checked_daily_cap(events: object) -> int:
+    """The daily cap of an actor's events. Raises ``InvalidRequestError`` for anything but 1 to 1,000,000."""
+    return checked_whole("daily_cap", events, 1, 1_000_000)
 
 
 async def _vector_of(handle: CollectionHandle, stored: StoredCollection, words: str) -> Vector | None:

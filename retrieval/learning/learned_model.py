@@ -91,7 +91,7 @@ class LearnedReward:
         return cls(
             shrinkage=Shrinkage.from_dict(stored[shrinkage.KIND]),
             logistic=Logistic.from_dict(stored[logistic.KIND]) if stored["kind"] == logistic.KIND else None,
-            events=stored["events"],
+            events=int(stored["events"]),
         )
 
 
@@ -200,10 +200,10 @@ class LearnedModel:
                 by_item=LearnedReward.from_dict(stored["by_item"]),
                 stack=LogitStack.from_dict(stored["stack"]),
                 passed=frozenset(map(Combination, stored["passed"])),
-                share=stored["share"],
+                share=float(stored["share"]),
                 space_id=stored["space_id"],
             )
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
             raise InvalidRequestError(
                 f"model {version} cannot be read by this release ({error!r:.80}); learn it again with: "
                 "retrieval jobs run learn"

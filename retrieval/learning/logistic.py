@@ -67,8 +67,11 @@ class Logistic:
         """Reads the result of ``as_dict``."""
         return cls(
             intercept=float(stored["intercept"]),
-            slopes={name: Slope(*slope) for name, slope in stored["slopes"].items()},
-            effects=stored["effects"],
+            slopes={name: Slope(*map(float, slope)) for name, slope in stored["slopes"].items()},
+            effects={
+                group: {key: float(effect) for key, effect in effects.items()}
+                for group, effects in stored["effects"].items()
+            },
         )
 
 

@@ -85,12 +85,12 @@ class Shrinkage:
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """Reads the result of ``as_dict``."""
         return cls(
-            anywhere=ShrunkEstimate(*stored["anywhere"]),
-            uses_coefficient=stored["uses_coefficient"],
-            concentration=stored["concentration"],
+            anywhere=ShrunkEstimate(*map(float, stored["anywhere"])),
+            uses_coefficient=float(stored["uses_coefficient"]),
+            concentration=float(stored["concentration"]),
             clusters=_by_number(stored["clusters"]),
-            levels={kind: Level(*level) for kind, level in stored["levels"].items()},
-            buckets={bucket: ShrunkEstimate(*shift) for bucket, shift in stored["buckets"].items()},
+            levels={kind: Level(*map(float, level)) for kind, level in stored["levels"].items()},
+            buckets={bucket: ShrunkEstimate(*map(float, shift)) for bucket, shift in stored["buckets"].items()},
             cluster_shifts={bucket: _by_number(shifts) for bucket, shifts in stored["cluster_shifts"].items()},
         )
 
@@ -222,7 +222,7 @@ def _as_rows(estimates: Mapping[int, ShrunkEstimate]) -> list[list[float]]:
 
 
 def _by_number(rows: Sequence[Sequence[float]]) -> dict[int, ShrunkEstimate]:
-    return {int(row[0]): ShrunkEstimate(row[1], row[2]) for row in rows}
+    return {int(row[0]): ShrunkEstimate(float(row[1]), float(row[2])) for row in rows}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -98,7 +98,12 @@ class LogitStack(Serializable):
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Self:
         """Reads the result of ``as_dict``."""
-        return cls(**stored)
+        return cls(
+            weights={name: float(weight) for name, weight in stored["weights"].items()},
+            intercept=float(stored["intercept"]),
+            position=float(stored["position"]),
+            wrong=float(stored["wrong"]),
+        )
 
 
 def verdict_probability(helps: Floats, wrong: float) -> Floats:

@@ -13,9 +13,9 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, cast
 from uuid import UUID
@@ -37,6 +37,8 @@ from retrieval.adapters.store.items.transfer import (
     ITEM,
     KINDS,
     add_collection,
+    check_row,
+    check_time,
     count_rows,
     date_items,
     facts_of,
@@ -60,6 +62,8 @@ from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.search.profile import MAX_VERSION, Profile
 from retrieval.domain.serialization import Serializable
+from retrieval.engine.learning import checked_daily_cap, checked_half_life
+from retrieval.learning.learned_model import LearnedModel
 from retrieval.services.textsearch import FOLD, fold_statistics
 
 FORMAT, VERSION = "retrieval collection", 1
@@ -67,6 +71,8 @@ FORMAT, VERSION = "retrieval collection", 1
 _ROWS, _BYTES = 200, 4 * 1024 * 1024
 """The most rows, and about the most bytes of a file, that are stored at a time."""
 _ROUNDING = 0.01
+_MOST_HALF_LIVES = 1000
+"""The most half-lives between the landmark of arms and an event: its weight is a power of two, below 2^1024."""
 # The transaction is idle while lines are read or written.
 _WITHOUT_LIMITS = WITHOUT_LIMITS.format(is_local="true").encode()
 
@@ -196,6 +202,7 @@ class _Header:
     """The settings of the collection."""
     rows: Mapping[str, int]
     has_records: bool
+    exported_at: datetime
     space: EmbeddingSpace | None
 
     @property
@@ -232,6 +239,7 @@ async def import_collection(
     space_id = space.space_id if space else None
     seen: Counter[str] = Counter()
     versions: set[int] = set()
+    models: set[int] = set()  # whose vectors are of the collection's space
     vectors = 0
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_WITHOUT_LIMITS)
@@ -246,10 +254,12 @@ async def import_collection(
                 if kind == ITEM:
                     vectors += await _store_items(connection, collection_id, space, header.schema, rows)
                 else:
-                    adapted = [_adapt(kind, row, header, space) for row in rows]
+                    adapted = [_adapt(kind, row, header, space, models) for row in rows]
                     await store_rows(connection, (tenant_id, collection_id, space_id), kind, adapted)
             if kind == "profile":
                 versions |= {row["version"] for row in rows}
+            elif kind == "model":
+                models |= {row["version"] for row in adapted if row["definition"]["space_id"] == space_id}
             seen[kind] += len(rows)
             report(seen.total(), sum(header.rows.values()))
         if dict(+seen) != {kind: number for kind, number in header.rows.items() if number}:
@@ -278,6 +288,8 @@ async def _store_items(
     rows: list[dict[str, Any]],
 ) -> int:
     """Store items with their vectors and times; returns the number of vectors."""
+    for row in rows:
+        check_row(ITEM, row)
     items = [_item(row) for row in rows]
     if len({item.item_id for item in items}) < len(items):
         raise InvalidRequestError("two items have the same id")
@@ -313,20 +325,59 @@ _NAMES_SPACE = {"model": "definition", "retrieval": "request"}
 """The parts of rows that name an embedding space by its number."""
 
 
-def _adapt(kind: str, row: dict[str, Any], header: _Header, space: StoredSpace | None) -> dict[str, Any]:
+def _adapt(
+    kind: str, row: dict[str, Any], header: _Header, space: StoredSpace | None, models: Collection[int]
+) -> dict[str, Any]:
     """The row as this installation stores it, after the checks that the database cannot make."""
-    if kind == "profile":
-        Profile.from_dict(row["definition"])
-    elif kind == "retrieval" and time_of(UUID(row["retrieval_id"])) != datetime.fromisoformat(row["retrieved_at"]):
-        raise InvalidRequestError(f"search {row['retrieval_id']} is not of the time in its id")
-    elif kind == "learning_state" and not header.has_records:
-        return {**row, "model_version": 0, "model_is_chosen": False}
-    elif (part := _NAMES_SPACE.get(kind)) and isinstance(row[part], dict) and row[part].get("space_id") is not None:
+    check_row(kind, row)
+    match kind:
+        case "profile":
+            Profile.from_dict(row["definition"])
+        case "model":
+            LearnedModel.from_dict(row["version"], row["definition"])
+        case "retrieval":
+            _check_search(row)
+        case "centroid":
+            _check_dimensions(kind, row["centroid"], space)
+        case "rewarded_query" if row["version"] in models:
+            _check_dimensions(kind, row["vector"], space)
+        case "learning_state":
+            _check_learning_state(row, header)
+            if not header.has_records:
+                return {**row, "model_version": 0, "model_is_chosen": False}
+    if (part := _NAMES_SPACE.get(kind)) and row[part].get("space_id") is not None:
         # The space has another number here; a former space has none.
         is_active = row[part]["space_id"] == header.fields.get("space_number")
         number = space.space_id if space is not None and is_active else -1
         return {**row, part: {**row[part], "space_id": number}}
     return row
+
+
+def _check_search(row: Mapping[str, Any]) -> None:
+    if time_of(UUID(row["retrieval_id"])) != datetime.fromisoformat(row["retrieved_at"]):
+        raise InvalidRequestError(f"search {row['retrieval_id']} is not of the time in its id")
+    request = row["request"]
+    if request.get("profile") is not None:
+        Profile.from_dict(request["profile"])
+    if request.get("limit") is not None:
+        checked_whole("the limit of a search", request["limit"], 0, 2**31 - 1)
+    for stage, milliseconds in row["timings_ms"].items():
+        checked_number(f"the time of {stage!r:.40}", milliseconds, sys.float_info.max)
+
+
+def _check_learning_state(row: Mapping[str, Any], header: _Header) -> None:
+    half_life = timedelta(days=checked_half_life(row["half_life_days"]))
+    checked_daily_cap(row["daily_cap"])
+    if (datetime.fromisoformat(row["landmark"]) - header.exported_at) / half_life > _MOST_HALF_LIVES:
+        raise InvalidRequestError(f"landmark is {row['landmark']}, which is long after the export")
+
+
+def _check_dimensions(kind: str, vector: Sequence[object], space: StoredSpace | None) -> None:
+    if space is not None and len(vector) != space.space.dimensions:
+        raise InvalidRequestError(
+            f"the vector of kind {kind!r} has {len(vector)} dimensions and the embedding space {space.space.name} has "
+            f"{space.space.dimensions}"
+        )
 
 
 @contextlib.contextmanager
@@ -389,9 +440,11 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
         IndexKind(fields["index"])
         checked_parts(fields["parts"])
         checked_filterable(fields["filterable"])
-        datetime.fromisoformat(fields["created_at"])
+        check_time("created_at", fields["created_at"])
+        check_time("exported_at", first["exported_at"])
         space = None if fields["space"] is None else EmbeddingSpace(**fields["space"])
-        return _Header(fields, rows, bool(first["has_records"]), space)
+        exported_at = datetime.fromisoformat(first["exported_at"])
+        return _Header(fields, rows, bool(first["has_records"]), exported_at, space)
 
 
 def _batches(

@@ -8,6 +8,7 @@ import json
 import random
 import time
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -321,6 +322,79 @@ async def test_a_file_with_a_fault_leaves_nothing(
     with pytest.raises(InvalidRequestError, match=message):
         await other.import_collection(file)
     assert await other.collections() == []
+
+
+GIVEN = {"item": ("occurred_at",), "memory": ("happened_at", "expires_at"), "feedback": ("occurred_at",)}
+"""Times that an application has given."""
+
+NOT_READ_BACK: list[tuple[str, dict[str, Any], str]] = [
+    ("item", {"created_at": "infinity"}, "created_at is 'infinity'; it must be a datetime"),
+    ("item", {"updated_at": "2026-01-01T00:00:00"}, "with a time zone"),
+    ("item", {"occurred_at": "-infinity"}, "occurred_at"),
+    ("memory", {"expires_at": "-infinity"}, "expires_at is '-infinity'"),
+    ("memory", {"last_accessed_at": 7}, "last_accessed_at is 7"),
+    ("memory_link", {"happened_at": "10000-01-01T00:00:00+00:00"}, "happened_at"),
+    ("profile", {"created_at": "infinity"}, "created_at"),
+    ("profile", {"definition": []}, "definition is .*; it must be an object"),
+    ("learning_state", {"landmark": "0001-01-01T00:00:00+00:00"}, "of the years 1970 to 2999"),
+    ("learning_state", {"landmark": "2900-01-01T00:00:00+00:00"}, "long after the export"),
+    ("learning_state", {"half_life_days": "infinity"}, "half_life_days is 'infinity'"),
+    ("learning_state", {"half_life_days": 1e308}, "half_life_days"),
+    ("learning_state", {"daily_cap": -1}, "daily_cap"),
+    ("retrieval", {"statistics_at": "9999-12-31T00:00:00+00:00"}, "statistics_at"),
+    ("retrieval", {"request": "x"}, "request is 'x'; it must be an object"),
+    ("retrieval", {"request": {"limit": "many"}}, "limit of a search"),
+    ("retrieval", {"request": {"profile": {"legs": 1}}}, "profile"),
+    ("retrieval", {"timings_ms": -1}, "timings_ms is -1; it must be an object"),
+    ("retrieval", {"timings_ms": {"fuse": "slow"}}, "the time of 'fuse'"),
+    ("retrieval", {"shown_signals": "x"}, "shown_signals"),
+    ("retrieval", {"complexity": "NaN"}, "complexity is 'NaN'; it must be a finite number"),
+    ("feedback", {"received_at": "infinity"}, "received_at"),
+    ("arm", {"successes": "Infinity"}, "successes"),
+    ("quarantine", {"quarantined_at": "infinity"}, "quarantined_at"),
+    ("model", {"definition": 1}, "definition"),
+    ("model", {"definition": {"reward": 1}}, "model 1 cannot be read"),
+    ("model", {"metrics": []}, "metrics"),
+    ("centroid", {"centroid": [1.0]}, "has 1 dimensions"),
+    ("rewarded_query", {"vector": [1.0]}, "has 1 dimensions"),
+]
+"""Values that the database stores, and with which a later call would fail."""
+
+
+@pytest.fixture(scope="module")
+async def whole(installation: Platform, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The lines of a collection with rows of every kind but two."""
+    file = tmp_path_factory.mktemp("moved") / "whole.jsonl"
+    await remember(installation, "whole")
+    await fill(installation, "whole")
+    await installation.export_collection("whole", file)
+    return file.read_text().splitlines()
+
+
+@pytest.mark.parametrize("fault", NOT_READ_BACK)
+async def test_a_value_with_which_later_calls_would_fail_is_refused(
+    other: Platform, tmp_path: Path, whole: list[str], fault: tuple[str, dict[str, Any], str]
+) -> None:
+    """The error names its line and its column."""
+    kind, fields, message = fault
+    lines = changed(whole, _line(whole, kind), **fields)
+    (tmp_path / "faulty.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    with pytest.raises(InvalidRequestError, match=rf"lines? \d+.*: .*{message}.*; nothing was imported"):
+        await other.import_collection(tmp_path / "faulty.jsonl")
+    assert await other.collections() == []
+
+
+async def test_times_that_an_application_gave_may_be_any(other: Platform, tmp_path: Path, whole: list[str]) -> None:
+    """From the first to the last that Python can hold."""
+    lines = whole
+    for kind, names in GIVEN.items():
+        for time_, name in zip(("0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59+00:00"), names, strict=False):
+            lines = changed(lines, _line(lines, kind), **{name: time_})
+    (tmp_path / "old.jsonl").write_text("\n".join(lines))
+    await other.import_collection(tmp_path / "old.jsonl")
+    moved = await other.collection("whole", create=False)
+    item_id = json.loads(lines[_line(lines, "item")])["item"]["item_id"]
+    assert (await moved.get([item_id]))[item_id].occurred_at == datetime(1, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -187,3 +188,26 @@ def test_a_broken_model_is_refused(reward: dict[str, object]) -> None:
     """The message says what to do."""
     with pytest.raises(InvalidRequestError, match="learn it again"):
         LearnedModel.from_dict(1, {"reward": reward})
+
+
+def numbers_in(value: object, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The places of the numbers in a JSON value."""
+    if isinstance(value, dict | list):
+        for name, part in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from numbers_in(part, (*path, name))
+    elif isinstance(value, int | float):
+        yield path
+
+
+def test_a_model_with_a_list_in_the_place_of_a_number_is_refused(model: LearnedReward) -> None:
+    """Whichever number it is: otherwise the first search with that bucket or item would fail."""
+    stored = json.dumps(replace(LOST, reward=model).as_dict())
+    places = {path[:4] + path[-1:]: path for path in numbers_in(json.loads(stored))}
+    assert len(places) > 20
+    for path in places.values():
+        definition = part = json.loads(stored)
+        for name in path[:-1]:
+            part = part[name]
+        part[path[-1]] = [1.0]
+        with pytest.raises(InvalidRequestError, match="learn it again"):
+            LearnedModel.from_dict(1, definition)

@@ -5,16 +5,21 @@ Data derived from the items (terms, statistics, filters, facets, indexes) is lef
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from typing import Any
 
 import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
+from sqlalchemy import Date, DateTime, Double
+from sqlalchemy.dialects.postgresql import JSONB
 
 from retrieval.adapters.store.database import Connection
 from retrieval.adapters.store.search.vectors import table_of
+from retrieval.adapters.store.tables import TABLES
+from retrieval.domain.checks import checked_time, is_finite
 from retrieval.domain.errors import ConflictError, InvalidRequestError
 
 
@@ -119,6 +124,63 @@ _RECORDED = """
     WHERE other.tenant_id = %s
     LIMIT 1
 """
+
+
+def check_row(name: str, row: Mapping[str, Any]) -> None:
+    """Raise ``InvalidRequestError`` for a value that the database stores and no program could read back or use.
+
+    The database itself refuses missing values, and those that its columns cannot hold.
+    """
+    for column in TABLES[KINDS[name].table].columns:
+        check = _CHECKS.get(type(column.type))
+        if check is not None and row.get(column.name) is not None:
+            check(column.name, row[column.name])
+
+
+def check_time(name: str, value: object) -> None:
+    """Raise ``InvalidRequestError`` for anything but the text of a time that Python can read.
+
+    A time that an application has given may be any such time; one of the platform's clock is of the years 1970 to 2999,
+    because powers of two grow with the distance between two of them.
+    """
+    time = checked_time(name, _parsed(datetime.fromisoformat, value) or value)
+    if name not in _GIVEN_TIMES and not 1970 <= time.astimezone(UTC).year <= 2999:
+        raise InvalidRequestError(f"{name} is {value}; it must be a time of the years 1970 to 2999")
+
+
+_GIVEN_TIMES = {"occurred_at", "happened_at", "expires_at", "last_used_at"}
+"""The columns of times that an application gives, or that are the latest of those."""
+
+
+def _check_date(name: str, value: object) -> None:
+    if _parsed(date.fromisoformat, value) is None:
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a date, such as 2026-05-31")
+
+
+def _check_number(name: str, value: object) -> None:
+    if not is_finite(value):
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a finite number")
+
+
+def _check_json(name: str, value: object) -> None:
+    if not isinstance(value, dict) and not (name == "shown_signals" and isinstance(value, list)):
+        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be an object")
+
+
+def _parsed(parse: Callable[[str], Any], value: object) -> Any:
+    try:
+        return parse(value) if isinstance(value, str) else None
+    except ValueError:
+        return None
+
+
+_CHECKS: Mapping[type, Callable[[str, object], None]] = {
+    DateTime: check_time,
+    Date: _check_date,
+    Double: _check_number,
+    JSONB: _check_json,
+}
+"""The check of a value by the type of its column."""
 
 
 async def count_rows(
