@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, cast
 
 from retrieval import Context, Platform
@@ -38,7 +39,7 @@ class _Explaining:
         self._connection = connection
         self.plan = ""
 
-    async def read(self, _: int, statement: Compiled) -> list[Any]:
+    async def read(self, _: int, statement: Compiled, _settings: Mapping[str, str]) -> list[Any]:
         explain = f"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) {statement.text}"
         cursor = await self._connection.execute(explain.encode(), statement.parameters)
         self.plan = "\n".join(without_shard(row[0]) for row in await cursor.fetchall())
