@@ -54,7 +54,8 @@ class Counting(HashingEmbedder):
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """Embed like the base class."""
         if self.meanwhile is not None:
-            await self.meanwhile()
+            once, self.meanwhile = self.meanwhile, None
+            await once()
         if self.is_away or (self.has_no_answer_to_queries and role is TextRole.QUERY):
             raise EmbedderUnavailableError("the service is away")
         if self.refuses_all or self.refused in texts:
