@@ -10,7 +10,7 @@ from uuid import UUID
 
 import numpy as np
 
-from retrieval.adapters.store.database import Database
+from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import store_recordings
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
@@ -154,7 +154,7 @@ Ask = Callable[[Profile], Awaitable[SearchResult]]
 
 
 async def interleave(
-    place: tuple[Database, int, int],
+    at: CollectionPlace,
     request: SearchRequest,
     profiles: Mapping[str, Profile],
     ask: Ask,
@@ -166,18 +166,17 @@ async def interleave(
 ) -> SearchResult:
     """The hits of both profiles by team draft, recorded before the answer if ``is_recorded``.
 
-    ``place``: the database, and the numbers of the tenant and the collection. ``wall_clock``: seconds since 1970.
-    Raises ``InvalidRequestError`` unless there are two profiles, ``InvalidLimitError`` unless ``limit`` is 1 to 20.
+    ``wall_clock``: seconds since 1970. Raises ``InvalidRequestError`` unless there are two profiles,
+    ``InvalidLimitError`` unless ``limit`` is 1 to 20.
     """
     (first_name, first_profile), (second_name, second_profile) = two_profiles(profiles)
     check_draft(request.limit)
     first, second = await ask(first_profile), await ask(second_profile)
-    database, tenant_id, collection_id = place
     seed = chance.getrandbits(63)
     rng = np.random.default_rng(seed)
     mixed = Interleaved(
         retrieval_id=uuid7(int(wall_clock() * 1000), chance),
-        collection_id=collection_id,
+        collection_id=at.collection_id,
         names=(first_name, second_name),
         request=request,
         context=context,
@@ -188,7 +187,7 @@ async def interleave(
     if not is_recorded:
         return mixed.unrecorded()
     try:
-        await store_recordings(database, tenant_id, [encoded(mixed.record())], {})
+        await store_recordings(at.database, at.tenant_id, [encoded(mixed.record())], {})
     except RetrievalError as error:
         _log.warning("an interleaved search was not recorded: %s", error)
         return mixed.unrecorded()
