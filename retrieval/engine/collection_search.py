@@ -7,16 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
-from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_counts
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidates import SpaceMovedError
 from retrieval.adapters.store.search.words import (
     beginnings_of,
-    known_spellings,
     marked_texts,
-    terms_beginning,
-    unknown_words,
 )
 from retrieval.domain.checks import check_flags, checked_list, checked_whole
 from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, InvalidRequestError, UnknownFieldError
@@ -27,11 +23,12 @@ from retrieval.domain.search.filters import Field, Filter, Where
 from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import MAX_SHOWN, Hit, SearchResult, read_cursor
 from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
-from retrieval.domain.search.query import SearchBounds, Synonyms, with_synonyms
+from retrieval.domain.search.query import SearchBounds, with_synonyms
 from retrieval.domain.search.snippet import READ, checked_size, snippet_of
 from retrieval.domain.search.spelling import Completions
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
 from retrieval.engine.conditions import parsed_filter
+from retrieval.engine.correction import corrected_query
 from retrieval.engine.reading import with_field
 from retrieval.engine.request import (
     MAX_PREFERRED,
@@ -95,7 +92,8 @@ async def search(
     notes: tuple[str, ...] = ()
     if typos and query:
         synonyms = (chosen or stored.profile).synonyms
-        corrected, notes = await _correct_query(handle, stored, query, synonyms, syntax=options.get("syntax", True))
+        searcher, syntax = _searcher(handle, stored), options.get("syntax", True)
+        corrected, notes = await corrected_query(searcher, query, synonyms, bounds=bounds, syntax=syntax)
         request = request_for(corrected) if notes else request
     cursor = None if after is None else read_cursor(after, _identity(handle, stored, first))
     if cursor is not None:
@@ -299,90 +297,6 @@ async def _with_facets(
         _SOME_COUNTED.format(name, FACET_ROWS) for name, (_, is_all) in zip(fields, answers, strict=True) if not is_all
     ]
     return replace(result, facets=counts, notes=(*result.notes, *notes))
-
-
-_MOST_ALIKE = 2000
-"""The most terms with the same beginning with which an unknown word is compared."""
-
-_MOST_SPELT = 20
-"""The most items whose texts are searched for the spelling of a term."""
-
-
-async def _correct_query(
-    handle: CollectionHandle, stored: StoredCollection, query: str, synonyms: Synonyms, *, syntax: bool
-) -> tuple[str, tuple[str, ...]]:
-    """The query with known words instead of unknown ones, and notes on the changes.
-
-    Known words cost one statement, and each unknown word one to three more.
-    """
-    words = [
-        word
-        for word in spelling.checkable(query, syntax=syntax)
-        if with_synonyms(word.spelling, synonyms) == word.spelling
-    ]
-    if not words:
-        return query, ()
-    place = (handle.database, handle.tenant_id, stored)
-    unknown = await unknown_words(*place, list({word.spelling for word in words}))
-    to_correct = list(dict.fromkeys(word.spelling for word in words if word.spelling in unknown))[
-        : spelling.MAX_CORRECTED
-    ]
-    if not to_correct:
-        return query, ()
-    corrections = await _one_edit_away(place, to_correct, begins=syntax)
-    uncorrected = [word for word in to_correct if word not in corrections and len(word) >= spelling.LONG]
-    if uncorrected:
-        terms = await _two_edits_away(place, uncorrected)
-        corrections |= {word: await _spelling_of(handle, stored, term, word) for word, term in terms.items()}
-    if not corrections:
-        return query, ()
-    return spelling.respelt(query, words, corrections), (spelling.note_of(corrections),)
-
-
-async def _one_edit_away(
-    place: tuple[Database, int, StoredCollection], words: Sequence[str], *, begins: bool
-) -> dict[str, str]:
-    """The correction of each unknown word: known words that begin with it, else the likeliest word one edit away."""
-    accents = place[2].text_search_config not in {"english", "simple"}
-    candidates = {word: spelling.one_edit_away(word, accents=accents) for word in words}
-    items_with = await known_spellings(*place, candidates.values())
-    longer = await terms_beginning(*place, words, most=1) if begins else {}
-    corrections: dict[str, str] = {}
-    for word, spellings in candidates.items():
-        near = [spelling.NearWord(name, 1, items_with[name]) for name in spellings if name in items_with]
-        best = spelling.likeliest(word, near)
-        if longer.get(word):
-            corrections[word] = f"{word}*"
-        elif best is not None:
-            corrections[word] = best.spelling
-    return corrections
-
-
-async def _two_edits_away(place: tuple[Database, int, StoredCollection], words: Sequence[str]) -> dict[str, str]:
-    """The correction of each word: the likeliest term two edits away with the same beginning."""
-    beginnings = list({word[: spelling.BEGINNING] for word in words})
-    terms = await terms_beginning(*place, beginnings, most=_MOST_ALIKE)
-    corrections: dict[str, str] = {}
-    for word in words:
-        alike = terms[word[: spelling.BEGINNING]].items()
-        near = [
-            spelling.NearWord(term, edits, items)
-            for term, items in alike
-            if len(term) >= spelling.SHORTEST_TERM and (edits := spelling.edits_to(word, term, 2)) is not None
-        ]
-        if best := spelling.likeliest(word, near):
-            corrections[word] = best.spelling
-    return corrections
-
-
-async def _spelling_of(handle: CollectionHandle, stored: StoredCollection, term: str, word: str) -> str:
-    """The spelling of a term in its items, because the term itself may not be a word ("univers")."""
-    profile = Profile(legs={LegName.LEXICAL: 1.0}, depth=_MOST_SPELT)
-    request = checked_request(term, limit=_MOST_SPELT, profile=profile, syntax=False, bounds=handle.parts.bounds)
-    rankings = await _searcher(handle, stored).leg_rankings(replace(request, prefixes=(term,)))
-    ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL]]
-    beginnings = await beginnings_of(handle.place_of(stored), ids, spelling.READ)
-    return spelling.spelling_of(term, word, (text for _, *texts in beginnings for text in texts)) or term
 
 
 @from_a_replica

@@ -180,6 +180,11 @@ class Searcher:
     _plans: dict[Hashable, SearchPlan] = field(default_factory=dict)
     """Cached plans: most searches differ only in their words and vectors, few in their filters."""
 
+    @property
+    def place(self) -> CollectionPlace:
+        """The collection, as functions of the store take it."""
+        return CollectionPlace(self.database, self.tenant_id, self.collection.collection_id)
+
     async def search_each(self, requests: Sequence[SearchRequest], context: Context = Context()) -> list[SearchResult]:
         """The best hits of each request, each explained; the requests differ only in their words and vectors.
 
@@ -339,7 +344,7 @@ class Searcher:
     async def _add_signals(self, searches: Sequence[RunningSearch]) -> None:
         """Leave out expired candidates, and add the signals of the profile, which all searches share."""
         profile, each = searches[0].plan.profile, [search.leg_results for search in searches]
-        place, now = CollectionPlace(self.database, self.tenant_id, self.collection.collection_id), self._now()
+        place, now = self.place, self._now()
         if profile.signals:
             queries = [search.query for search in searches]
             each = await add_signals(place, each, profile, queries, space=self.collection.space, now=now)

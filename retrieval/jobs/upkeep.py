@@ -20,13 +20,8 @@ from retrieval.adapters.store.search.indexes import keep_common_facets
 from retrieval.adapters.store.search.vectors import count_pending
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.indexes import IndexOutcome, keep_index, rebuild_index
-from retrieval.services.textsearch import (
-    DRIFT,
-    fold_statistics,
-    keep_textsearch_index,
-    rebuild_textsearch_index,
-    refresh_weights,
-)
+from retrieval.services.textsearch import keep_textsearch_index, rebuild_textsearch_index
+from retrieval.services.weights import DRIFT, fold_statistics, refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
 _log = logging.getLogger(__name__)

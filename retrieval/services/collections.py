@@ -44,7 +44,8 @@ from retrieval.engine.plan import default_profile
 from retrieval.engine.reading import info
 from retrieval.engine.request import NO_SPACE
 from retrieval.services.indexes import IndexOutcome, drop_indexes, flush_lexical, keep_index
-from retrieval.services.textsearch import DRIFT, TextsearchOutcome, drop_textsearch_index, refresh_weights
+from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
+from retrieval.services.weights import DRIFT, refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
 SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]

@@ -45,7 +45,7 @@ from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_amo
 from retrieval.services.change import ChangeReport, change
 from retrieval.services.ingest import embed_pending, followed
 from retrieval.services.items import delete, finished, writer_of
-from retrieval.services.textsearch import refresh_weights
+from retrieval.services.weights import refresh_weights
 
 _READING = 1
 """The version of reading and chunking: after a change all documents are read again."""

@@ -22,7 +22,7 @@ from retrieval.domain.errors import Advice, BadLineError, InvalidItemError, Inva
 from retrieval.domain.items.item import Item
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.services.add import BATCH_ITEMS, AddReport, Writer, repeated_report
-from retrieval.services.textsearch import refresh_weights
+from retrieval.services.weights import refresh_weights
 
 
 @dataclass(frozen=True, slots=True)

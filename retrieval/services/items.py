@@ -24,7 +24,7 @@ from retrieval.services.change import ChangeReport, Decide, Make, RemovalError
 from retrieval.services.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
 from retrieval.services.ingest import IngestReport, Progress, Rejected, WithoutText, checked_lines
 from retrieval.services.ingest import ingest as ingest_lines
-from retrieval.services.textsearch import DRIFT, refresh_weights
+from retrieval.services.weights import DRIFT, refresh_weights
 
 FEW_ITEMS = 1000
 """A handle that knows of fewer items than this reads the collection's size again after each write."""

@@ -42,7 +42,7 @@ from retrieval.domain.items.memory import (
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.items import keep_indexed
-from retrieval.services.textsearch import refresh_weights
+from retrieval.services.weights import refresh_weights
 from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
 
 T = TypeVar("T")

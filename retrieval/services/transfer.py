@@ -64,7 +64,7 @@ from retrieval.domain.search.profile import MAX_VERSION, Profile
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.learning import checked_daily_cap, checked_half_life
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.services.textsearch import FOLD, fold_statistics
+from retrieval.services.weights import FOLD, fold_statistics
 
 FORMAT, VERSION = "retrieval collection", 1
 

@@ -11,7 +11,7 @@ import pytest
 from retrieval import Collection, Platform
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.jobs.upkeep import recount_terms
-from retrieval.services.textsearch import fold_statistics
+from retrieval.services.weights import fold_statistics
 
 Connection = psycopg.AsyncConnection[Any]
 

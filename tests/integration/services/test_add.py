@@ -31,7 +31,7 @@ from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.items.item import Item
 from retrieval.services import add
 from retrieval.services.items import add_each, add_new, set_status
-from retrieval.services.textsearch import fold_statistics
+from retrieval.services.weights import fold_statistics
 from tests.support.cluster import LOCK_WAITS
 from tests.support.database import opened, until_somebody_waits
 
