@@ -8,6 +8,7 @@ import logging
 import re
 import warnings
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
@@ -21,6 +22,7 @@ from retrieval.domain.errors import InvalidItemError, MissingExtraError
 from retrieval.domain.items.chunking import Block, Document
 
 if TYPE_CHECKING:
+    from markdownify import MarkdownConverter
     from pypdf import PdfReader
 
 FORMATS_BY_ENDING: Mapping[str, str] = MappingProxyType(
@@ -199,34 +201,78 @@ def _markdown_text(text: str) -> _Content:
     return _Content(blocks, title)
 
 
+MAX_TAGS = 200_000
+"""The most tags of a page of HTML: each takes up to a fifth of a millisecond."""
+
+_LONG_SPACE = re.compile(r"(?<![ \t\r\n])[ \t\r\n]{100,}+")
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "button", "head")
 
 
 def _html(data: bytes) -> _Content:
-    require_extra("documents", "reading HTML", "bs4", "markdownify")
+    require_extra("documents", "reading HTML", "bs4", "lxml", "markdownify")
     from bs4 import BeautifulSoup, UnicodeDammit, XMLParsedAsHTMLWarning
-    from markdownify import MarkdownConverter
 
     if b"\x00" in data and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InvalidItemError("is not a text: it holds NUL bytes")
     decoding = UnicodeDammit(data, is_html=True)
     if decoding.unicode_markup is None or decoding.contains_replacement_characters:
         raise InvalidItemError("its characters cannot be read; save the page as UTF-8")
+    if (tags := decoding.unicode_markup.count("<")) > MAX_TAGS:
+        raise InvalidItemError(f"has {tags:,} tags; at most {MAX_TAGS:,} are read; split it")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
-        page = BeautifulSoup(decoding.unicode_markup, "html.parser")
+        # Python's own parser takes quadratic time for tags and comments without an end.
+        page = BeautifulSoup(decoding.unicode_markup, "lxml")
     title = page.title.get_text(" ", strip=True) if page.title else ""
     for tag in page(_NO_TEXT):
         tag.decompose()
-    converter = MarkdownConverter(
-        heading_style="ATX", strip=["a", "img"], escape_asterisks=False, escape_underscores=False, escape_misc=False
-    )
-    content = _markdown_text(converter.convert_soup(page.find("main") or page))
+    # Markdownify takes quadratic time for a run of spaces.
+    for text in page.find_all(string=_LONG_SPACE):
+        text.replace_with(_LONG_SPACE.sub(lambda match: "\n" if "\n" in match[0] else " ", text))
+    content = _markdown_text(_markdown_converter().convert_soup(page.find("main") or page))
     return _Content(content.blocks, title or content.title)
 
 
+def _markdown_converter() -> MarkdownConverter:
+    """Markdownify, without the two conversions that take quadratic time."""
+    from bs4 import Tag
+    from markdownify import MarkdownConverter
+
+    class Converter(MarkdownConverter):
+        def __init__(self) -> None:
+            super().__init__(
+                heading_style="ATX",
+                strip=["a", "img"],
+                escape_asterisks=False,
+                escape_underscores=False,
+                escape_misc=False,
+                strip_pre=None,
+            )
+            self._entries = Counter[int]()
+
+        def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+            """An entry as the first one of a list that begins with its number: others are not counted again."""
+            if el.parent is not None and el.parent.name == "ol":
+                first, before = str(el.parent.get("start")), self._entries[id(el.parent)]
+                self._entries[id(el.parent)] += 1
+                alone = Tag(name="ol", attrs={"start": str((int(first) if first.isdecimal() else 1) + before)})
+                el = Tag(name="li")
+                alone.append(el)
+            converted: str = super().convert_li(el, text, parent_tags)  # type: ignore[misc] # its stub lacks it
+            return converted
+
+        def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+            """The text without blank lines at its beginning and end."""
+            blank = text[: len(text) - len(text.lstrip(" \n"))]
+            lines = text[blank.rfind("\n") + 1 :].rstrip(" \n")
+            converted: str = super().convert_pre(el, lines, parent_tags)  # type: ignore[misc] # its stub lacks it
+            return converted
+
+    return Converter()
+
+
 def _docx(data: bytes) -> _Content:
-    require_extra("documents", "reading DOCX", "mammoth", "bs4", "markdownify")
+    require_extra("documents", "reading DOCX", "mammoth", "bs4", "lxml", "markdownify")
     import mammoth
 
     try:

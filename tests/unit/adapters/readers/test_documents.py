@@ -77,6 +77,10 @@ def test_a_heading_is_named_without_its_markup(heading: str, named: str) -> None
         ("markdown", "---\n", "\n---a", "\n"),
         ("markdown", "", "[", ""),
         ("markdown", "a", " ", "b"),
+        *(("html", "text", sign, "") for sign in ("<a b='", "<!--", "</a ", "<![CDATA[", "<?", "<a x=1 ", "&", ".")),
+        ("html", "<p>a", " ", "b"),
+        ("html", "<p>a", "&#32;", "b"),
+        ("html", "<pre>a", " ", "b"),
         ("text", "a\n", " \t", "b"),
         ("text", "a", "\n", "b"),
         ("text", "a", "\n a", "b"),
@@ -118,6 +122,17 @@ def test_html_is_read_as_text_only() -> None:
         ("Sie **stehen** hier.", ("Maße",)),
         ("* eins", ("Maße",)),
         ("| a |\n| --- |\n| 1 |", ("Maße",)),
+    ]
+
+
+def test_lists_and_code_of_html_are_kept_as_they_are() -> None:
+    """Entries are numbered, from where the list begins, and code keeps its indentation."""
+    page = "<ol start=4><li>a<ol><li>b<li>c</ol><li><li>d</ol><pre>\n\n  x\n\n    y\n\n</pre><ol><li>e</ol>"
+
+    assert [text for text, _ in texts_of(read(page, "html"))] == [
+        "4. a\n   1. b\n   2. c\n6. d",
+        "```\n  x\n\n    y\n```",
+        "1. e",
     ]
 
 
@@ -226,6 +241,27 @@ def test_docx_that_is_large_unpacked_is_refused(monkeypatch: pytest.MonkeyPatch)
 
     with pytest.raises(InvalidItemError, match="bytes unpacked; at most 1,000,000 are read"):
         read(docx([("", "text")], extra=1_000_000), "docx")
+
+
+def test_a_page_of_more_tags_than_are_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its reading would go on long after the request has ended."""
+    monkeypatch.setattr(documents, "MAX_TAGS", 3)
+
+    with pytest.raises(InvalidItemError, match="has 4 tags; at most 3 are read; split it"):
+        read("<p>a</p><p>b</p>", "html")
+
+
+@pytest.mark.parametrize(("before", "repeated"), [("<ol>", "<li>x"), ("<pre>", " <b></b>"), ("", "<ul></ul> ")])
+def test_the_time_of_a_page_grows_with_its_elements_only(before: str, repeated: str) -> None:
+    """Four times as many take far less than sixteen times as long."""
+
+    def seconds(number: int) -> float:
+        start = time.process_time()
+        read(before + repeated * number, "html")
+        return time.process_time() - start
+
+    seconds(10)
+    assert seconds(4000) < 8 * seconds(1000)
 
 
 def test_docx_opens_no_other_file() -> None:
