@@ -282,18 +282,20 @@ BEGIN
             uses = arm.uses + excluded.uses, raw_successes = arm.raw_successes + excluded.raw_successes,
             last_used_at = greatest(arm.last_used_at, excluded.last_used_at);
 
-        -- Only the latest verdict of a subject counts: earlier ones are subtracted. If the latest has no weight, none
-        -- counts, and the arm's last use is that of an earlier event.
+        -- Only the latest verdict of a subject counts: earlier ones are subtracted. If the latest has no weight, or not
+        -- all of the contexts, the last use of an arm may be that of an earlier event, so the item's arms are counted
+        -- again.
         CONTINUE WHEN NOT EXISTS (SELECT 1 FROM unnest(new_subjects) AS new (subject) WHERE new.subject IS NOT NULL);
         SELECT
             array_agg(rival.item_id), array_agg(rival.feedback_key),
-            array_agg(DISTINCT rival.item_id) FILTER (WHERE rival.weight > 0 AND NOT rival.latest_counts),
+            array_agg(DISTINCT rival.item_id) FILTER (WHERE rival.weight > 0 AND NOT rival.latest_replaces),
             count(*) FILTER (WHERE rival.received_at <> arrival)
         INTO lost_items, lost_keys, emptied, replaced
         FROM (
             SELECT
                 said.item_id, said.feedback_key, said.weight, said.received_at,
-                row_number() OVER latest AS rank, first_value(said.weight > 0) OVER latest AS latest_counts
+                row_number() OVER latest AS rank, first_value(said.weight > 0) OVER latest
+                    AND first_value(said.contexts) OVER latest @> said.contexts AS latest_replaces
             FROM feedback AS said
             WHERE said.collection_id = own_id AND said.superseded_at IS NULL AND (said.item_id, said.subject) IN (
                 SELECT new.item_id, new.subject FROM unnest(new_items, new_subjects) AS new (item_id, subject)
