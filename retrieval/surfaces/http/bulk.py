@@ -312,14 +312,17 @@ class Intake:
                     self._take(self._cutter.end())
                     self.is_cut_off = False
                     return
+                if self._lines:
+                    self._arrived.set()
                 await self._room()
         finally:
             self._is_over = True
             self._arrived.set()
 
     async def _room(self) -> None:
-        """Wait while enough lines are waiting."""
+        """Wait while enough lines are waiting to be stored."""
         while self._is_full:
+            self._arrived.set()
             self._has_room.clear()
             await self._has_room.wait()
 
@@ -351,8 +354,6 @@ class Intake:
     def _take(self, lines: list[StreamLine]) -> None:
         self._lines.extend(lines)
         self._bytes += sum(len(line.data) for line in lines)
-        if lines:
-            self._arrived.set()
 
 
 _REJECTED = "rejected"
