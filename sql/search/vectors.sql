@@ -327,7 +327,7 @@ BEGIN
              EXCEPT
              SELECT known.item_id FROM %I AS known
              JOIN own_vectors AS own
-                 ON own.collection_id = $1 AND own.item_id = known.item_id AND own.space_id = $2
+                 ON own.collection_id = known.collection_id AND own.item_id = known.item_id AND own.space_id = $2
                      AND own.content_hash = known.content_hash
              WHERE known.collection_id = $1 AND known.item_id = ANY ($3)
          )', 'embeddings_' || space)

@@ -205,26 +205,30 @@ async def talk(platform: Platform) -> Collection:
     return collection
 
 
-async def indexed(url: str, collection: Collection) -> list[tuple[str, list[str], int, str]]:
+async def indexed(url: str, collection: Collection) -> list[tuple[str, list[str], int, str | None]]:
     """Each item with its terms, its length and its vector."""
     stored = await collection.refresh()
     assert stored.space is not None
     with opened(url) as connection:
         connection.execute("SET search_path = retrieval, public")
-        query = f"""
-            SELECT terms.item_id, ARRAY(
-                    SELECT known.term || ' ' || word.frequency
-                    FROM unnest(terms.lexemes, terms.frequencies) AS word (lexeme, frequency)
-                    JOIN term_statistics AS known
-                        ON known.collection_id = terms.collection_id AND known.lexeme = word.lexeme
-                    ORDER BY 1
-                ), terms.length, known.vector::text
-            FROM item_terms AS terms
-            LEFT JOIN {stored.space.table_name} AS known
-                ON known.collection_id = terms.collection_id AND known.item_id = terms.item_id
-            WHERE terms.collection_id = %s ORDER BY 1
-        """  # noqa: S608 - the table of a space
-        return connection.execute(query.encode(), (stored.collection_id,)).fetchall()
+        number = stored.collection_id
+
+        def rows_of(columns: str, table: str) -> list[tuple[Any, ...]]:
+            query = f"SELECT {columns} FROM {table} WHERE collection_id = {number} ORDER BY 1"  # noqa: S608
+            return connection.execute(query.encode()).fetchall()
+
+        spellings = dict(rows_of("lexeme, term", "term_statistics"))
+        vectors = dict(rows_of("item_id, vector::text", stored.space.table_name))
+        words = rows_of("item_id, lexemes, frequencies, length", "item_terms")
+    return [
+        (
+            item_id,
+            sorted(f"{spellings[lexeme]} {times}" for lexeme, times in zip(lexemes, frequencies, strict=True)),
+            length,
+            vectors.get(item_id),
+        )
+        for item_id, lexemes, frequencies, length in words
+    ]
 
 
 async def corrupt(url: str, collection: Collection, corruption: str) -> None:
