@@ -343,8 +343,8 @@ _FAULTS = ("PANIC:", "FATAL:", "ERROR:")
 
 
 def _last_lines(text: str) -> str:
-    """Return the last informative lines, those of faults before others, as one line."""
+    """Return the first line of a fault, which is mostly the cause, and the last informative lines, as one line."""
     lines = [line.strip() for line in text.splitlines()]
     informative = [line for line in lines if line and not line.startswith(("pg_ctl:", "Examine the log"))]
     faults = [line for line in informative if any(fault in line for fault in _FAULTS)]
-    return " | ".join((faults or informative)[-4:]) or "it gave no reason"
+    return " | ".join(dict.fromkeys([*faults[:1], *informative[-4:]])) or "it gave no reason"
