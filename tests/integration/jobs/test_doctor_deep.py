@@ -26,8 +26,7 @@ CORRUPTIONS = {
     "words of another text": "UPDATE items SET body = 'other words' WHERE item_id = '1'",
     "texts": "UPDATE items SET body = 'other words' WHERE item_id = '1'",
     "texts of an archived item": "UPDATE items SET title = 'other words' WHERE item_id = 'archived'",
-    "texts that have another's hash": """UPDATE items SET text_hash = (SELECT text_hash FROM items WHERE item_id = '2')
-        WHERE item_id = '1'""",
+    "texts that have another's hash": "UPDATE items SET text_hash = sha256('other words') WHERE item_id = '1'",
     "weights": "UPDATE item_terms SET weights = '{{7:1}}/1000000000' WHERE item_id = '1'",
     "statistics of a word": """UPDATE term_statistics SET document_frequency = document_frequency + 1 WHERE lexeme =
         (SELECT min(lexeme) FROM term_statistics)""",
