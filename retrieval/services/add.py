@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -13,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from retrieval.adapters.aside import aside
-from retrieval.adapters.embedders.cached import CachedEmbedder
+from retrieval.adapters.embedders.cached import TEXTS_A_BUDGET, CachedEmbedder, is_patient
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.readers import item_from_record
 from retrieval.adapters.store.database import CollectionPlace, Database
@@ -48,6 +49,9 @@ _BATCH_WITH_VECTORS, _AT_ONCE = 2000, 2
 
 SOON_SECONDS = 1.0
 """Time that new items wait to be stored together with their vectors; after that they are stored without vectors."""
+
+_FEW_SECONDS = 60.0
+"""The longest time of the first call to the embedder in an addition of a few items, outside of jobs."""
 
 _MANY_TO_CHECK = 50
 """The number of items whose check against a schema takes a few milliseconds."""
@@ -210,8 +214,9 @@ class Writer:
         """Embed stored items, and store the vectors; ``keep``, if given, gets the vectors of each part instead.
 
         An item whose text or vector is refused, or that the embedder fails on while it answers other texts, stays
-        pending and is named in the notes; the others go on. An embedder that does not answer, or that refuses one item
-        after another, is not called again.
+        pending and is named in the notes; the others go on. After a failure each half of the items has half of the
+        time, so that an item for which the embedder hangs costs about twice the time of the first call. An embedder
+        that does not answer, or that refuses one item after another, is not called again.
         """
         space = self.collection.space
         items = [item for item in items if item.indexed_text]
@@ -224,20 +229,24 @@ class Writer:
             )
             return AddReport(pending=len(items), notes=(missing,) if self.embedder is None else ())
         report, refused = AddReport(), dict[str, list[str]]()
-        parts = [items[start : start + EMBED_BATCH] for start in range(0, len(items), EMBED_BATCH)]
+        most = _FEW_SECONDS if len(items) <= TEXTS_A_BUDGET and not is_patient() else math.inf
+        parts = [(items[start : start + EMBED_BATCH], most) for start in range(0, len(items), EMBED_BATCH)]
         while parts and not report.stopped:
-            part = parts.pop(0)
+            part, seconds = parts.pop(0)
+            began = time.monotonic()
             texts, keys = [item.indexed_text for item in part], [repr(item.item_id) for item in part]
             try:
-                vectors = await self.embedder.embed_documents(texts, keys)
+                vectors = await self.embedder.embed_documents(texts, keys, seconds=seconds)
             except (EmbedderError, InvalidVectorError, WrongDimensionError) as error:
+                if isinstance(error, EmbedderUnavailableError):
+                    seconds = (time.monotonic() - began) / 2
                 if await _is_useless(self.embedder, error):
                     note = f"embedding stopped: {error}"
                     _log.info("%s", note)  # as information, because the report tells the caller
                     done = AddReport(pending=len(part), stopped=True, notes=(note,))
                 elif len(part) > 1:
                     middle = len(part) // 2
-                    parts[:0] = [part[:middle], part[middle:]]
+                    parts[:0] = [(part[:middle], seconds), (part[middle:], seconds)]
                     continue
                 else:
                     refused.setdefault(str(error), []).append(keys[0])
@@ -250,7 +259,7 @@ class Writer:
             if self.on_embedded is not None:
                 self.on_embedded(done)
             report += done
-        return report + AddReport(pending=sum(map(len, parts)), notes=_refusal_notes(refused))
+        return report + AddReport(pending=sum(len(part) for part, _ in parts), notes=_refusal_notes(refused))
 
     async def _store_vectors(self, vectors: HashedVectors) -> None:
         if self.collection.space is not None:

@@ -279,7 +279,7 @@ class MemoryWriter:
             return None
         try:
             texts, keys = [item.indexed_text for item in items], [repr(item.item_id) for item in items]
-            return list(await self.writer.embedder.embed_documents(texts, keys, within_budget=True))
+            return list(await self.writer.embedder.embed_documents(texts, keys, seconds=None))
         except (EmbedderError, InvalidVectorError) as error:
             _log.info("memories like %r are looked up by words alone: %s", items[0].item_id, error)
             return None

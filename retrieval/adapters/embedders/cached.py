@@ -45,9 +45,6 @@ KEPT_QUERIES = 2048
 TEXTS_A_BUDGET = 25
 """The number of texts that one budget covers: a call with more texts has several budgets."""
 
-_FEW_SECONDS = 60.0
-"""The longest time that an addition of a few texts waits; without it, retries of a server that hangs take minutes."""
-
 LOADING_SECONDS = 10.0
 """The extra time that a search gives a local model which has to be loaded first."""
 
@@ -101,18 +98,18 @@ class CachedEmbedder:
         return await asyncio.to_thread(measure_of, self._embedder)
 
     async def embed_documents(
-        self, texts: Sequence[str], keys: Sequence[str], *, within_budget: bool = False
+        self, texts: Sequence[str], keys: Sequence[str], *, seconds: float | None = inf
     ) -> Vectors:
         """One vector a text, shape (len(texts), dimensions); ``keys`` name the texts in messages (``checked_vectors``).
 
-        Waits as long as the embedder tries, for 25 texts or fewer at most a minute (see ``patiently``), but not beyond
-        a deadline; ``within_budget``: no longer than for a query.
+        Waits as long as the embedder tries, but not beyond a deadline, and at most for ``seconds`` or for the time that
+        a search would wait for so many, whichever is longer. None: no longer than a search, and through the breaker.
         Raises ``EmbedderUnavailableError``, ``EmbedderRejectedError``, and ``WrongDimensionError`` or
         ``InvalidVectorError`` with the key.
         """
         if not texts:
             return np.zeros((0, self._embedder.space.dimensions), dtype=np.float32)
-        return np.stack(_all(*await self._embed(texts, keys, TextRole.DOCUMENT, within_budget=within_budget)))
+        return np.stack(_all(*await self._embed(texts, keys, TextRole.DOCUMENT, seconds)))
 
     async def uncached(self, texts: Sequence[str], role: TextRole) -> list[str]:
         """The distinct texts that are not cached, in order."""
@@ -136,14 +133,14 @@ class CachedEmbedder:
         """One vector for each query, shape (dimensions,), and the embedder's error if some are missing.
 
         Vectors that are neither in memory nor cached are requested in one call, within the budget (see ``patiently``).
-        Unusable vectors and foreign exceptions of the embedder become ``EmbedderRejectedError``.
+        Unusable vectors are an ``EmbedderRejectedError``, because the caller gave none.
         """
         vectors = {text: self._queries[text] for text in texts if text in self._queries}
         fresh = [text for text in dict.fromkeys(texts) if text not in vectors]
         error: EmbedderError | None = None
         if fresh:
             keys = ["the query"] if len(texts) == 1 else [f"query {texts.index(text) + 1}" for text in fresh]
-            made, error = await self._embed(fresh, keys, TextRole.QUERY, within_budget=not is_patient())
+            made, error = await self._embed(fresh, keys, TextRole.QUERY, inf if is_patient() else None)
             vectors |= {text: vector for text, vector in zip(fresh, made, strict=True) if vector is not None}
         for text in dict.fromkeys(text for text in texts if text in vectors):
             self._queries[text] = vectors[text]
@@ -154,7 +151,7 @@ class CachedEmbedder:
 
     async def try_out(self) -> None:
         """Ask the embedder itself for a vector, without the cache. Raises as ``embed_documents``."""
-        vectors = await self._ask(["retrieval"], TextRole.QUERY, within_budget=False)
+        vectors = await self._ask(["retrieval"], TextRole.QUERY, inf)
         checked_vectors(vectors, self._embedder.space, ["a test word"])
 
     async def answers(self) -> bool:
@@ -162,13 +159,13 @@ class CachedEmbedder:
         if seconds_left() < 2 * self._budget_seconds:
             return False
         try:
-            await self._ask(["retrieval"], TextRole.QUERY, within_budget=True)
+            await self._ask(["retrieval"], TextRole.QUERY, None)
         except EmbedderError:
             return False
         return True
 
     async def _embed(
-        self, texts: Sequence[str], keys: Sequence[str], role: TextRole, *, within_budget: bool
+        self, texts: Sequence[str], keys: Sequence[str], role: TextRole, seconds: float | None
     ) -> tuple[list[Vector | None], EmbedderError | None]:
         hashes = [cache_key(self._embedder.space, role, text) for text in texts]
         stored = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))
@@ -177,14 +174,14 @@ class CachedEmbedder:
         if fresh:
             places = sorted(fresh.values())
             try:
-                vectors = await self._ask([texts[place] for place in places], role, within_budget=within_budget)
+                vectors = await self._ask([texts[place] for place in places], role, seconds)
                 vectors = checked_vectors(vectors, self._embedder.space, [keys[place] for place in places])
             except EmbedderError as error:
                 failure = error
-            except Exception as error:
+            except (InvalidVectorError, WrongDimensionError) as error:
                 if role is TextRole.DOCUMENT:
                     raise
-                failure = _unusable(error)
+                failure = EmbedderRejectedError(f"the embedder is at fault: {error}")
             else:
                 fresh_vectors = {
                     hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)
@@ -200,12 +197,19 @@ class CachedEmbedder:
             # The vectors exist; the next statement reaches the database again, or raises its error.
             _log.info("vectors were not cached: %s", error)
 
-    async def _ask(self, texts: Sequence[str], role: TextRole, *, within_budget: bool) -> Vectors:
+    async def _ask(self, texts: Sequence[str], role: TextRole, seconds: float | None) -> Vectors:
+        """The embedder's vectors, as they are. ``seconds``: as in ``embed_documents``."""
         ask = partial(self._embedder.embed, texts, role)
-        if within_budget:
-            return await self._guard.in_time(ask, wait_seconds(self._embedder, self._budget_seconds, len(texts)))
-        seconds = _FEW_SECONDS if len(texts) <= TEXTS_A_BUDGET and not is_patient() else inf
-        return await before_deadline(ask, EmbedderUnavailableError, seconds)
+        budget = wait_seconds(self._embedder, self._budget_seconds, len(texts))
+        try:
+            if seconds is None:
+                return await self._guard.in_time(ask, budget)
+            return await before_deadline(ask, EmbedderUnavailableError, max(seconds, budget))
+        except RetrievalError:
+            raise
+        except Exception as error:  # an embedder of the application may raise anything
+            _log.warning("the embedder failed", exc_info=error)
+            raise EmbedderUnavailableError(f"the embedder failed: {type(error).__name__}: {error}") from error
 
 
 def wait_seconds(embedder: Embedder, budget_seconds: float, texts: int = 1) -> float:
@@ -218,19 +222,6 @@ def _all(vectors: Sequence[Vector | None], error: EmbedderError | None) -> list[
     if error is not None:
         raise error
     return [vector for vector in vectors if vector is not None]
-
-
-def _unusable(error: Exception) -> EmbedderRejectedError:
-    """The error for a query's vector that an embedder made wrongly, or that it failed to make.
-
-    Raises the error itself if it is one of the platform's, such as a missing key.
-    """
-    if isinstance(error, InvalidVectorError | WrongDimensionError):
-        return EmbedderRejectedError(f"the embedder is at fault: {error}")
-    if isinstance(error, RetrievalError):
-        raise error
-    _log.warning("the embedder failed", exc_info=error)
-    return EmbedderRejectedError(f"the embedder failed with {type(error).__name__}: {error}")
 
 
 def _as_stored(vector: Vector) -> Vector:

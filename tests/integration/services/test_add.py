@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,6 @@ import psycopg
 import pytest
 
 from retrieval import EmbeddingSpace, Platform, Settings, connect
-from retrieval.adapters.embedders import cached
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
@@ -20,6 +20,7 @@ from retrieval.adapters.store.items.items import ItemWrite, WrittenItems, settle
 from retrieval.collection import handle_of
 from retrieval.domain.errors import (
     DatabaseError,
+    EmbedderError,
     EmbedderRejectedError,
     EmbedderUnavailableError,
     InvalidItemError,
@@ -273,19 +274,59 @@ async def test_an_item_that_its_embedder_always_fails_on_keeps_no_other_waiting(
         assert not platform.outages, "searches still ask the embedder"
 
 
-async def test_an_addition_of_a_few_items_waits_for_a_hanging_embedder_for_a_while(
+async def test_an_item_for_which_its_embedder_hangs_costs_a_few_items_about_twice_the_time_of_a_call(
     database_url: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The retries of a server that hangs take minutes."""
-    monkeypatch.setattr(cached, "_FEW_SECONDS", 0.05)
-    async with connect(database_url, settings=settings, embedder=SlowEmbedder()) as platform:
+    """The retries of a server that hangs take minutes, and each half of the items is tried."""
+    monkeypatch.setattr(add, "_FEW_SECONDS", 1.6)
+    waits: list[float] = []
+
+    class Hanging(HashingEmbedder):
+        """An embedder that hangs on a text."""
+
+        async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+            """The vectors, if that text is not among them."""
+            if "poison" in texts:
+                began = time.monotonic()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    waits.append(time.monotonic() - began)
+            return await super().embed(texts, role)
+
+    items = [{"_id": str(number), "text": "poison" if number == 3 else f"thing {number}"} for number in range(20)]
+    quick = settings.changed(embedding_budget_seconds=0.1)
+    async with connect(database_url, settings=quick, embedder=Hanging(16)) as platform:
         collection = await platform.collection("docs")
-        report = await collection.add([{"_id": "1", "text": "one"}])
-    assert (report.added, report.pending, report.notes) == (
-        1,
-        1,
-        ("item '1' is not embedded: no answer within 0.05 s",),
+        report = await collection.add(items)
+    assert (report.embedded, report.pending, len(report.notes)) == (19, 1, 1)
+    assert report.notes[0].startswith("item '3' is not embedded: no answer within ")
+    assert len(waits) > 4, "halved down to the item"
+    assert sum(waits) < 3 * waits[0]
+
+
+async def test_an_exception_of_an_embedder_of_ones_own_is_that_of_an_item(
+    database_url: str, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has its traceback; the other items are embedded."""
+
+    class Faulty(HashingEmbedder):
+        """An embedder with a fault for some texts."""
+
+        async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
+            """The vectors of other texts."""
+            if any("odd" in text for text in texts):
+                raise ZeroDivisionError("division by zero")
+            return await super().embed(texts, role)
+
+    items = [{"_id": str(number), "text": f"{'odd' if number in {4, 30} else ''} {number}"} for number in range(40)]
+    async with connect(database_url, settings=settings, embedder=Faulty(16)) as platform:
+        report = await (await platform.collection("docs")).add(items)
+    assert (report.embedded, report.pending) == (38, 2)
+    assert report.notes == (
+        "2 items, such as '4', are not embedded: the embedder failed: ZeroDivisionError: division by zero",
     )
+    assert all(record.exc_info for record in caplog.records if record.levelno == logging.WARNING)
 
 
 @pytest.mark.parametrize("fault", ["nan", "too few", "an exception"])
@@ -313,7 +354,7 @@ async def test_a_search_whose_embedder_is_at_fault_is_answered_by_words(
         assert [hit.item_id for hit in result] == ["1"]
         [note] = result.notes
         assert "the embedder" in note
-        with pytest.raises(EmbedderRejectedError):
+        with pytest.raises(EmbedderError):
             await collection.search("disk", legs=["dense"])
 
 
