@@ -83,12 +83,7 @@ BEGIN
         IF setting IS NOT NULL THEN
             RETURN QUERY
             WITH wanted AS MATERIALIZED (
-                SELECT
-                    item.item_id, sequence_of(item.attributes, setting) COLLATE "C" AS sequence,
-                    place_of(item.attributes, item.occurred_at, setting) AS place, item.text_hash
-                FROM items AS item
-                WHERE item.collection_id = collection AND item.item_id = ANY (page) AND item.status <> 'archived'
-                    AND sequence_of(item.attributes, setting) IS NOT NULL
+                SELECT * FROM places_of(collection, page, setting)
             ),
             known AS MATERIALIZED (
                 SELECT at.item_id, at.sequence, at.place, at.text_hash FROM item_places AS at

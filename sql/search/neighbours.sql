@@ -74,6 +74,18 @@ BEGIN
 END
 $$;
 
+-- The places that follow from these items, in a collection with that setting of neighbours.
+CREATE OR REPLACE FUNCTION places_of(collection bigint, ids text[], setting jsonb)
+RETURNS TABLE (item_id text, sequence text, place double precision, text_hash bytea)
+LANGUAGE sql STABLE AS $$
+    SELECT
+        item.item_id, sequence_of(item.attributes, setting) COLLATE "C",
+        place_of(item.attributes, item.occurred_at, setting), item.text_hash
+    FROM items AS item
+    WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
+        AND sequence_of(item.attributes, setting) IS NOT NULL
+$$;
+
 -- Updates the places of these items, and returns the items to index again: these, and in a collection with neighbours
 -- those whose window contains or contained one of them, if its place or text has changed. It mixes the vectors of
 -- those. The caller holds the collection's totals.
@@ -95,12 +107,7 @@ BEGIN
     END IF;
 
     WITH fresh AS MATERIALIZED (
-        SELECT
-            item.item_id, sequence_of(item.attributes, setting) COLLATE "C" AS sequence,
-            place_of(item.attributes, item.occurred_at, setting) AS place, item.text_hash
-        FROM items AS item
-        WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived'
-            AND sequence_of(item.attributes, setting) IS NOT NULL
+        SELECT * FROM places_of(collection, ids, setting)
     ),
     former AS MATERIALIZED (
         SELECT known.item_id, known.sequence, known.place, known.text_hash FROM item_places AS known
@@ -216,6 +223,6 @@ $$;
 
 ALTER FUNCTION window_parts OWNER TO @definer@;
 ALTER FUNCTION reached_from OWNER TO @definer@;
-GRANT EXECUTE ON FUNCTION sequence_of, place_of, place_items TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION sequence_of, place_of, places_of, place_items TO @app@, @definer@;
 GRANT EXECUTE ON FUNCTION places_around TO @definer@;
 GRANT EXECUTE ON FUNCTION window_parts, reached_from, set_neighbours, reindex_windows TO @app@;

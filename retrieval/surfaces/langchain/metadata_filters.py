@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from typing import Any, get_args
 
 from retrieval.adapters.readers.records import is_key
@@ -25,8 +24,8 @@ from retrieval.domain.search.filters import (
 _METADATA_OF_FIELDS = FIELDS - NUMBER_FIELDS
 """The fields whose names documents use in their metadata; no document brings numbers of verdicts."""
 
-_MIRRORED = frozenset({"kind", "source", "status", "tags"})
-"""The fields that a document's metadata also set, if they are texts."""
+_MIRRORED = {"kind": "string", "source": "string", "status": "string", "tags": "array"}
+"""The fields that metadata of the same name and of that JSON type also set."""
 
 _OWN_STATUSES = frozenset({"active", "archived"})
 """The statuses that an item can have although its metadata do not say so, or not have although they do."""
@@ -34,46 +33,51 @@ _OWN_STATUSES = frozenset({"active", "archived"})
 _COMPARING = frozenset({"eq", "ne", "in", "nin", "any", "all"})
 
 
-def of_metadata(where: Where | Filter | None, known: Collection[str]) -> Filter | None:
+_Types = Mapping[str, Collection[str]]
+"""The JSON types of the metadata under each name."""
+
+
+def of_metadata(where: Where | Filter | None, types: _Types) -> Filter | None:
     """The filter of a mapping in which each name means the metadata of that name, or the field if a document has none.
 
-    ``known``: the names in the metadata of the collection's documents. A parsed filter stays as it is. Raises
-    ``InvalidFilterError``.
+    ``types``: the JSON types of the values, by the names in the metadata of the collection's documents. A parsed filter
+    stays as it is. Raises ``InvalidFilterError``.
     """
-    names = _METADATA_OF_FIELDS.intersection(known)
-    if not isinstance(where, Mapping) or not names:
+    if not isinstance(where, Mapping) or _METADATA_OF_FIELDS.isdisjoint(types):
         return parse_where(where)
     mapping_extent(where)  # limits the depth of the recursion
-    return _mapping(where, names) if where else None
+    return _mapping(where, types) if where else None
 
 
-def _mapping(where: Where, names: AbstractSet[str]) -> Filter:
-    parts = tuple(_entry(name, value, names) for name, value in where.items())
+def _mapping(where: Where, types: _Types) -> Filter:
+    parts = tuple(_entry(name, value, types) for name, value in where.items())
     return parts[0] if len(parts) == 1 else And(parts)
 
 
-def _entry(name: Any, value: Any, names: AbstractSet[str]) -> Filter:
+def _entry(name: Any, value: Any, types: _Types) -> Filter:
     if name in ("and", "or") and isinstance(value, Sequence) and all(isinstance(part, _PART) for part in value):
-        parts = tuple(_part(part, names) for part in value)
+        parts = tuple(_part(part, types) for part in value)
         return And(parts) if name == "and" else Or(parts)
     if name == "not" and isinstance(value, _PART):
-        return Not(_part(value, names))
-    if name in names and not (name in _MIRRORED and _is_mirrored(name, value)):
-        return _either(name, value)
-    return _parsed(name, value)
+        return Not(_part(value, types))
+    if name not in _METADATA_OF_FIELDS or name not in types:
+        return _parsed(name, value)
+    # A field that all of the metadata set has an index.
+    is_mirrored = name in _MIRRORED and {_MIRRORED[name], "null"}.issuperset(types[name])
+    return _parsed(name, value) if is_mirrored and _compares_keys(name, value) else _either(name, value)
 
 
 _PART = (Mapping, *get_args(Filter))
 
 
-def _part(part: Where | Filter, names: AbstractSet[str]) -> Filter:
-    return _mapping(part, names) if isinstance(part, Mapping) else part
+def _part(part: Where | Filter, types: _Types) -> Filter:
+    return _mapping(part, types) if isinstance(part, Mapping) else part
 
 
-def _is_mirrored(name: str, value: object) -> bool:
-    """Whether the field alone, which has an index, answers the condition like the metadata."""
+def _compares_keys(name: str, value: object) -> bool:
+    """Whether the condition compares with texts that a field can hold, so that field and metadata answer alike."""
     if isinstance(value, Mapping):
-        return value.keys() <= _COMPARING and all(_is_mirrored(name, operand) for operand in value.values())
+        return value.keys() <= _COMPARING and all(_compares_keys(name, operand) for operand in value.values())
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list | tuple | set | frozenset) or not all(map(is_key, values)):
         return False
@@ -81,18 +85,15 @@ def _is_mirrored(name: str, value: object) -> bool:
 
 
 def _either(name: str, value: object) -> Filter:
-    """The condition on the metadata, for documents that have them, else on the field; or on what it can be about."""
-    try:
-        of_field = _parsed(name, value)
-    except InvalidFilterError as error:
-        try:
-            return _parsed(f"attributes.{name}", value)
-        except InvalidFilterError:
-            raise error from None
+    """The condition on the metadata, for documents that have them, else on the field; or on the one it can be about."""
     try:
         of_attribute = _parsed(f"attributes.{name}", value)
+    except InvalidFilterError:  # such as all of these links
+        return _parsed(name, value)
+    try:
+        of_field = _parsed(name, value)
     except InvalidFilterError:
-        return of_field  # such as all of these links
+        return of_attribute
     has_metadata = Exists(Field(name, is_attribute=True))
     return Or((And((has_metadata, of_attribute)), And((Not(has_metadata), of_field))))
 

@@ -108,7 +108,7 @@ async def test_each_metric_is_of_searches_for_as_many_results_as_it_uses(metrics
 
 
 async def test_a_metric_does_not_depend_on_the_others() -> None:
-    """Of a search whose first result changes with the number of results."""
+    """The search here ranks another item first if it returns more results."""
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> list[str]:  # noqa: ARG001
         return ["d0", "x"] if limit == 1 else ["x", "d0"]

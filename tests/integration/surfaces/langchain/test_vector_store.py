@@ -122,6 +122,9 @@ def test_filters_are_the_collections_by_either_name(
         ({"source": 7}, {"odd"}),
         ({"item_id": ["SKU-1", "4"]}, {"old", "4"}),
         ({"not": {"status": ["archived", "active"]}}, {"odd", "new"}),
+        ({"source": "z.md"}, {"new"}),
+        ({"tags": "x"}, {"old"}),
+        ({"tags": {"ne": "x"}}, {"1", "2", "3", "4", "new", "odd", "plain"}),
     ],
 )
 def test_names_of_fields_in_a_filter_mean_the_documents_metadata(
@@ -129,8 +132,8 @@ def test_names_of_fields_in_a_filter_mean_the_documents_metadata(
 ) -> None:
     """They are common names in metadata."""
     metadata: dict[str, dict[str, Any]] = {
-        "old": {"status": "archived", "created_at": "2019-05-01", "item_id": "SKU-1"},
-        "new": {"status": "open", "created_at": "2024-05-01", "item_id": "SKU-2"},
+        "old": {"status": "archived", "created_at": "2019-05-01", "item_id": "SKU-1", "tags": "x"},
+        "new": {"status": "open", "created_at": "2024-05-01", "item_id": "SKU-2", "source": ["y.md", "z.md"]},
         "odd": {"status": 5, "source": 7},
         "plain": {},
     }
