@@ -202,9 +202,14 @@ def _markdown_text(text: str) -> _Content:
 
 
 MAX_TAGS = 200_000
-"""The most tags of a page of HTML: each takes up to a fifth of a millisecond."""
+"""The most signs ``<`` of a page of HTML, which begin tags: each tag takes up to a fifth of a millisecond."""
 
 _LONG_SPACE = re.compile(r"(?<![ \t\r\n])[ \t\r\n]{100,}+")
+_BLOCKS = (
+    "address", "aside", "center", "details", "dir", "fieldset", "figure", "form", "header", "hgroup", "legend", "menu",
+    "optgroup", "option", "summary",
+)  # fmt: skip
+"""The elements of blocks that markdownify takes for a part of the line."""
 _NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "button", "head")
 
 
@@ -218,7 +223,7 @@ def _html(data: bytes) -> _Content:
     if decoding.unicode_markup is None or decoding.contains_replacement_characters:
         raise InvalidItemError("its characters cannot be read; save the page as UTF-8")
     if (tags := decoding.unicode_markup.count("<")) > MAX_TAGS:
-        raise InvalidItemError(f"has {tags:,} tags; at most {MAX_TAGS:,} are read; split it")
+        raise InvalidItemError(f"has the sign < {tags:,} times, and at most {MAX_TAGS:,} tags are read; split it")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
         # Python's own parser takes quadratic time for tags and comments without an end.
@@ -229,12 +234,13 @@ def _html(data: bytes) -> _Content:
     # Markdownify takes quadratic time for a run of spaces.
     for text in page.find_all(string=_LONG_SPACE):
         text.replace_with(_LONG_SPACE.sub(lambda match: "\n" if "\n" in match[0] else " ", text))
-    content = _markdown_text(_markdown_converter().convert_soup(page.find("main") or page))
+    mains = [main for main in page("main") if main.get_text(strip=True)]
+    content = _markdown_text(_markdown_converter().convert_soup(mains[0] if len(mains) == 1 else page))
     return _Content(content.blocks, title or content.title)
 
 
 def _markdown_converter() -> MarkdownConverter:
-    """Markdownify, without the two conversions that take quadratic time."""
+    """Markdownify, without the conversions that take quadratic time or join the words of neighbouring elements."""
     from bs4 import Tag
     from markdownify import MarkdownConverter
 
@@ -261,6 +267,18 @@ def _markdown_converter() -> MarkdownConverter:
             converted: str = super().convert_li(el, text, parent_tags)  # type: ignore[misc] # its stub lacks it
             return converted
 
+        def convert_list(self, el: Tag, text: str, parent_tags: set[str]) -> str:
+            """A list; within an entry, the entry's text goes on in a line of its own."""
+            converted: str = super().convert_list(el, text, parent_tags)  # type: ignore[misc] # its stub lacks it
+            return converted if converted.endswith("\n") else converted + "\n"
+
+        convert_ul = convert_ol = convert_list
+
+        def convert_hN(self, n: int, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: N802 - its name
+            """A heading; within a line, such as a cell's, its words."""
+            converted: str = super().convert_hN(n, el, text, parent_tags)  # type: ignore[misc] # its stub lacks it
+            return f" {text.strip()} " if "_inline" in parent_tags else converted
+
         def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
             """The text without blank lines at its beginning and end."""
             blank = text[: len(text) - len(text.lstrip(" \n"))]
@@ -268,6 +286,8 @@ def _markdown_converter() -> MarkdownConverter:
             converted: str = super().convert_pre(el, lines, parent_tags)  # type: ignore[misc] # its stub lacks it
             return converted
 
+    for name in _BLOCKS:
+        setattr(Converter, f"convert_{name}", Converter.convert_div)  # type: ignore[attr-defined] # its stub lacks it
     return Converter()
 
 

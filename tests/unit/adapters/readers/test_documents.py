@@ -243,11 +243,40 @@ def test_docx_that_is_large_unpacked_is_refused(monkeypatch: pytest.MonkeyPatch)
         read(docx([("", "text")], extra=1_000_000), "docx")
 
 
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        (
+            "<details><summary>Install</summary>Run pip</details><header>Alpha</header>Beta",
+            ["Install", "Run pip", "Alpha", "Beta"],
+        ),
+        ("<ul><li>Alpha<ul><li>Beta</li></ul>Gamma</li></ul>", ["* Alpha\n  + Beta\n  Gamma"]),
+        ("<table><tr><td><h3>Eps</h3>Zeta</td></tr></table>", ["|  |\n| --- |\n| Eps Zeta |"]),
+    ],
+)
+def test_neighbouring_elements_of_a_page_have_words_of_their_own(page: str, texts: list[str]) -> None:
+    """A word that was joined to another would not be found."""
+    assert [block.text for block in read(page, "html").blocks] == texts
+
+
+@pytest.mark.parametrize(
+    ("page", "texts"),
+    [
+        ("<p>menu</p><main>One</main>", ["One"]),
+        ("<main> </main><p>outside</p>", ["outside"]),
+        ("<main>One</main><p>outside</p><main>Two</main>", ["One", "outside", "Two"]),
+    ],
+)
+def test_the_main_part_of_a_page_is_read_alone_if_there_is_one(page: str, texts: list[str]) -> None:
+    """An empty one, or one of several, is not all that the page says."""
+    assert [block.text for block in read(page, "html").blocks] == texts
+
+
 def test_a_page_of_more_tags_than_are_read_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its reading would go on long after the request has ended."""
     monkeypatch.setattr(documents, "MAX_TAGS", 3)
 
-    with pytest.raises(InvalidItemError, match="has 4 tags; at most 3 are read; split it"):
+    with pytest.raises(InvalidItemError, match="has the sign < 4 times, and at most 3 tags are read; split it"):
         read("<p>a</p><p>b</p>", "html")
 
 
