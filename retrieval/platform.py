@@ -52,6 +52,7 @@ from retrieval.domain.observer import Observer
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
 from retrieval.engine.accesses import AccessCounter
+from retrieval.engine.clock import Clock, moment
 from retrieval.engine.collection_handle import (
     CollectionHandle,
     CollectionParts,
@@ -61,7 +62,6 @@ from retrieval.engine.feedback import checked_events, quarantine, take_feedback,
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
 from retrieval.engine.request import check_profile
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
-from retrieval.engine.stages import Clock, moment
 from retrieval.services.collections import find, find_or_make
 from retrieval.services.workplace import JobTarget, Workplace
 from retrieval.settings import Settings

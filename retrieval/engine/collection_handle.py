@@ -32,11 +32,11 @@ from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.search.query import SearchBounds
 from retrieval.domain.search.reranking import Reranking
 from retrieval.engine.accesses import AccessCounter
+from retrieval.engine.clock import Clock, moment
 from retrieval.engine.conditions import check_condition, parsed_filter
 from retrieval.engine.decide import Decider
 from retrieval.engine.recorder import Recorder, Sampler
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
-from retrieval.engine.stages import Clock, moment
 
 if TYPE_CHECKING:
     from retrieval.engine.search import Searcher

@@ -20,10 +20,10 @@ from retrieval.domain.records.search_record import TOTAL, SearchRecord, context_
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Exploration, Recording
+from retrieval.engine.clock import Clock
 from retrieval.engine.ranking import signals_of
 from retrieval.engine.record import recorded_request
 from retrieval.engine.request import SearchRequest, check_profile
-from retrieval.engine.stages import Clock
 from retrieval.learning.interleaving import Drafted, check_draft, team_draft
 
 MIXED = "hits of two profiles, mixed by team draft: each score is by the profile that returned the hit"

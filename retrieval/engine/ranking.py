@@ -337,11 +337,6 @@ Columns = Mapping[str, tuple[Any, ...]]
 """The columns of a hit by item id, in the order of ``retrieval.adapters.store.items.conditions.HIT_COLUMNS``."""
 
 
-def present(ranked: Sequence[Fused], columns: Columns) -> list[Fused]:
-    """The candidates that still exist; others were removed after their leg found them."""
-    return [candidate for candidate in ranked if columns.get(candidate.item_id, (None,))[0] is not None]
-
-
 def hits(
     ranked: Sequence[Fused],
     columns: Columns,
@@ -380,8 +375,8 @@ _BY_SCORE = (Slot.EXPLOIT, 1.0)
 
 
 def check_calibrated(collection: StoredCollection, request: SearchRequest) -> None:
-    """Raise ``InvalidRequestError`` where ``min_relevance`` is given and there is no calibration."""
-    if request.min_relevance is None or calibration_of(collection, request.profile or collection.profile) is not None:
+    """Raise ``InvalidRequestError`` if there is no calibration for the request's ``min_relevance``."""
+    if calibration_of(collection, request.profile or collection.profile) is not None:
         return
     about = "has no embedding space" if collection.space is None else f"searches by {collection.space.space.name}"
     raise InvalidRequestError(
@@ -409,21 +404,19 @@ def relevance_by_id(
 
 def good_enough(
     request: SearchRequest, shown: Sequence[Fused], relevance: Mapping[str, float | None]
-) -> tuple[Sequence[int] | None, tuple[str, ...]]:
-    """The places, from 0, of the hits that reach the least score and relevance (None: all), and why there are none.
+) -> tuple[list[Fused], tuple[str, ...]]:
+    """The hits that reach the request's least score and relevance, and why there are none.
 
     A hit of unknown relevance does not reach any.
     """
     min_score, min_relevance = request.min_score, request.min_relevance
-    if min_score is None and min_relevance is None:
-        return None, ()
-    places = [
-        place
-        for place, hit in enumerate(shown)
+    enough = [
+        hit
+        for hit in shown
         if (min_score is None or hit.score >= min_score - ROUNDING)
         and (min_relevance is None or (relevance.get(hit.item_id) or 0.0) >= min_relevance)
     ]
-    return places, () if places or not shown else _why_none(request, shown, relevance)
+    return enough, () if enough or not shown else _why_none(request, shown, relevance)
 
 
 def _why_none(request: SearchRequest, shown: Sequence[Fused], relevance: Mapping[str, float | None]) -> tuple[str, ...]:

@@ -7,11 +7,14 @@ import random
 import time
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 from uuid import UUID
+
+from opentelemetry.trace import Span
 
 from retrieval.adapters.aside import LONG, aside
 from retrieval.adapters.embedders.cached import CachedEmbedder
@@ -26,7 +29,7 @@ from retrieval.adapters.store.search.candidates import (
     find_candidates_of_each,
     settings,
 )
-from retrieval.adapters.tracing import span
+from retrieval.adapters.tracing import SpanContext, span, trace_candidates, trace_search
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
 from retrieval.domain.observer import Observer
@@ -41,6 +44,7 @@ from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.query import with_synonyms
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
 from retrieval.domain.search.signals import tokens
+from retrieval.engine.clock import Clock
 from retrieval.engine.conditions import check_condition, order_notes
 from retrieval.engine.decide import Decider, Decision, DecisionRequest, may_decide, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
@@ -54,7 +58,6 @@ from retrieval.engine.ranking import (
     group_key,
     hits,
     merged,
-    present,
     ranking,
     relevance_by_id,
     remove_expired,
@@ -68,7 +71,6 @@ from retrieval.engine.request import (
     SearchRequest,
     query_vectors,
 )
-from retrieval.engine.stages import Clock, Stages, moment, trace_candidates, trace_search
 
 _NO_DECISION = DecisionRecord()
 _NOT_FOUND = LegResults(rankings={}, path=Path.NONE, weighed=0)
@@ -133,6 +135,53 @@ class RunningSearch:
         return profile if is_unchanged else replace(profile, exploration=Exploration())
 
 
+@dataclass(slots=True)
+class Stages:
+    """A context manager that measures the milliseconds of each stage; a stage ends where the next begins."""
+
+    clock: Clock
+    search_span: Span | None
+    """None: no spans are recorded."""
+    laps: dict[str, float] = field(default_factory=dict)
+    started: float = field(init=False)
+    last: float = field(init=False)
+    _lap: str = ""
+    _open: SpanContext | None = None
+
+    def __enter__(self) -> Self:
+        self.started = self.last = self.clock()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._open is not None:
+            self._open.__exit__(kind, error, trace)
+
+    def begin(self, name: str, lap: str = "") -> Span | None:
+        """End the current stage and begin the next; returns its span, None if spans are not recorded.
+
+        ``lap``: the name under which its time is added up; empty: the stage is not timed.
+        """
+        now = self.clock()
+        if self._lap:
+            self.laps[self._lap] = self.laps.get(self._lap, 0.0) + (now - self.last) * 1e3
+            self.last = now
+        self._lap = lap
+        if self.search_span is None:
+            return None
+        if self._open is not None:
+            self._open.__exit__(None, None, None)
+        self._open = span(name)
+        return self._open.__enter__()
+
+    def timings(self) -> Mapping[str, float]:
+        """The milliseconds of every finished stage, and the total."""
+        timings = {lap: round(milliseconds, 3) for lap, milliseconds in self.laps.items()}
+        timings["total"] = round((self.last - self.started) * 1e3, 3)
+        return timings
+
+
 _DEEPER = 4
 """The factor by which the depth grows when groups or near-duplicates leave too few candidates."""
 
@@ -141,6 +190,7 @@ _DEEPEST = 50_000
 
 
 _ITEM_ID = itemgetter(0)
+_NO_VALUES = (None,)
 
 _MOST_PLANS = 200
 
@@ -201,7 +251,8 @@ class Searcher:
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
             stages.begin("retrieval.plan", "embed")
-            searches = await aside(partial(self._prepare_each, requests, vectors), is_long=is_long)
+            prepare = partial(self._prepare_each, requests, vectors)
+            searches = await aside(prepare, is_long=True) if is_long else prepare()
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
             await self._find_each(searches, is_long=is_long)
@@ -223,8 +274,8 @@ class Searcher:
             rows = await self._rows(searches)
             stages.begin("retrieval.record")
             timings = stages.timings()
-            answer = partial(self._answer, columns=rows.columns, context=context, timings=timings)
-            answers = await aside(lambda: list(map(answer, searches)), is_long=is_long)
+            answer = partial(self._answer_each, searches, rows.columns, context, timings)
+            answers = await aside(answer, is_long=True) if is_long else answer()
             stored = await self._record(answers, searches, is_long=is_long)
             results = [
                 self._result(search, answer, rows, is_stored=answer.retrieval_id in stored)
@@ -288,7 +339,8 @@ class Searcher:
         return RunningSearch(request, plan, queries, self.chance.getrandbits(63), is_recorded, preferred)
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
-        check_calibrated(self.collection, request)
+        if request.min_relevance is not None:
+            check_calibrated(self.collection, request)
         profile = request.profile or self.collection.profile
         key: Hashable = None
         if not request.preferred:
@@ -309,7 +361,8 @@ class Searcher:
         return plan
 
     def _plan_preferred(self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan) -> CandidateRequest:
-        check_calibrated(self.collection, narrowed)
+        if narrowed.min_relevance is not None:
+            check_calibrated(self.collection, narrowed)
         check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
@@ -317,7 +370,7 @@ class Searcher:
         """The candidates of a query and its rewrites, by each of the requests."""
         place = (self.database, self.tenant_id)
         each = [await find_candidates_of_each(*place, request, search.queries) for request in requests]
-        return await aside(partial(merged, *each), is_long=is_long)
+        return await aside(partial(merged, *each), is_long=True) if is_long else merged(*each)
 
     async def _find_each(self, searches: Sequence[RunningSearch], *, is_long: bool) -> None:
         """Find the candidates of each search. Searches with equal requests to the store share a round trip."""
@@ -354,7 +407,7 @@ class Searcher:
             search.leg_results = leg_results
 
     def _now(self) -> datetime:
-        return moment(self.wall_clock())
+        return datetime.fromtimestamp(self.wall_clock(), UTC)
 
     async def _rank(self, search: RunningSearch, *, is_long: bool) -> None:
         """Rank the candidates; the legs go deeper until there are enough hits, or no more candidates."""
@@ -367,7 +420,8 @@ class Searcher:
         search.first = search.leg_results
         while True:
             search.leg_results = with_refining(search.leg_results, profile)
-            ranked = await aside(partial(_in_order, search, most_ranked), is_long=is_long)
+            order = partial(_in_order, search, most_ranked)
+            ranked = await aside(order, is_long=True) if is_long else order()
             shown = _diverse(search, ranked) if is_diverse else ranked[:limit]
             request = requests[0]
             is_full = len(shown) >= limit or _is_exhausted(search, request.depth)
@@ -427,9 +481,8 @@ class Searcher:
         """Add the hits' relevance, and leave out those below the request's least score and relevance."""
         search.passed = shown = search.shown
         search.relevance = relevance_by_id(self.collection, search.plan, search.query.words, search.leg_results, shown)
-        places, search.why_none = good_enough(search.request, shown, search.relevance)
-        if places is not None:
-            search.shown = [shown[place] for place in places]
+        if search.request.min_score is not None or search.request.min_relevance is not None:
+            search.shown, search.why_none = good_enough(search.request, shown, search.relevance)
 
     async def _rows(self, searches: Sequence[RunningSearch]) -> HitRows:
         """The columns of all hits, read in one statement, unless they came with the candidates."""
@@ -456,12 +509,18 @@ class Searcher:
         )
         return HitRows({**columns, **rows.columns}, rows.waiting | waiting) if columns else rows
 
+    def _answer_each(
+        self, searches: Sequence[RunningSearch], columns: Columns, context: Context, timings: Mapping[str, float]
+    ) -> list[AnsweredSearch]:
+        return [self._answer(search, columns, context, timings) for search in searches]
+
     def _answer(
         self, search: RunningSearch, columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> AnsweredSearch:
         """The search with its hits, and what its record needs."""
         leg_results = search.leg_results
-        search.shown = shown = present(search.shown, columns)
+        # An item that was removed after a leg found it has no row, or a row without values.
+        search.shown = shown = [hit for hit in search.shown if columns.get(hit.item_id, _NO_VALUES)[0] is not None]
         fusion = fusion_name(leg_results, search.plan.profile)
         if search.reranked is not None:
             fusion = f"{fusion}, reranked by {search.reranked.reranker}"

@@ -17,7 +17,7 @@ from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
 from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseError, LLMError, LLMUnavailableError
 from retrieval.domain.llm import ERROR_LENGTH, LLM, model_name, plain, plain_error
-from retrieval.engine.stages import Clock, moment
+from retrieval.engine.clock import Clock, moment
 
 _log = logging.getLogger(__name__)
 

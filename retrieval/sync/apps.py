@@ -21,7 +21,7 @@ from retrieval.apps.tickets import RetrievalConfig
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.domain.search.profile import Profile
-from retrieval.engine.stages import utc_now
+from retrieval.engine.clock import utc_now
 from retrieval.sync.mirror import Mirror, checked, direct, fact, waiting
 from retrieval.sync.platform import SyncCollection, SyncPlatform, connect
 

@@ -24,8 +24,8 @@ from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
+from retrieval.engine.clock import Clock
 from retrieval.engine.recorder import RecordingState
-from retrieval.engine.stages import Clock
 from retrieval.platform import Platform, loop_of
 from retrieval.platform import connect as connect_async
 from retrieval.settings import Settings

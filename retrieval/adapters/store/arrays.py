@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from struct import Struct, pack
-from typing import Any
 
 from psycopg.abc import Buffer
-from psycopg.adapt import AdaptersMap, Dumper, Loader
+from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.pq import Format
 from psycopg.types import TypeInfo
 
@@ -24,8 +23,6 @@ _INT4 = Struct(">i")
 
 _JSONB_VERSION = b"\x01"
 """The first byte of JSON in PostgreSQL's binary format."""
-
-_DECODE: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 
 NULL = _INT4.pack(-1)
 """An element, or a field of a row, that is NULL: instead of its length."""
@@ -120,18 +117,8 @@ class _Dumper(Dumper):
         return obj.data
 
 
-class _JsonbLoader(Loader):
-    """Decodes the server's JSON, which is UTF-8 without leading spaces: ``json.loads`` would check for both."""
-
-    format = Format.BINARY
-
-    def load(self, data: Buffer) -> Any:
-        return _DECODE(str(data, "utf-8"), len(_JSONB_VERSION))[0]
-
-
 def register_arrays(adapters: AdaptersMap, halfvec: TypeInfo) -> None:
-    """Let a connection send arrays and read JSON; the OIDs of pgvector's types differ between databases."""
-    adapters.register_loader(_JSONB, _JsonbLoader)
+    """Let a connection send arrays; the OIDs of pgvector's types differ between databases."""
     oids = {Texts: 1009, Blobs: 1001, Jsonbs: 3807, HalfVector: halfvec.oid, HalfVectors: halfvec.array_oid}
     for kind, oid in oids.items():
         adapters.register_dumper(kind, type("_OwnDumper", (_Dumper,), {"oid": oid}))

@@ -31,10 +31,12 @@ from retrieval.adapters.store.round_trip import (
     ROUND_TRIP,
     TRANSACTION,
     Answer,
+    JsonbLoader,
     Row,
     SessionConnection,
     long_lists,
     rows_of,
+    run_in_session,
     run_together,
     server_of,
     set_statement,
@@ -161,6 +163,7 @@ class Database:
             register_halfvec_info(connection, halfvec)
             register_sparsevec_info(connection, sparsevec)
             register_arrays(connection.adapters, halfvec)
+            connection.adapters.register_loader("jsonb", JsonbLoader)
             return connection
 
         pool = ConnectionPool(connected, most=pool_size, timeout=pool_timeout_seconds)
@@ -310,13 +313,7 @@ class Database:
             stay = connection.session.with_others(stay)
         if self.facts.is_distributed:
             return await run_on_nodes(connection, local, statements)
-        set_up = connection.session.changes(stay)
-        if local:
-            set_up.append(set_statement(local, is_local=True))
-        plan = None if self.is_pooled else pairs
-        answers = await run_together(connection, [*set_up, *statements], plan)
-        connection.session.settled(stay)
-        return answers[len(set_up) :]
+        return await run_in_session(connection, stay, local, statements, None if self.is_pooled else pairs)
 
     @asynccontextmanager
     async def _begin(self, connection: Connection, tenant_id: int | None) -> AsyncIterator[None]:

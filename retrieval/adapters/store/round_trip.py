@@ -7,6 +7,7 @@ directly, with psycopg's conversion of values to parameters and back. Spans cont
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import select
 import time
@@ -20,7 +21,7 @@ import psycopg
 from opentelemetry.trace import Span
 from opentelemetry.util.types import AttributeValue
 from psycopg import abc, errors, generators, pq
-from psycopg.adapt import PyFormat, Transformer
+from psycopg.adapt import Loader, PyFormat, Transformer
 from psycopg.types.json import Jsonb
 
 from retrieval.adapters.aside import LONG, aside
@@ -227,6 +228,19 @@ SENT_AT_ONCE = 8
 _PLACEHOLDER = re.compile(r"%(?:\((\w+)\)s|%)")
 
 
+_DECODE: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+
+
+class JsonbLoader(Loader):
+    """Decodes the server's JSON, which is UTF-8 without leading spaces: ``json.loads`` would check for both."""
+
+    format = pq.Format.BINARY
+
+    def load(self, data: abc.Buffer) -> Any:
+        """The value. The first byte is the version of the format."""
+        return _DECODE(str(data, "utf-8"), 1)[0]
+
+
 class Reader:
     """Reads the answers to a statement; looks up the decoders of the columns, which never change, once."""
 
@@ -351,6 +365,23 @@ async def run_together(
         if answer.status == pq.ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(answer, encoding=connection.info.encoding)
     return [Answer(entry.reader, answers[entry.place]) for entry in sent]
+
+
+async def run_in_session(
+    connection: SessionConnection,
+    stay: Mapping[str, str],
+    local: Mapping[str, str],
+    statements: Sequence[Compiled],
+    plan: Hashable | None,
+) -> list[Answer]:
+    """The same as ``run_together``, under the settings ``stay``, which the session keeps, and ``local``."""
+    session = connection.session
+    set_up = session.changes(stay)
+    if local:
+        set_up.append(set_statement(local, is_local=True))
+    answers = await run_together(connection, [*set_up, *statements], plan)
+    session.settled(stay)
+    return answers[len(set_up) :]
 
 
 class _PipelineEntry(NamedTuple):

@@ -39,9 +39,9 @@ from retrieval.domain.search.hit import Explanation, Hit
 from retrieval.domain.search.profile import RRF_K, Fusion, FusionKind, Profile
 from retrieval.domain.search.query import DEFAULT_BOUNDS
 from retrieval.domain.search.time_expressions import Certainty, TimeExpression, time_expression
+from retrieval.engine.clock import utc_now
 from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_words
-from retrieval.engine.stages import utc_now
 
 TimeRange = tuple[datetime | None, datetime | None]
 """The start (inclusive) and the end (exclusive); None: unbounded on that side."""

@@ -22,7 +22,7 @@ from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
 from retrieval.domain.api_key import ApiKey, Caller, is_key, key_id_of
 from retrieval.domain.errors import RetrievalError
-from retrieval.engine.stages import Clock
+from retrieval.engine.clock import Clock
 from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 from retrieval.surfaces.tenants import ServedPlatforms

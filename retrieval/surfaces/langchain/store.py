@@ -36,10 +36,10 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.search.filters import And, Field, Filter, Not, OneOf
+from retrieval.engine.clock import Clock
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import MAX_LISTED, latest, paths
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.engine.stages import Clock
 from retrieval.surfaces.langchain.bridge import Bridge, log_notes
 from retrieval.surfaces.langchain.store_items import (
     EXPIRES_AT,

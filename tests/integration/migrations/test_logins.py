@@ -22,7 +22,7 @@ from retrieval.adapters.store.installation.access import add_analyst
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError, UnsupportedDatabaseError
-from retrieval.engine.stages import utc_now
+from retrieval.engine.clock import utc_now
 from retrieval.services.doctor.diagnose import diagnose_closed, examine
 from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster

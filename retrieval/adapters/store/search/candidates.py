@@ -138,8 +138,8 @@ async def _find(
     if statement is None:
         statement = await aside(partial(_prepare, request), is_long=_is_large(request.condition))
     answers = await database.read_each(tenant_id, [statement.bind(query) for query in queries], statement.settings)
-    is_long = sum(map(len, answers)) >= LONG
-    return await aside(lambda: [leg_results_of(rows, request) for rows in answers], is_long=is_long)
+    read = partial(_results_of_each, answers, request)
+    return await aside(read, is_long=True) if sum(map(len, answers)) >= LONG else read()
 
 
 def _is_large(condition: Filter | None) -> bool:
@@ -257,6 +257,10 @@ def _has_one_plan(request: CandidateRequest) -> bool:
 
 LEAST_MET = 4
 """The divisor of the effort: a walk of bits under a filter that meets fewer matches falls short."""
+
+
+def _results_of_each(answers: Sequence[Sequence[Row]], request: CandidateRequest) -> list[LegResults]:
+    return [leg_results_of(rows, request) for rows in answers]
 
 
 def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults:
