@@ -15,6 +15,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from uuid import UUID
 
+from retrieval.adapters.clock import Clock, moment
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.endpoints.breaker import Outage
@@ -52,7 +53,6 @@ from retrieval.domain.observer import Observer
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
 from retrieval.engine.accesses import AccessCounter
-from retrieval.engine.clock import Clock, moment
 from retrieval.engine.collection_handle import (
     CollectionHandle,
     CollectionParts,

@@ -7,23 +7,15 @@ queries, results or error messages, which quote queries and results.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.environment_variables import OTEL_PYTHON_TRACER_PROVIDER
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, Tracer, TracerProvider
-from opentelemetry.util.types import AttributeValue
-
-if TYPE_CHECKING:
-    from retrieval.adapters.store.items.collections import StoredCollection
-    from retrieval.adapters.store.search.candidate_request import CandidateRequest
-    from retrieval.adapters.store.search.candidates import LegResults
-    from retrieval.domain.search.hit import SearchResult
 
 SpanContext = AbstractContextManager["Span | None"]
 """A span as a context manager; entering it gives None if it is not recorded."""
@@ -89,42 +81,3 @@ def mark_failed(span: Span, kind: type[BaseException]) -> None:
     """Mark a span as failed, with the error's class."""
     span.set_attribute("error.type", kind.__name__)
     span.set_status(Status(StatusCode.ERROR))
-
-
-def trace_search(root: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
-    """Set the tenant, the number of searches, the path and the results as attributes of the span."""
-    first = results[0]
-    root.set_attributes(
-        {
-            "retrieval.tenant_id": tenant_id,
-            "retrieval.collection": collection.name,
-            "retrieval.profile_version": first.profile_version or 0,
-            "retrieval.searches": len(results),
-            "retrieval.path": first.path.value,
-            "retrieval.why": first.why,
-            "retrieval.weighed": first.weighed,
-            "retrieval.hits": sum(len(result) for result in results),
-            "retrieval.notes": len(first.notes),
-        }
-    )
-    if first.retrieval_id is not None:
-        root.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
-
-
-def trace_candidates(leg_span: Span, request: CandidateRequest, each: Sequence[LegResults]) -> None:
-    """Add an event to the span for each leg, because one statement finds the candidates of all legs."""
-    leg_span.set_attributes(
-        {
-            "retrieval.legs": sorted({leg for leg_results in each for leg in leg_results.rankings}),
-            "retrieval.depth": request.depth,
-            "retrieval.effort": request.effort,
-            "retrieval.filtered": request.condition is not None,
-            "retrieval.fell_short": any(leg_results.fell_short for leg_results in each),
-        }
-    )
-    for leg_results in each:
-        for leg, candidates in leg_results.rankings.items():
-            attributes: dict[str, AttributeValue] = {"retrieval.leg": leg, "retrieval.candidates": len(candidates)}
-            if leg.startswith("dense"):
-                attributes |= {"retrieval.path": leg_results.path.value, "retrieval.weighed": leg_results.weighed}
-            leg_span.add_event("leg", attributes)

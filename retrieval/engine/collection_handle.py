@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+from retrieval.adapters.clock import Clock, moment
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection, find_collection
@@ -32,7 +33,6 @@ from retrieval.domain.search.profile import Profile, leg_name
 from retrieval.domain.search.query import SearchBounds
 from retrieval.domain.search.reranking import Reranking
 from retrieval.engine.accesses import AccessCounter
-from retrieval.engine.clock import Clock, moment
 from retrieval.engine.conditions import check_condition, parsed_filter
 from retrieval.engine.decide import Decider
 from retrieval.engine.recorder import Recorder, Sampler

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import numpy as np
 
+from retrieval.adapters.clock import Clock
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import store_recordings
@@ -20,7 +21,6 @@ from retrieval.domain.records.search_record import TOTAL, SearchRecord, context_
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Exploration, Recording
-from retrieval.engine.clock import Clock
 from retrieval.engine.ranking import signals_of
 from retrieval.engine.record import recorded_request
 from retrieval.engine.request import SearchRequest, check_profile

@@ -15,8 +15,10 @@ from typing import Any, Self
 from uuid import UUID
 
 from opentelemetry.trace import Span
+from opentelemetry.util.types import AttributeValue
 
 from retrieval.adapters.aside import LONG, aside
+from retrieval.adapters.clock import Clock
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
@@ -29,7 +31,7 @@ from retrieval.adapters.store.search.candidates import (
     find_candidates_of_each,
     settings,
 )
-from retrieval.adapters.tracing import SpanContext, span, trace_candidates, trace_search
+from retrieval.adapters.tracing import SpanContext, span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
 from retrieval.domain.observer import Observer
@@ -44,7 +46,6 @@ from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.query import with_synonyms
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
 from retrieval.domain.search.signals import tokens
-from retrieval.engine.clock import Clock
 from retrieval.engine.conditions import check_condition, order_notes
 from retrieval.engine.decide import Decider, Decision, DecisionRequest, may_decide, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
@@ -257,7 +258,7 @@ class Searcher:
             leg_span = stages.begin("retrieval.candidates", "candidates")
             await self._find_each(searches, is_long=is_long)
             if leg_span is not None:
-                trace_candidates(leg_span, searches[0].plan.request, [search.leg_results for search in searches])
+                _trace_candidates(leg_span, searches[0].plan.request, [search.leg_results for search in searches])
             stages.begin("retrieval.rank", "learn")
             if profile.signals or self.collection.has_expiring:
                 await self._add_signals(searches)
@@ -282,7 +283,7 @@ class Searcher:
                 for search, answer in zip(searches, answers, strict=True)
             ]
             if search_span is not None:
-                trace_search(search_span, self.tenant_id, self.collection, results)
+                _trace_search(search_span, self.tenant_id, self.collection, results)
         if self.observer is not None:
             self.observer.searched(results)
         return results
@@ -712,3 +713,42 @@ def _could_rise(search: RunningSearch, shown: Sequence[Fused]) -> bool:
         return False
     least = search.plan.profile.min_score or 0.0
     return dropped_score > (shown[-1].score if len(shown) >= search.request.limit else least)
+
+
+def _trace_search(root: Span, tenant_id: int, collection: StoredCollection, results: Sequence[SearchResult]) -> None:
+    """Set the tenant, the number of searches, the path and the results as attributes of the span."""
+    first = results[0]
+    root.set_attributes(
+        {
+            "retrieval.tenant_id": tenant_id,
+            "retrieval.collection": collection.name,
+            "retrieval.profile_version": first.profile_version or 0,
+            "retrieval.searches": len(results),
+            "retrieval.path": first.path.value,
+            "retrieval.why": first.why,
+            "retrieval.weighed": first.weighed,
+            "retrieval.hits": sum(len(result) for result in results),
+            "retrieval.notes": len(first.notes),
+        }
+    )
+    if first.retrieval_id is not None:
+        root.set_attribute("retrieval.retrieval_id", str(first.retrieval_id))
+
+
+def _trace_candidates(leg_span: Span, request: CandidateRequest, each: Sequence[LegResults]) -> None:
+    """Add an event to the span for each leg, because one statement finds the candidates of all legs."""
+    leg_span.set_attributes(
+        {
+            "retrieval.legs": sorted({leg for leg_results in each for leg in leg_results.rankings}),
+            "retrieval.depth": request.depth,
+            "retrieval.effort": request.effort,
+            "retrieval.filtered": request.condition is not None,
+            "retrieval.fell_short": any(leg_results.fell_short for leg_results in each),
+        }
+    )
+    for leg_results in each:
+        for leg, candidates in leg_results.rankings.items():
+            attributes: dict[str, AttributeValue] = {"retrieval.leg": leg, "retrieval.candidates": len(candidates)}
+            if leg.startswith("dense"):
+                attributes |= {"retrieval.path": leg_results.path.value, "retrieval.weighed": leg_results.weighed}
+            leg_span.add_event("leg", attributes)

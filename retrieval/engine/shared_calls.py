@@ -11,13 +11,13 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from retrieval.adapters.clock import Clock, moment
 from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL, Guards
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.search.rewrites import cached_rewrites, keep_rewrites
 from retrieval.domain.errors import PLATFORM_CLOSED, DatabaseError, LLMError, LLMUnavailableError
 from retrieval.domain.llm import ERROR_LENGTH, LLM, model_name, plain, plain_error
-from retrieval.engine.clock import Clock, moment
 
 _log = logging.getLogger(__name__)
 

@@ -8,6 +8,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import ClassVar, Self
 
+from retrieval.adapters.clock import utc_now
 from retrieval.apps import memories, metaphors, principles, recall, tickets
 from retrieval.apps.memories.store import COLLECTION as MEMORIES
 from retrieval.apps.metaphors import STANDARD_CORPUS, Metaphor
@@ -21,7 +22,6 @@ from retrieval.apps.tickets import RetrievalConfig
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.domain.search.profile import Profile
-from retrieval.engine.clock import utc_now
 from retrieval.sync.mirror import Mirror, checked, direct, fact, waiting
 from retrieval.sync.platform import SyncCollection, SyncPlatform, connect
 

@@ -16,6 +16,7 @@ from typing import NoReturn, Self
 
 from anyio.from_thread import start_blocking_portal
 
+from retrieval.adapters.clock import Clock
 from retrieval.adapters.endpoints.breaker import Outage
 from retrieval.collection import Collection
 from retrieval.domain.checks import checks_argument_names
@@ -24,7 +25,6 @@ from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
-from retrieval.engine.clock import Clock
 from retrieval.engine.recorder import RecordingState
 from retrieval.platform import Platform, loop_of
 from retrieval.platform import connect as connect_async

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any, Self
 from uuid import UUID
 
+from retrieval.adapters.clock import utc_now
 from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
@@ -39,7 +40,6 @@ from retrieval.domain.search.hit import Explanation, Hit
 from retrieval.domain.search.profile import RRF_K, Fusion, FusionKind, Profile
 from retrieval.domain.search.query import DEFAULT_BOUNDS
 from retrieval.domain.search.time_expressions import Certainty, TimeExpression, time_expression
-from retrieval.engine.clock import utc_now
 from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_words
 

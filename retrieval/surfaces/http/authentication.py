@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from starlette.datastructures import Headers
 
+from retrieval.adapters.clock import Clock
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.installation.access import StoredKey, find_key, note_key_used
 from retrieval.domain.api_key import ApiKey, Caller, is_key, key_id_of
 from retrieval.domain.errors import RetrievalError
-from retrieval.engine.clock import Clock
 from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 from retrieval.surfaces.tenants import ServedPlatforms

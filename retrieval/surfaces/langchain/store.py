@@ -23,6 +23,7 @@ from langgraph.store.base import (
 )
 from langgraph.store.base import Item as GraphItem
 
+from retrieval.adapters.clock import Clock
 from retrieval.adapters.store.deadline import in_background
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import is_whole
@@ -36,7 +37,6 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.search.filters import And, Field, Filter, Not, OneOf
-from retrieval.engine.clock import Clock
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import MAX_LISTED, latest, paths
 from retrieval.engine.request import MAX_LIMIT

@@ -16,13 +16,13 @@ from psycopg import sql
 from pydantic import SecretStr
 
 from retrieval import Settings, connect
+from retrieval.adapters.clock import utc_now
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation import checks
 from retrieval.adapters.store.installation.access import add_analyst
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.schema import downgrade, status, upgrade
 from retrieval.domain.errors import DatabaseUnreachableError, MissingPrivilegeError, UnsupportedDatabaseError
-from retrieval.engine.clock import utc_now
 from retrieval.services.doctor.diagnose import diagnose_closed, examine
 from tests.conftest import NewDatabase
 from tests.support.cluster import not_on_a_cluster

@@ -114,7 +114,7 @@ def repair_command(mend: str) -> tuple[str, ...] | None:
 
 def diagnosis(collection: str | None, *, deep: bool) -> Diagnosis:
     """The findings of an examination; of a database that does not open, the findings that need no connection."""
-    from retrieval.engine.clock import utc_now
+    from retrieval.adapters.clock import utc_now
     from retrieval.services.doctor.diagnose import diagnose_closed, examine
 
     settings = program_settings()
