@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
 
 from retrieval.domain.checks import clean_text
-
-if TYPE_CHECKING:
-    from retrieval.domain.search.hit import Explanation, Hit
 
 MAX_TEXT = 240
 
@@ -18,37 +14,6 @@ _BAR = (
     '<div style="width:{share:.1f}%;height:.7em;background:{colour}"></div></div>'
 )
 _GAIN, _LOSS = "#4c72b0", "#c44e52"
-
-
-def explanation_html(explanation: Explanation) -> str:
-    """A row with a bar for each part of a score: the longest is the largest, whatever its sign."""
-    parts = explanation.contributions
-    largest = max((abs(part.value) for part in parts), default=0.0)
-    rows = [
-        (
-            escape(part.leg),
-            bar(part.value, largest),
-            f"{part.value:.4f}",
-            f"rank {part.rank}, raw {part.raw_score:.3f}, weight {part.weight:g}",
-        )
-        for part in parts
-    ]
-    return table_html([*rows, ("", "", f"<b>{explanation.score:.4f}</b>", escape(explanation.fusion))])
-
-
-def hits_html(hits: Iterable[Hit], about: str) -> str:
-    """A row for each hit with its explanation, and the notes on all hits below."""
-    rows = [
-        (
-            str(hit.rank),
-            f"<b>{text_html(hit.item_id)}</b>",
-            f"{text_html(hit.title)}<br><small>{text_html(hit.body)}</small>",
-            f"{hit.score:.4f}",
-            explanation_html(hit.explanation),
-        )
-        for hit in hits
-    ]
-    return f"{table_html(rows, ('', 'item', 'text', 'score', 'why'))}<small>{text_html(about)}</small>"
 
 
 def facts_html(title: str, facts: Iterable[tuple[str, object]]) -> str:

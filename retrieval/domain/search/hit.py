@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from hashlib import blake2b
@@ -14,7 +14,7 @@ from uuid import UUID
 
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import PublicNames
-from retrieval.domain.notebook import explanation_html, hits_html
+from retrieval.domain.notebook import bar, table_html, text_html
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.snippet import Snippet
 from retrieval.domain.serialization import Serializable
@@ -54,7 +54,18 @@ class Explanation(Serializable):
         return {"fusion": self.fusion, "score": self.score, "contributions": parts}
 
     def _repr_html_(self) -> str:
-        return explanation_html(self)
+        """A row with a bar for each part of the score: the longest is the largest, whatever its sign."""
+        largest = max((abs(part.value) for part in self.contributions), default=0.0)
+        rows = [
+            (
+                text_html(part.leg),
+                bar(part.value, largest),
+                f"{part.value:.4f}",
+                f"rank {part.rank}, raw {part.raw_score:.3f}, weight {part.weight:g}",
+            )
+            for part in self.contributions
+        ]
+        return table_html([*rows, ("", "", f"<b>{self.score:.4f}</b>", text_html(self.fusion))])
 
     def __str__(self) -> str:
         parts = [
@@ -91,7 +102,7 @@ class Hit(PublicNames):
         return self._short(f"rank={self.rank}", f"score={self.score:.4f}", *relevance)
 
     def _repr_html_(self) -> str:
-        return hits_html([self], "")
+        return _hits_html([self], "")
 
 
 class Path(StrEnum):
@@ -156,7 +167,22 @@ class SearchResult(Serializable, Sequence[Hit]):
 
     def _repr_html_(self) -> str:
         summary = f"{len(self.hits)} hit{'s' * (len(self.hits) != 1)}; {self.path.value}: {self.why}"
-        return hits_html(self.hits, "; ".join((summary, *self.notes, *self.why_no_hits)))
+        return _hits_html(self.hits, "; ".join((summary, *self.notes, *self.why_no_hits)))
+
+
+def _hits_html(hits: Iterable[Hit], about: str) -> str:
+    """A row for each hit with its explanation, and the notes on all hits below."""
+    rows = [
+        (
+            str(hit.rank),
+            f"<b>{text_html(hit.item_id)}</b>",
+            f"{text_html(hit.title)}<br><small>{text_html(hit.body)}</small>",
+            f"{hit.score:.4f}",
+            hit.explanation._repr_html_(),
+        )
+        for hit in hits
+    ]
+    return f"{table_html(rows, ('', 'item', 'text', 'score', 'why'))}<small>{text_html(about)}</small>"
 
 
 MAX_SHOWN = 1000
