@@ -22,7 +22,7 @@ from retrieval.services.add import AddReport, Writer
 from retrieval.services.indexes import IndexOutcome, keep_index, rebuild_index
 from retrieval.services.textsearch import keep_textsearch_index, rebuild_textsearch_index
 from retrieval.services.weights import DRIFT, fold_statistics, refresh_weights
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, Workplace
 
 _log = logging.getLogger(__name__)
 
@@ -129,11 +129,11 @@ async def are_weights_off(workplace: Workplace, target: JobTarget) -> bool:
     return bool((await workplace.database.read(target.tenant_id, statement))[0][0])
 
 
-async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def weigh(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Recompute the BM25 weights if the average length has drifted, or an earlier run was interrupted."""
     await fold_statistics(workplace.place(target))
     weighed = await refresh_weights(workplace.place(target))
-    advance(weighed)
+    workplace.advance(weighed)
     return {"weighed": weighed}
 
 
@@ -143,7 +143,7 @@ async def is_index_in_question(_workplace: Workplace, target: JobTarget) -> bool
     return collection.ann_index is not None or collection.documents >= LEAST_INDEXED
 
 
-async def index(workplace: Workplace, target: JobTarget, _advance: Advance = ignore_progress) -> dict[str, Any]:
+async def index(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Make, keep or drop the collection's indexes, as its size requires: HNSW, and those of pg_textsearch."""
     collection = target.collection
     outcome = await keep_index(workplace.database, target.tenant_id, collection)
@@ -153,10 +153,10 @@ async def index(workplace: Workplace, target: JobTarget, _advance: Advance = ign
     return {"index": outcome.value, "textsearch": textsearch.value}
 
 
-async def recount(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def recount(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Recount the collection's terms, and correct wrong counts."""
     mended = await recount_terms(workplace.place(target))
-    advance(mended)
+    workplace.advance(mended)
     return {"mended": mended}
 
 
@@ -168,7 +168,7 @@ async def is_anything_pending(workplace: Workplace, target: JobTarget) -> bool:
     return await count_pending(workplace.place(target), space) > 0
 
 
-async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def embed_pending(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Embed the collection's pending items, page by page; refused items stay pending and are named.
 
     Each page is stored when it is done: an interruption loses one page.
@@ -181,9 +181,8 @@ async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advanc
     report, after = AddReport(), ""
     while not report.stopped and embedder is not None and (page := await writer.next_pending(after)):
         report += await writer.embed(page)
-        advance(report.embedded)
         after = page[-1].item_id
-        workplace.end_of_step()
+        workplace.end_of_step(report.embedded)
     pending = await count_pending(workplace.place(target), space)
     notes = report.notes
     if embedder is None and pending:
@@ -191,7 +190,7 @@ async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advanc
     return {"embedded": report.embedded, "pending": pending, **({"notes": list(notes)} if notes else {})}
 
 
-async def prune(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def prune(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Remove a collection's old rows, its tenant's old cache entries, and every tenant's expired answers to writes.
 
     Returns the number of rows by table.
@@ -215,8 +214,7 @@ async def prune(workplace: Workplace, target: JobTarget, advance: Advance = igno
     for table, remove_step in older.items():
         while count := await remove_step():
             removed[table] += count
-            advance(sum(removed.values()))
-            workplace.end_of_step()
+            workplace.end_of_step(sum(removed.values()))
     return removed
 
 
@@ -225,16 +223,16 @@ async def are_months_due(workplace: Workplace, _target: JobTarget) -> bool:
     return await is_any_month_due(workplace.database, workplace.settings.retention_retrievals_days)
 
 
-async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def keep_months(workplace: Workplace, _target: JobTarget) -> dict[str, Any]:
     """Make and drop months; returns the number of tables made and dropped."""
     made = await ensure_months(workplace.database)
-    advance(made)
+    workplace.advance(made)
     dropped = await drop_months(workplace.database, workplace.settings.retention_retrievals_days)
-    advance(made + dropped)
+    workplace.advance(made + dropped)
     return {"made": made, "dropped": dropped}
 
 
-async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def reindex(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Recount terms, recompute every BM25 weight and rebuild the indexes, whether they need it or not.
 
     Rows that do not agree with their items (``retrieval doctor --deep``) are corrected first. The index of vectors,
@@ -243,12 +241,11 @@ async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ig
     statement = _MEND.bind(id=target.collection.collection_id)
     ((mended,),) = await workplace.database.write(target.tenant_id, statement)
     workplace.end_of_step()
-    mended += (await recount(workplace, target))["mended"]
+    mended += await recount_terms(workplace.place(target))
     workplace.end_of_step()
     # Every collection has more drift than -1.
     weighed = await refresh_weights(workplace.place(target), drift=-1.0)
-    advance(weighed)
-    workplace.end_of_step()
+    workplace.end_of_step(weighed)
     textsearch = await rebuild_textsearch_index(workplace.database, target.collection)
     workplace.end_of_step()
     outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)

@@ -46,7 +46,7 @@ from retrieval.engine.request import NO_SPACE
 from retrieval.services.indexes import IndexOutcome, drop_indexes, flush_lexical, keep_index
 from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
 from retrieval.services.weights import DRIFT, refresh_weights
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, Workplace
 
 SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]
 """Returns the embedding space of a new collection; None: no embedder is configured."""
@@ -164,7 +164,7 @@ async def collection_statuses(
 _STEP = 500
 
 
-async def refresh_windows(at: CollectionPlace, advance: Advance = ignore_progress) -> int:
+async def refresh_windows(at: CollectionPlace, end_of_step: Callable[[int], None] = lambda _done: None) -> int:
     """Index the items whose neighbours' setting changed; returns their number.
 
     Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next call
@@ -175,7 +175,7 @@ async def refresh_windows(at: CollectionPlace, advance: Advance = ignore_progres
         async with at.database.transaction(at.tenant_id) as connection:
             step = await reindex_windows(connection, at.collection_id, _STEP)
         done += step
-        advance(done)
+        end_of_step(done)
     if done:
         await refresh_weights(at)
     return done
@@ -186,14 +186,9 @@ async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
     return await are_windows_behind(workplace.place(target))
 
 
-async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def finish_walk(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Index the items that a change of neighbours has not reached yet."""
-
-    def note(done: int) -> None:
-        advance(done)
-        workplace.end_of_step()
-
-    return {"reindexed": await refresh_windows(workplace.place(target), note)}
+    return {"reindexed": await refresh_windows(workplace.place(target), workplace.end_of_step)}
 
 
 @checks_existence

@@ -25,7 +25,7 @@ from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName
 from retrieval.engine.plan import choose_way, share_by_facets
 from retrieval.services.indexes import RECALL_PROMISED, IndexOutcome, rebuild_index
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, Workplace
 
 MOST_SAMPLES = 200
 LEAST_SAMPLES = 10
@@ -47,7 +47,7 @@ async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool
     return await has_newer_samples(workplace.place(target), space.space_id)
 
 
-async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def measure_recall(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Measure the latest samples, store the result, and mend the index if its recall is too low.
 
     A low recall raises the search effort by a step; when the effort is at its maximum, the index is rebuilt.
@@ -62,8 +62,7 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
         if request.path is not Path.APPROXIMATE:
             continue  # by now it would be answered by comparing everything
         probes.append(await probe(workplace.database, target.tenant_id, request, sample))
-        advance(len(probes))
-        workplace.end_of_step()
+        workplace.end_of_step(len(probes))
     await store_measurements(workplace.place(target), space.space_id, measured(probes, collection.documents))
     if not probes:
         return {"samples": 0}

@@ -61,7 +61,7 @@ from retrieval.engine.search import Searcher
 from retrieval.services.add import EMBED_BATCH, AddReport, HashedVectors, Writer
 from retrieval.services.indexes import GRAPH_BYTES, RECALL_PROMISED, IndexOutcome, drop_indexes, index_rows, keep_index
 from retrieval.services.recall import dense_request
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, Workplace
 
 _log = logging.getLogger(__name__)
 
@@ -362,9 +362,9 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
     return run.is_over(row) or bool(await count_pending(run.place, row.spare))
 
 
-async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def reembed(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Work on the collection's re-embedding until it waits for the next day, a person or an embedder."""
-    run = _Run(workplace, workplace.place(target), advance)
+    run = _Run(workplace, workplace.place(target))
     while True:
         row = await store.find_reembedding(run.place)
         if row is None or row.is_paused or row.state.is_over:
@@ -382,7 +382,6 @@ async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ig
 class _Run:
     workplace: Workplace
     place: CollectionPlace
-    advance: Advance = ignore_progress
     embedded: int = 0
 
     @property
@@ -521,7 +520,7 @@ async def _fill(run: _Run, space: StoredSpace) -> bool:
         done = await writer.embed(some)
         report += done
         run.embedded += done.embedded
-        run.advance(run.embedded)
+        run.workplace.advance(run.embedded)
         if done.pending:
             await _give_back(run, embedder, [item.indexed_text for item in some], TextRole.DOCUMENT)
         if done.stopped:

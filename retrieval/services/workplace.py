@@ -15,9 +15,6 @@ from retrieval.settings import Settings
 EmbedderOf = Callable[[int, StoredSpace], CachedEmbedder | None]
 """The embedder of a tenant for a space; None where none is configured."""
 
-Advance = Callable[[int], None]
-"""Called with the amount of work that a job has done so far."""
-
 
 class StoppedError(Exception):
     """The process was asked to end, and the job has finished its step."""
@@ -32,6 +29,8 @@ class Workplace:
     embedder_of: EmbedderOf
     is_stopping: Callable[[], bool] = lambda: False
     """Whether the process has to end."""
+    advance: Callable[[int], None] = lambda _done: None
+    """Called with the amount of work that the job has done so far."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     """The time of day."""
 
@@ -39,8 +38,10 @@ class Workplace:
         """The target, as functions of the store take it."""
         return CollectionPlace(self.database, target.tenant_id, target.collection.collection_id)
 
-    def end_of_step(self) -> None:
-        """Raise ``StoppedError`` if the process was asked to end; the work done so far is kept."""
+    def end_of_step(self, done: int | None = None) -> None:
+        """Raise ``StoppedError`` if the process was asked to end; the work done so far, ``done``, is kept."""
+        if done is not None:
+            self.advance(done)
         if self.is_stopping():
             raise StoppedError
 
@@ -51,7 +52,3 @@ class JobTarget:
 
     tenant_id: int
     collection: StoredCollection
-
-
-def ignore_progress(_done: int) -> None:
-    """Ignore the progress."""

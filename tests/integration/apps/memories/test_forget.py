@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -238,7 +239,7 @@ async def test_expired_memories_are_forgotten_by_the_job(
     counts: list[int] = []
 
     assert await is_anything_expired(platform.workplace, target)
-    assert await forget_expired(platform.workplace, target, counts.append) == {"forgotten": 1}
+    assert await forget_expired(replace(platform.workplace, advance=counts.append), target) == {"forgotten": 1}
     assert counts == [1]
     assert not await is_anything_expired(platform.workplace, target)
     assert set(await store.get_memories(["other", "old", forgotten_id])) == {"other", "old"}
