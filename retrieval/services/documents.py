@@ -19,6 +19,7 @@ from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFo
 from retrieval.adapters.store.items.items import item_from_row
 from retrieval.adapters.store.items.listing import all_rows, rows_after
 from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.domain.checks import check_functions, checked_whole, is_storable
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
@@ -45,7 +46,6 @@ from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_amo
 from retrieval.services.change import ChangeReport, change
 from retrieval.services.ingest import embed_pending, followed
 from retrieval.services.items import delete, finished, writer_of
-from retrieval.services.weights import refresh_weights
 
 _READING = 1
 """The version of reading and chunking: after a change all documents are read again."""

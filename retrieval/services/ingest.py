@@ -18,11 +18,11 @@ import numpy as np
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.items.items import archive_items
 from retrieval.adapters.store.items.listing import rows_after
+from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.domain.errors import Advice, BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.services.add import BATCH_ITEMS, AddReport, Writer, repeated_report
-from retrieval.services.weights import refresh_weights
 
 
 @dataclass(frozen=True, slots=True)

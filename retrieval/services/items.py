@@ -11,6 +11,7 @@ from retrieval.adapters.readers import InputLine
 from retrieval.adapters.readers.records import item_from_fields
 from retrieval.adapters.store.items.items import BULK_ITEMS, ItemIsThereError, Settled, remove_items
 from retrieval.adapters.store.replicas import token_of
+from retrieval.adapters.store.search.terms import DRIFT, refresh_weights
 from retrieval.domain.checks import check_functions
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import checked_vectors
@@ -24,7 +25,6 @@ from retrieval.services.change import ChangeReport, Decide, Make, RemovalError
 from retrieval.services.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
 from retrieval.services.ingest import IngestReport, Progress, Rejected, WithoutText, checked_lines
 from retrieval.services.ingest import ingest as ingest_lines
-from retrieval.services.weights import DRIFT, refresh_weights
 
 FEW_ITEMS = 1000
 """A handle that knows of fewer items than this reads the collection's size again after each write."""

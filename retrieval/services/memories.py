@@ -20,6 +20,7 @@ from retrieval.adapters.store.items.removal import (
     memories_of,
     uncache_texts,
 )
+from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
@@ -42,7 +43,6 @@ from retrieval.domain.items.memory import (
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.items import keep_indexed
-from retrieval.services.weights import refresh_weights
 from retrieval.services.workplace import JobTarget, Workplace
 
 T = TypeVar("T")

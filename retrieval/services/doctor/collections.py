@@ -12,6 +12,7 @@ from retrieval.adapters.store.installation.examination.collection_state import L
 from retrieval.adapters.store.installation.examination.installation import QueueFacts
 from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.installation.queue import FAILED
+from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
@@ -20,7 +21,6 @@ from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import MAX_PARTS
 from retrieval.domain.wording import duration, several
-from retrieval.services.collections import CollectionStatus
 from retrieval.services.indexes import (
     LARGE_ROWS,
     RECALL_PROMISED,

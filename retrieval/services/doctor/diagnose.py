@@ -20,13 +20,13 @@ from retrieval.adapters.store.installation.examination.installation import (
 )
 from retrieval.adapters.store.installation.opening import open_database
 from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.items.collection_facts import collection_statuses
 from retrieval.adapters.store.items.collections import StoredCollection, all_collections, find_collection, find_tenant
 from retrieval.adapters.store.search.indexes import hnsw_name, stem_of
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of, or_fine
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.domain.wording import several, size
-from retrieval.services.collections import collection_statuses
 from retrieval.services.doctor.collections import (
     ARM_TOLERANCE,
     check_collection,

@@ -17,6 +17,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.items import ItemWrite, WrittenItems, settle, store_items, write_items
+from retrieval.adapters.store.search.terms import fold_statistics
 from retrieval.collection import handle_of
 from retrieval.domain.errors import (
     DatabaseError,
@@ -32,7 +33,6 @@ from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.items.item import Item
 from retrieval.services import add
 from retrieval.services.items import add_each, add_new, set_status
-from retrieval.services.weights import fold_statistics
 from tests.support.cluster import LOCK_WAITS
 from tests.support.database import opened, until_somebody_waits
 

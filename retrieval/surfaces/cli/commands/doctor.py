@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from retrieval.adapters.store.items.collection_facts import CollectionStatus
     from retrieval.adapters.store.search.indexes import IndexStatus
     from retrieval.domain.diagnosis import Diagnosis, Finding
-    from retrieval.services.collections import CollectionStatus
 
 
 _REPAIRS = (("jobs", "run"), ("reindex",), ("db", "upgrade"))

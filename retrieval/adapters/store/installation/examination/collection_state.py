@@ -79,3 +79,11 @@ async def read_disagreements(at: CollectionPlace, *, tolerance: float) -> list[t
         statement = _DISAGREEMENTS.bind(id=at.collection_id, tolerance=tolerance)
         rows = await (await connection.execute(statement.text, statement.parameters)).fetchall()
     return [(row[0], int(row[1]), list(row[2])) for row in rows]
+
+
+_MEND = Compiled("SELECT mend_disagreements(%(collection_id)s)")
+
+
+async def mend_disagreements(at: CollectionPlace) -> int:
+    """Make the rows of the collection's items that disagree again, without arms and records; returns their number."""
+    return int((await at.write(_MEND))[0][0])
