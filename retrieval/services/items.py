@@ -9,7 +9,7 @@ from typing import Any
 
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.readers.records import item_from_fields
-from retrieval.adapters.store.items.items import BULK_ITEMS, ItemIsThereError, Settled, remove_items
+from retrieval.adapters.store.items.items import BULK_ITEMS, ItemIsThereError, Settled, remove_items, stored_as
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.terms import DRIFT, refresh_weights
 from retrieval.domain.checks import check_functions
@@ -21,7 +21,7 @@ from retrieval.engine.request import checked_item_ids
 from retrieval.services import add as adding
 from retrieval.services import change as changing
 from retrieval.services.add import AddedEach, AddReport, Writer, as_item, as_items, checked_items
-from retrieval.services.change import ChangeReport, Decide, Make, RemovalError
+from retrieval.services.change import ChangeReport, Decide, RemovalError
 from retrieval.services.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
 from retrieval.services.ingest import IngestReport, Progress, Rejected, WithoutText, checked_lines
 from retrieval.services.ingest import ingest as ingest_lines
@@ -102,12 +102,21 @@ async def ingest(
     return replace(report, items=report.items + await finished(handle, report.items))
 
 
+@checks_existence
 async def put(handle: CollectionHandle, item: Item | Mapping[str, Any], version: str | None) -> StoredItem:
     """See ``Collection.put``."""
-    checked = as_item(item)
-    return await _put(handle, checked.item_id, checked, version)
+    whole, writer = as_item(item), await writer_of(handle)
+    stored = None
+    if version is None:
+        report, written = await writer.add_beside([whole])
+        stored = stored_as(whole, written)
+    if stored is None:  # a version is given; or the item was unchanged, or another caller has changed it since
+        stored, report = await changing.put(writer, whole.item_id, lambda _: whole, version)
+    await keep_indexed(handle, report)
+    return stored
 
 
+@checks_existence
 async def patch(handle: CollectionHandle, item_id: str, changes: Mapping[str, Any], version: str | None) -> StoredItem:
     """See ``Collection.patch``."""
     [key] = checked_item_ids([item_id])
@@ -120,18 +129,7 @@ async def patch(handle: CollectionHandle, item_id: str, changes: Mapping[str, An
         attributes = fields.pop("attributes", {})
         return item_from_fields({**fields, "item_id": key}, attributes)
 
-    return await _put(handle, key, changed, version)
-
-
-@checks_existence
-async def _put(handle: CollectionHandle, item_id: str, what: Item | Make, version: str | None) -> StoredItem:
-    writer = await writer_of(handle)
-    if not isinstance(what, Item):
-        stored, report = await changing.put(writer, item_id, what, version)
-    elif version is None:
-        stored, report = await changing.put_whole(writer, what)
-    else:
-        stored, report = await changing.put(writer, item_id, lambda _: what, version)
+    stored, report = await changing.put(await writer_of(handle), key, changed, version)
     await keep_indexed(handle, report)
     return stored
 

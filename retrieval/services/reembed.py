@@ -191,7 +191,7 @@ async def cost_of(
         new_texts = [text for number, text in new.items() if number not in seen]
         seen |= set(new)
         items, texts = items + len(page), texts + len(new_texts)
-        tokens += await _tokens(embedder, new_texts)
+        tokens += sum(await _counts(embedder, new_texts))
         after = page[-1].item_id
     return ReembeddingCost(
         target=space.space.name,
@@ -577,7 +577,7 @@ async def _affordable(
 
 async def _give_back(run: _Run, embedder: CachedEmbedder, texts: Sequence[str], role: TextRole) -> None:
     missing = await embedder.uncached(texts, role)
-    tokens = await _tokens(embedder, missing)
+    tokens = sum(await _counts(embedder, missing))
     await store.set_tokens_aside(run.place, tokens=-tokens, texts=-len(missing), today=run.today)
 
 
@@ -586,10 +586,6 @@ async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[in
         return []
     measure = await embedder.measure()
     return await asyncio.to_thread(measure.count_tokens, texts)
-
-
-async def _tokens(embedder: CachedEmbedder, texts: Sequence[str]) -> int:
-    return sum(await _counts(embedder, texts))
 
 
 async def _switch(run: _Run, row: StoredReembedding) -> bool:
@@ -691,7 +687,7 @@ async def _compare(run: _Run, row: StoredReembedding) -> SpaceComparison | None:
         if any(rewards.values()):
             ndcgs.append((condensed_ndcg(before, rewards), condensed_ndcg(after, rewards)))
         sample = Sample(await embedder.embed_query(request.query), request.condition, DEPTH)
-        candidate_request = dense_request(new, row.target, sample)
+        candidate_request = dense_request(new, sample)
         if candidate_request.path is Path.APPROXIMATE:
             is_exact = False
             recalls.append((await probe(run.place.database, run.place.tenant_id, candidate_request, sample)).recall)
@@ -712,7 +708,7 @@ async def _compare(run: _Run, row: StoredReembedding) -> SpaceComparison | None:
 async def _are_embedded(run: _Run, embedder: CachedEmbedder, questions: Sequence[str]) -> bool:
     """Embed the questions, which caches their vectors; False: the job has to wait, and the note says for what."""
     words = await embedder.uncached(questions, TextRole.QUERY)
-    tokens = await _tokens(embedder, words)
+    tokens = sum(await _counts(embedder, words))
     if tokens and not await store.set_tokens_aside(run.place, tokens=tokens, texts=len(words), today=run.today):
         await run.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
         return False

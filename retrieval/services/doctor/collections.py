@@ -5,16 +5,15 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, TenantFacts
 from retrieval.adapters.store.installation.examination.installation import QueueFacts
-from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.installation.queue import FAILED
 from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.search.indexes import all_parts
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.diagnosis import Finding, Severity
@@ -82,23 +81,6 @@ OLD_RECALL = timedelta(days=30)
 """A recall that was measured longer ago than this is outdated."""
 
 
-def index_of(stored: StoredCollection, indexes: Mapping[str, IndexState]) -> IndexState | None:
-    """The collection's HNSW index in its active space, valid or not, all its parts together; None: one is missing."""
-    if stored.space is None:
-        return None
-    form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
-    names = form.names(stored.space.space_id, stored.collection_id)
-    if not set(names) <= indexes.keys():
-        return None
-    parts = [indexes[name] for name in names]
-    return replace(
-        parts[0],
-        is_valid=all(part.is_valid for part in parts),
-        is_being_built=any(part.is_being_built for part in parts),
-        bytes=sum(part.bytes for part in parts),
-    )
-
-
 def mean_recall(status: CollectionStatus) -> tuple[float, int] | None:
     """The mean of the last run's measurements over all samples, and their number; None: nothing was measured."""
     samples = sum(each.samples for each in status.recall)
@@ -109,16 +91,15 @@ def check_collection(
     stored: StoredCollection,
     status: CollectionStatus,
     tenant: TenantFacts,
-    index: IndexState | None,
     now: datetime,
     *,
     has_worker: bool,
 ) -> Iterator[Finding]:
-    """Check one collection; ``index``: see ``index_of``; ``has_worker``: whether a worker runs."""
+    """Check one collection; ``has_worker``: whether a worker runs."""
     name, collection_id = stored.name, stored.collection_id
     yield from _check_waiting(status, tenant.without_words.get(collection_id, 0), has_worker=has_worker)
-    if stored.space is not None and (index is None or (index.is_valid and not index.is_being_built)):
-        yield from _check_index(stored, stored.space, index)  # the check of all indexes reports the others
+    if stored.space is not None:
+        yield from _check_index(stored, stored.space, status)
     yield from _check_effort(stored)
     if stored.ann_index is not None:  # otherwise every search compares all vectors: nothing can be missed
         yield from _check_recall(status, now)
@@ -175,8 +156,13 @@ _OUTCOMES = {
 """What is found where the job of indexes would have this outcome."""
 
 
-def _check_index(stored: StoredCollection, space: StoredSpace, index: IndexState | None) -> Iterator[Finding]:
+def _check_index(stored: StoredCollection, space: StoredSpace, status: CollectionStatus) -> Iterator[Finding]:
     name, dimensions = stored.name, space.space.dimensions
+    form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
+    parts_by_name = {index.name: index for index in status.indexes}
+    index = all_parts(form.names(space.space_id, stored.collection_id), parts_by_name)
+    if index is not None and not index.valid:
+        return  # the check of all indexes reports it
     outcome = wanted_outcome(
         stored.documents,
         index_rows(dimensions),

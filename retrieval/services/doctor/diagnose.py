@@ -34,7 +34,6 @@ from retrieval.services.doctor.collections import (
     check_months,
     check_queue,
     check_rows,
-    index_of,
     mean_recall,
     no_queue,
     try_embedders,
@@ -203,14 +202,13 @@ async def _tenant_findings(
     if embedders := await try_embedders(workplace, tenant_id, collections):
         fine = f"{', '.join(embedders)}: it answers, in the collections' space"
         findings += or_fine(check_embedders(embedders), "embedder", fine)
-    indexes = {index.name: index for index in installation.indexes}
     has_worker = installation.queue is not None and installation.queue.workers > 0
     statuses = await collection_statuses(database, tenant_id, collections)
     for stored, status in zip(collections, statuses, strict=True):
-        index, recall = index_of(stored, indexes), mean_recall(status)
+        recall = mean_recall(status)
         measured = ", recall {:.3f} of {}".format(*recall) if recall else ""
         fine = f"{stored.name!r}: {several(stored.documents, 'item')}, nothing waits{measured}"
-        found = check_collection(stored, status, tenant, index, now, has_worker=has_worker)
+        found = check_collection(stored, status, tenant, now, has_worker=has_worker)
         findings += or_fine(found, "collection", fine)
     return findings
 

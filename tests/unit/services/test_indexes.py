@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
-from retrieval.adapters.store.search.indexes import AnnIndex, IndexForm, stem_of
+from retrieval.adapters.store.search.indexes import AnnIndex, IndexForm, IndexStatus, all_parts, stem_of
 from retrieval.services.indexes import (
     LARGE_ROWS,
     IndexOutcome,
@@ -121,6 +122,19 @@ def test_an_index_in_parts_has_a_name_for_each() -> None:
     assert IndexForm(parts=2).names(4, 7) == ["embeddings_4_7_hnsw_1_of_2", "embeddings_4_7_hnsw_2_of_2"]
     assert IndexForm(is_quantised=True).names(4, 7) == ["embeddings_4_7_hnsw_bits"]
     assert IndexForm(is_quantised=True, parts=2).names(4, 7)[1] == "embeddings_4_7_hnsw_bits_2_of_2"
+
+
+def test_an_index_in_parts_is_looked_at_as_one() -> None:
+    """Its bytes add up; an invalid part makes it invalid, and with a missing part there is none."""
+    names = IndexForm(parts=2).names(4, 7)
+    existing = {name: IndexStatus(name=name, valid=True, bytes=20, rows=5) for name in names}
+    whole = all_parts(names, existing)
+    assert whole is not None
+    assert (whole.bytes, whole.valid) == (40, True)
+    broken = all_parts(names, {**existing, names[1]: replace(existing[names[1]], valid=False)})
+    assert broken is not None
+    assert not broken.valid
+    assert all_parts(names, {names[0]: existing[names[0]]}) is None
 
 
 @pytest.mark.parametrize("ending", ["", "_bits", "_2_of_4", "_bits_2_of_4", "_ccnew", "_bits_2_of_4_ccold1"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 from retrieval.adapters.store.compiled import Compiled
@@ -231,6 +231,14 @@ class IndexStatus:
     bytes: int
     rows: int
     """Rows when PostgreSQL last counted them; -1: it has not yet, or the nodes of a cluster have."""
+
+
+def all_parts(names: Sequence[str], existing: Mapping[str, IndexStatus]) -> IndexStatus | None:
+    """The indexes of these names as one; None where one is missing."""
+    if not set(names) <= existing.keys():
+        return None
+    parts = [existing[name] for name in names]
+    return replace(parts[0], bytes=sum(part.bytes for part in parts), valid=all(part.valid for part in parts))
 
 
 _FIND = """
