@@ -54,7 +54,6 @@ from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_
 from retrieval.learning.examples import Direction, Event, Example, Examples, Slate, faded, unit
 from retrieval.learning.learned_model import LearnedModel, fit
 from retrieval.learning.trial import TrialOutcome, trial
-from retrieval.services.doctor.collections import ARM_TOLERANCE
 from retrieval.services.workplace import JobTarget, Workplace
 
 _log = logging.getLogger(__name__)
@@ -338,13 +337,12 @@ async def has_feedback(workplace: Workplace, target: JobTarget) -> bool:
     return bool(await items_with_feedback(workplace.place(target), after="", most=1))
 
 
-async def keep_arms(workplace: Workplace, target: JobTarget, *, now: datetime | None = None) -> dict[str, Any]:
+async def keep_arms(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Recount every arm of the collection from its events, page by page, and correct those that differ.
 
     Each page is correct when it is done: an interruption costs nothing. A difference is a defect, and is logged.
     """
-    moment = now or datetime.now(UTC)
-    place = workplace.place(target)
+    moment, place = workplace.now(), workplace.place(target)
     decay = await read_decay(place)
     is_moved = abs(moment - decay.landmark) > MOST_HALF_LIVES * timedelta(days=decay.half_life_days)
     if is_moved:
@@ -355,7 +353,7 @@ async def keep_arms(workplace: Workplace, target: JobTarget, *, now: datetime | 
     while page := await items_with_feedback(place, after=after, most=PAGE_ITEMS):
         if days is not None:
             retired += await retire_feedback(place, page, received_before=moment - timedelta(days=days))
-        counted, off = await recount_arms(place, page, tolerance=ARM_TOLERANCE)
+        counted, off = await recount_arms(place, page)
         arms, mended, after = arms + counted, mended + off, page[-1]
         workplace.end_of_step(arms)
     if mended:

@@ -81,12 +81,6 @@ OLD_RECALL = timedelta(days=30)
 """A recall that was measured longer ago than this is outdated."""
 
 
-def mean_recall(status: CollectionStatus) -> tuple[float, int] | None:
-    """The mean of the last run's measurements over all samples, and their number; None: nothing was measured."""
-    samples = sum(each.samples for each in status.recall)
-    return (sum(each.recall * each.samples for each in status.recall) / samples, samples) if samples else None
-
-
 def check_collection(
     stored: StoredCollection,
     status: CollectionStatus,
@@ -201,7 +195,7 @@ def _check_effort(stored: StoredCollection) -> Iterator[Finding]:
 
 
 def _check_recall(status: CollectionStatus, now: datetime) -> Iterator[Finding]:
-    name, recall = status.name, mean_recall(status)
+    name, recall = status.name, status.mean_recall
     job, severity = _job("recall", name), Severity.ADVICE
     measured_at = max((each.measured_at for each in status.recall if each.measured_at), default=now)
     if recall is None:
@@ -293,9 +287,6 @@ def check_months(missing: Sequence[str], collection: str) -> Iterator[Finding]:
         f"retrieval jobs run months --collection {collection}",
     )
 
-
-ARM_TOLERANCE = 1e-9
-"""The relative difference of an arm's decayed sum up to which it is rounding, not drift."""
 
 _NOUNS = {"statistics": "row", "records": "recorded search", "arms": "arm"}
 _ROWS = {

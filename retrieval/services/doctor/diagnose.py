@@ -28,13 +28,11 @@ from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, Ret
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.domain.wording import several, size
 from retrieval.services.doctor.collections import (
-    ARM_TOLERANCE,
     check_collection,
     check_embedders,
     check_months,
     check_queue,
     check_rows,
-    mean_recall,
     no_queue,
     try_embedders,
 )
@@ -205,8 +203,7 @@ async def _tenant_findings(
     has_worker = installation.queue is not None and installation.queue.workers > 0
     statuses = await collection_statuses(database, tenant_id, collections)
     for stored, status in zip(collections, statuses, strict=True):
-        recall = mean_recall(status)
-        measured = ", recall {:.3f} of {}".format(*recall) if recall else ""
+        measured = ", recall {:.3f} of {}".format(*status.mean_recall) if status.mean_recall else ""
         fine = f"{stored.name!r}: {several(stored.documents, 'item')}, nothing waits{measured}"
         found = check_collection(stored, status, tenant, now, has_worker=has_worker)
         findings += or_fine(found, "collection", fine)
@@ -218,9 +215,7 @@ async def _deep_findings(database: Database, tenant_id: int, collections: Sequen
     findings: list[Finding] = []
     for stored in collections:
         try:
-            rows = await read_disagreements(
-                CollectionPlace(database, tenant_id, stored.collection_id), tolerance=ARM_TOLERANCE
-            )
+            rows = await read_disagreements(CollectionPlace(database, tenant_id, stored.collection_id))
         except DatabaseUnreachableError:
             raise
         except DatabaseError as error:

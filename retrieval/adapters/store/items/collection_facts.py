@@ -159,6 +159,12 @@ class CollectionStatus(Serializable):
     chosen_model: int | None = None
     """The model of the learned reward that somebody chose, 0 for none of them; None: nobody chose."""
 
+    @property
+    def mean_recall(self) -> tuple[float, int] | None:
+        """The mean of the last run's measurements over all samples, and their number; None: nothing was measured."""
+        samples = sum(each.samples for each in self.recall)
+        return (sum(each.recall * each.samples for each in self.recall) / samples, samples) if samples else None
+
 
 _RUNS = Compiled("""
     SELECT DISTINCT ON (r.collection_id, r.job)

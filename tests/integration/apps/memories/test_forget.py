@@ -168,9 +168,7 @@ async def test_records_of_a_forgotten_memory_share_one_pseudonym(
     assert successors == {pseudonym}
     (effect,) = map(json.loads, effects)
     assert effect["item"] == {pseudonym: [0.5, 0.1], "other": [0.2, 0.1]}
-    assert await recount_arms(
-        CollectionPlace(platform.database, platform.tenant_id, number), ["other", pseudonym], tolerance=1e-9
-    ) == (
+    assert await recount_arms(CollectionPlace(platform.database, platform.tenant_id, number), ["other", pseudonym]) == (
         len(arms),
         0,
     ), "the arms still follow from their events"
