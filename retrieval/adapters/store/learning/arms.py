@@ -134,7 +134,7 @@ async def items_with_feedback(at: CollectionPlace, *, after: str, most: int) -> 
 
 
 async def recount_arms(at: CollectionPlace, item_ids: Sequence[str]) -> tuple[int, int]:
-    """Recompute the items' arms from their events and correct them; returns the numbers of all and of corrected arms."""
+    """Recompute the items' arms from their events and correct them; returns the numbers of arms and of wrong ones."""
     ((arms, mended),) = await at.write(_RECOUNT, item_ids=list(item_ids), tolerance=ARM_TOLERANCE)
     return int(arms), int(mended)
 
