@@ -238,8 +238,7 @@ class Platform:
         if filterable:
             await collection.make_filterable(filterable)
         if kind is not None and stored.index_kind is not kind:
-            async with self.database.transaction(self._tenant_id) as connection:
-                await set_index_kind(connection, stored.collection_id, kind)
+            await set_index_kind(CollectionPlace(self.database, self._tenant_id, stored.collection_id), kind)
             await collection.refresh()
         return collection
 

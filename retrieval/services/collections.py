@@ -191,8 +191,7 @@ async def split(handle: CollectionHandle, parts: int) -> CollectionInfo:
     if stored.space is None:
         raise InvalidRequestError(f"collection {handle.name!r} has no vectors, and so no index to divide: {NO_SPACE}")
     if number != stored.parts:
-        async with handle.database.transaction(handle.tenant_id) as connection:
-            await set_parts(connection, stored.collection_id, number)
+        await set_parts(handle.place_of(stored), number)
         stored = await handle.refresh()
     # Another process builds this index after the same change, or that of another collection of the space.
     while await keep_index(handle.database, handle.tenant_id, stored) is IndexOutcome.BEING_BUILT:

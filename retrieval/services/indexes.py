@@ -475,8 +475,7 @@ async def _measure(index: _Index) -> IndexOutcome:
 
 async def _drop(index: _Index) -> IndexOutcome:
     await _clear(index, await index.existing())
-    async with index.at.database.transaction(index.at.tenant_id) as tenant:
-        await store.forget_measured(tenant, index.at.collection_id, index.space.space_id)
+    await store.forget_measured(index.at, index.space.space_id)
     return IndexOutcome.DROPPED
 
 

@@ -202,7 +202,7 @@ _KEEP_FACETS = """
     )
     WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
 """
-_FORGET = "DELETE FROM ann_indexes WHERE collection_id = %s AND space_id = %s"
+_FORGET = Compiled("DELETE FROM ann_indexes WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s")
 
 
 async def keep_measured(connection: Connection, collection_id: int, space_id: int, index: AnnIndex) -> None:
@@ -217,9 +217,9 @@ async def keep_common_facets(at: CollectionPlace, space_id: int) -> None:
     await at.write(statement, space_id=space_id, least=LEAST_COMMON)
 
 
-async def forget_measured(connection: Connection, collection_id: int, space_id: int) -> None:
+async def forget_measured(at: CollectionPlace, space_id: int) -> None:
     """Delete the measured numbers of an index that was dropped."""
-    await connection.execute(_FORGET, (collection_id, space_id))
+    await at.write(_FORGET, space_id=space_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
