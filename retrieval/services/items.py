@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -50,21 +49,17 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
 
 
 @checks_existence
-async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
-    """Store items that must not exist yet, all or none; of callers that add the same id at once, one succeeds.
+async def add_new(handle: CollectionHandle, item: Item | Mapping[str, Any]) -> AddReport:
+    """Store an item that must not exist yet; of callers that add the same id at once, one succeeds.
 
-    Raises ``InvalidItemError``, also for an id that is stored, archived or not, or given twice. Otherwise it works like
+    Raises ``InvalidItemError``, also for an id that is stored, archived or not. Otherwise it works like
     ``Collection.add``.
     """
-    batch = as_items(items)
-    ids = Counter(item.item_id for item in batch)
-    if twice := next((item_id for item_id, times in ids.items() if times > 1), None):
-        raise InvalidItemError(f"item {twice!r:.80} is given twice; give each id once", item_id=twice)
     try:
-        report, _ = await (await writer_of(handle)).add_beside(batch, only_new=True)
+        report, _ = await (await writer_of(handle)).add_beside([as_item(item)], only_new=True)
     except ItemIsThereError as error:
-        first = error.item_id
-        raise InvalidItemError(f"item {first!r:.80} is there already; give it another id", item_id=first) from error
+        known = error.item_id
+        raise InvalidItemError(f"item {known!r:.80} is there already; give it another id", item_id=known) from error
     return report + await finished(handle, report)
 
 
