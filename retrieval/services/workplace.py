@@ -12,9 +12,6 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.settings import Settings
 
-EmbedderOf = Callable[[int, StoredSpace], CachedEmbedder | None]
-"""The embedder of a tenant for a space; None where none is configured."""
-
 
 class StoppedError(Exception):
     """The process was asked to end, and the job has finished its step."""
@@ -26,7 +23,8 @@ class Workplace:
 
     database: Database
     settings: Settings
-    embedder_of: EmbedderOf
+    embedder_of: Callable[[int, StoredSpace], CachedEmbedder | None]
+    """The embedder of a tenant for a space; None where none is configured."""
     is_stopping: Callable[[], bool] = lambda: False
     """Whether the process has to end."""
     advance: Callable[[int], None] = lambda _done: None
