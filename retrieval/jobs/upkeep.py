@@ -87,12 +87,10 @@ async def embed_pending(workplace: Workplace, target: JobTarget) -> dict[str, An
     if space is None:
         return {"embedded": 0, "pending": 0}
     embedder = workplace.embedder_of(target.tenant_id, space)
-    writer = Writer(workplace.database, target.tenant_id, target.collection, embedder)
-    report, after = AddReport(), ""
-    while not report.stopped and embedder is not None and (page := await writer.next_pending(after)):
-        report += await writer.embed(page)
-        after = page[-1].item_id
-        workplace.end_of_step(report.embedded)
+    report = AddReport()
+    if embedder is not None:
+        writer = Writer(workplace.database, target.tenant_id, target.collection, embedder)
+        report = await writer.followed(lambda so_far: workplace.end_of_step(so_far.embedded)).embed_pending(report)
     pending = await count_pending(workplace.place(target), space)
     notes = report.notes
     if embedder is None and pending:

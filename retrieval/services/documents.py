@@ -44,7 +44,7 @@ from retrieval.engine.collection_handle import CollectionHandle, checks_existenc
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
 from retrieval.services.change import ChangeReport, change
-from retrieval.services.ingest import NO_VECTORS, embed_pending, followed
+from retrieval.services.ingest import NO_VECTORS
 from retrieval.services.items import delete, finished, writer_of
 
 _READING = 1
@@ -410,11 +410,11 @@ async def _store(
 
     tell()
     while batch := await asyncio.to_thread(_next_batch, reading, rest):
-        follower = followed(writer, progress and tell)
+        follower = writer.followed(progress and tell)
         report += await _store_batch(handle, follower.after(report.chunks), batch, known)
         done += len(batch)
         tell()
-    chunks = await embed_pending(followed(writer, progress and tell), report.chunks)
+    chunks = await writer.followed(progress and tell).embed_pending(report.chunks)
     if chunks.settled is not None:
         await refresh_weights(writer.place)
     return replace(report, chunks=chunks)

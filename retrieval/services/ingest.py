@@ -212,7 +212,7 @@ async def ingest(
             if rejected is not None:
                 rejected(line)
         seen.extend(item.item_id for item in batch.items)
-        follower = followed(writer, progress and tell)
+        follower = writer.followed(progress and tell)
         report = replace(
             report,
             read=report.read + len(batch.items),
@@ -223,7 +223,7 @@ async def ingest(
         )
         offset = batch.offset
         tell()
-    items = await embed_pending(followed(writer, progress and tell), report.items) + seen.report()
+    items = await writer.followed(progress and tell).embed_pending(report.items) + seen.report()
     archived = 0
     if prune and report.rejected:
         items += AddReport(notes=("nothing was pruned, because lines were rejected; mend them and run again",))
@@ -268,20 +268,6 @@ def _fitting(lines: Iterator[InputLine], schema: AttributeSchema | None) -> Iter
     return map(checked, lines)
 
 
-def followed(writer: Writer, advance: Callable[[AddReport], None] | None) -> Writer:
-    """The writer, which calls ``advance`` with the vectors made and refused so far."""
-    if advance is None:
-        return writer
-    so_far = AddReport()
-
-    def embedded(part: AddReport) -> None:
-        nonlocal so_far
-        so_far += part
-        advance(so_far)
-
-    return replace(writer, on_embedded=embedded)
-
-
 def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
     """The next lines, read in a thread; None at the end. Raises the first bad line's error unless ``skip``."""
     items: list[Item] = []
@@ -300,17 +286,6 @@ def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
         if size > BATCH_BYTES:
             break
     return _Batch(offset, items, rejected, cleaned) if items or rejected else None
-
-
-async def embed_pending(writer: Writer, report: AddReport) -> AddReport:
-    """Embed pending items, unless the embedder does not answer or has refused items of this run."""
-    if report.pending:
-        return report
-    after = ""
-    while not report.stopped and (page := await writer.next_pending(after)):
-        report += await writer.embed(page)
-        after = page[-1].item_id
-    return report
 
 
 async def _prune(writer: Writer, seen: SeenIds) -> int:
