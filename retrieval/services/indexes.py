@@ -289,7 +289,7 @@ async def keep_index(
     failed = await store.failed_builds(database, store.hnsw_name(wanted.space.space_id, collection.collection_id))
     leftovers = {*existing, *failed} - kept
     is_there, index_bytes = not kept.isdisjoint(existing), usable.bytes if usable else 0
-    outcome = wanted_outcome(collection.documents, threshold, index, index_bytes, is_there=is_there, form=wanted.form)
+    outcome = wanted_outcome(collection, threshold, index, index_bytes, is_there=is_there)
     if not leftovers and outcome not in _WORK:
         return outcome
 
@@ -309,11 +309,8 @@ def is_index_off(collection: StoredCollection) -> bool:
     """Whether the collection's size requires another index, as far as the catalogue shows."""
     if collection.space is None:
         return False
-    index = collection.ann_index
-    threshold = index_rows(collection.space.space.dimensions)
-    is_there, form = index is not None, wanted_form(collection)
-    outcome = wanted_outcome(collection.documents, threshold, index, 0, is_there=is_there, form=form)
-    return outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}
+    index, threshold = collection.ann_index, index_rows(collection.space.space.dimensions)
+    return wanted_outcome(collection, threshold, index, 0, is_there=index is not None) in _WORK
 
 
 async def flush_lexical(database: Database, written: int) -> None:
@@ -360,19 +357,13 @@ async def rebuild_index(database: Database, tenant_id: int, collection: StoredCo
 
 
 def wanted_outcome(
-    documents: int,
-    threshold: int,
-    index: AnnIndex | None,
-    index_bytes: int,
-    *,
-    is_there: bool,
-    form: IndexForm,
+    collection: StoredCollection, threshold: int, index: AnnIndex | None, index_bytes: int, *, is_there: bool
 ) -> IndexOutcome:
-    """The work that an index of that many documents needs. Pure.
+    """The work that the collection's index needs. Pure.
 
-    ``index`` is the existing valid index; ``is_there`` is true also for one that a failed build left. ``form``: the
-    form that it should have.
+    ``index`` is the existing valid index; ``is_there`` is true also for one that a failed build left.
     """
+    documents, form = collection.documents, wanted_form(collection)
     if documents < threshold * KEPT_ABOVE:
         return IndexOutcome.DROPPED if is_there else IndexOutcome.NOT_NEEDED
     if index is None:

@@ -157,14 +157,8 @@ def _check_index(stored: StoredCollection, space: StoredSpace, status: Collectio
     index = all_parts(form.names(space.space_id, stored.collection_id), parts_by_name)
     if index is not None and not index.valid:
         return  # the check of all indexes reports it
-    outcome = wanted_outcome(
-        stored.documents,
-        index_rows(dimensions),
-        stored.ann_index,
-        index.bytes if index else 0,
-        is_there=index is not None,
-        form=wanted_form(stored),
-    )
+    index_bytes, is_there = (index.bytes, True) if index else (0, False)
+    outcome = wanted_outcome(stored, index_rows(dimensions), stored.ann_index, index_bytes, is_there=is_there)
     if outcome in _OUTCOMES:
         severity, found = _OUTCOMES[outcome]
         is_rebuilt = outcome is IndexOutcome.REBUILT
