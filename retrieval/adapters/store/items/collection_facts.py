@@ -138,7 +138,7 @@ async def count_vectors(at: CollectionPlace, space: StoredSpace | None) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectionStatus(Serializable):
-    """The state of one collection."""
+    """One collection."""
 
     name: str
     items: int
