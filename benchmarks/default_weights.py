@@ -15,6 +15,7 @@ import asyncio
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 from command import write_json
 from tasks import CRANFIELD, LOCOMO, SCIFACT, SCIFACT_TRAIN, TICKETS, VASWANI, Task
@@ -25,7 +26,7 @@ from retrieval.domain.search.diversity import PoolVectors, Refining
 from retrieval.domain.search.profile import Fusion, FusionKind
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.evaluate import measure as score
-from retrieval.services.evaluate import parse_metrics
+from retrieval.services.evaluate import parse_metric
 from retrieval.services.judgements import Qrels
 from retrieval.services.tune import LegRankings, Setting, grid, tune, vectors_of
 from retrieval.settings import Settings
@@ -48,7 +49,7 @@ class TaskRankings:
     def mean(self, setting: Setting) -> float:
         """nDCG@10 of the setting over the task's queries."""
         run = {key: setting.rank(rankings, self.depth, self.vectors) for key, rankings in self.rankings.items()}
-        return score(run, {key: self.qrels[key] for key in run}, parse_metrics("nDCG@10")).means["nDCG@10"]
+        return fmean(score(run, {key: self.qrels[key] for key in run}, parse_metric("nDCG@10")).values())
 
 
 async def measure(platform: Platform, data: Path, task: Task) -> TaskRankings:

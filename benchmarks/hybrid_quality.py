@@ -7,6 +7,7 @@ import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from workers import Worker, installed
 from retrieval import Item, read_items
 from retrieval.domain.items.embedding import TextRole
 from retrieval.services.evaluate import measure as score
-from retrieval.services.evaluate import parse_metrics
+from retrieval.services.evaluate import parse_metric
 from retrieval.services.judgements import JudgedQuery
 
 Say = Callable[[str], None]
@@ -54,8 +55,8 @@ def measure_quality(
     rows = []
     for unit in units:
         run = {query.query_id: ids for query, ids in zip(queries, unit.found, strict=True)}
-        means = score(run, qrels, parse_metrics("nDCG@10")).means
-        rows.append(unit.row() | {"ndcg_at_10": round(means["nDCG@10"], 4)})
+        mean = fmean(score(run, qrels, parse_metric("nDCG@10")).values())
+        rows.append(unit.row() | {"ndcg_at_10": round(mean, 4)})
     return {"documents": len(corpus), "queries": len(queries), "rows": rows}
 
 

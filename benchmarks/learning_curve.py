@@ -41,7 +41,7 @@ from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.jobs.registry import job_named
 from retrieval.jobs.run import run_job
 from retrieval.services.evaluate import measure as score
-from retrieval.services.evaluate import parse_metrics
+from retrieval.services.evaluate import parse_metric
 from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.services.workplace import JobTarget
 
@@ -209,7 +209,7 @@ async def _quality(collection: Collection, world: World) -> float:
         for query, result in zip(queries, results, strict=True):
             run[query.query_id] = [hit.item_id for hit in result]
     judged = {query.query_id: world.qrels[query.query_id] for query in world.held_out}
-    return round(score(run, judged, parse_metrics("nDCG@10")).means["nDCG@10"], 4)
+    return round(fmean(score(run, judged, parse_metric("nDCG@10")).values()), 4)
 
 
 async def _searched(collection: Collection, query: JudgedQuery) -> SearchResult:

@@ -19,6 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from retrieval import Collection, Platform, connect
 from retrieval.collection import handle_of
 from retrieval.engine.collection_search import leg_rankings
 from retrieval.services.evaluate import measure as score
-from retrieval.services.evaluate import parse_metrics
+from retrieval.services.evaluate import parse_metric
 from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.services.textsearch import TextsearchOutcome, keep_textsearch_index
 from retrieval.settings import Settings
@@ -82,7 +83,7 @@ async def compare_ways(ways: dict[str, Collection], queries: list[JudgedQuery], 
     result: dict[str, Any] = {"queries": len(queries)}
     for way in ways:
         p50, p95 = np.percentile(times[way], [50, 95]) * 1000
-        mean = score(hits_by_way[way], qrels, parse_metrics("nDCG@10")).means["nDCG@10"]
+        mean = fmean(score(hits_by_way[way], qrels, parse_metric("nDCG@10")).values())
         result[way] = {"p50_ms": round(p50, 2), "p95_ms": round(p95, 2), "nDCG@10": round(mean, 4)}
     first, other = hits_by_way.values()
     result["overlap"] = {str(depth): _overlap(first, other, depth) for depth in (10, DEPTH)}

@@ -37,7 +37,7 @@ from retrieval.apps.tickets.config import Weights, tickets_profile
 from retrieval.domain.checks import clean_value
 from retrieval.domain.search.signals import Facts, Question, ResolutionTime
 from retrieval.engine.plan import default_profile
-from retrieval.services.evaluate import measure, parse_metrics
+from retrieval.services.evaluate import measure, parse_metric
 from retrieval.services.judgements import JudgedQuery, Qrels
 from retrieval.settings import Settings
 
@@ -160,7 +160,7 @@ def chosen_elsewhere(runs: Mapping[int, Run], qrels: Qrels) -> tuple[Counter[int
 
     Of equal counts the smaller is chosen. A choice is judged on a query that it was not made by.
     """
-    values = {count: measure(run, qrels, parse_metrics("nDCG@10")).per_query["nDCG@10"] for count, run in runs.items()}
+    values = {count: measure(run, qrels, parse_metric("nDCG@10")) for count, run in runs.items()}
     counts: Counter[int] = Counter()
     earned = []
     for query_id in next(iter(values.values())):
@@ -179,8 +179,8 @@ def narrowed(query: JudgedQuery) -> tuple[dict[str, object], datetime]:
 
 def figures(run: Run, qrels: Qrels) -> tuple[float, float]:
     """nDCG@10 and R@10."""
-    means = measure(run, qrels, parse_metrics("nDCG@10,R@10")).means
-    return means["nDCG@10"], means["R@10"]
+    ndcg, recall = (fmean(measure(run, qrels, parse_metric(name)).values()) for name in ("nDCG@10", "R@10"))
+    return ndcg, recall
 
 
 ABOUT = """\

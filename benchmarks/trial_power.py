@@ -36,7 +36,7 @@ from retrieval.learning.learned_model import fit
 from retrieval.learning.logistic import RELEVANCE
 from retrieval.learning.stack import AFFINITY, LENGTH, LogitStack, affinity_signal, length_signal
 from retrieval.learning.trial import LEAST_QUESTIONS, ONE_SIDED_975, ONE_SIDED_995, TrialOutcome, trial
-from retrieval.services.evaluate import measure, parse_metrics
+from retrieval.services.evaluate import measure, parse_metric
 from retrieval.services.judgements import JudgedQuery
 from retrieval.services.workplace import JobTarget
 
@@ -50,7 +50,7 @@ BINS = (-1.0, HARM, -HARM, 0.02, 0.05, 0.1, 1.0)
 EARLY, EARLY_GAIN, LATE = (500, 1000), 0.02, 2000
 ONE_SIDED_90, ONE_SIDED_95 = 1.28, 1.645
 REACHES = {"the ten that are shown": 10, "the first 20": 20, "all candidates": None}
-_METRICS = parse_metrics("nDCG@10")
+_METRIC = parse_metric("nDCG@10")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,7 @@ class Others:
 
     def _ndcg(self, ranking: Callable[[Pool], list[str]]) -> float:
         ranked = {pool.query.query_id: ranking(pool) for pool in self.pools}
-        return measure(ranked, {key: self.world.qrels[key] for key in ranked}, _METRICS).means["nDCG@10"]
+        return fmean(measure(ranked, {key: self.world.qrels[key] for key in ranked}, _METRIC).values())
 
     def _again(
         self, pool: Pool, stack: LogitStack, directions: Mapping[str, Direction], reach: int | None

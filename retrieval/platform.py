@@ -69,13 +69,13 @@ from retrieval.settings import Settings
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from retrieval.adapters.store.items.collection_facts import CollectionStatus
     from retrieval.adapters.store.records.forgetting import Pseudonymised
     from retrieval.domain.api_key import ApiKey, NewApiKey
     from retrieval.domain.diagnosis import Diagnosis
     from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView
     from retrieval.domain.records.recorded import RecordedRetrieval
     from retrieval.engine.replay import Replay
-    from retrieval.services.collections import CollectionStatus
     from retrieval.services.reembed import Reembedding, ReembeddingCost
     from retrieval.services.transfer import Advanced, Moved
 
@@ -238,8 +238,7 @@ class Platform:
         if filterable:
             await collection.make_filterable(filterable)
         if kind is not None and stored.index_kind is not kind:
-            async with self.database.transaction(self._tenant_id) as connection:
-                await set_index_kind(connection, stored.collection_id, kind)
+            await set_index_kind(CollectionPlace(self.database, self._tenant_id, stored.collection_id), kind)
             await collection.refresh()
         return collection
 
@@ -544,8 +543,7 @@ class Platform:
 
     async def statistics(self) -> list[CollectionStatus]:
         """The state of each of the tenant's collections: items, pending vectors, jobs, recall, lost records."""
-        # It imports the jobs, which a process that only searches does not need.
-        from retrieval.services.collections import collection_statuses
+        from retrieval.adapters.store.items.collection_facts import collection_statuses
 
         stored = await all_collections(self.database, self._tenant_id)
         return await collection_statuses(self.database, self._tenant_id, stored)

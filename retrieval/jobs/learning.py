@@ -54,8 +54,7 @@ from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_
 from retrieval.learning.examples import Direction, Event, Example, Examples, Slate, faded, unit
 from retrieval.learning.learned_model import LearnedModel, fit
 from retrieval.learning.trial import TrialOutcome, trial
-from retrieval.services.doctor.collections import ARM_TOLERANCE
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, Workplace
 
 _log = logging.getLogger(__name__)
 
@@ -254,7 +253,7 @@ async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
     return await count_verdicts(place, since=None, most=trusted_from) < trusted_from
 
 
-async def learn(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def learn(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Fit a model on all feedback, and publish it if a trial shows it to be better than relevance alone.
 
     With ``trusted_from`` in the profile, a model of at least that many verdicts is published whatever the trial says.
@@ -263,7 +262,7 @@ async def learn(workplace: Workplace, target: JobTarget, advance: Advance = igno
     until = datetime.now(UTC)
     collection = target.collection
     examples = await read_examples(workplace, target, until=until)
-    advance(len(examples.rated))
+    workplace.advance(len(examples.rated))
     if not examples.rated and not collection.model_version:
         return {"verdicts": 0, "published": False, "reason": "there is no feedback that counts"}
     in_use = await Models(workplace.database, target.tenant_id).model(
@@ -338,15 +337,12 @@ async def has_feedback(workplace: Workplace, target: JobTarget) -> bool:
     return bool(await items_with_feedback(workplace.place(target), after="", most=1))
 
 
-async def keep_arms(
-    workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress, *, now: datetime | None = None
-) -> dict[str, Any]:
+async def keep_arms(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Recount every arm of the collection from its events, page by page, and correct those that differ.
 
     Each page is correct when it is done: an interruption costs nothing. A difference is a defect, and is logged.
     """
-    moment = now or datetime.now(UTC)
-    place = workplace.place(target)
+    moment, place = workplace.now(), workplace.place(target)
     decay = await read_decay(place)
     is_moved = abs(moment - decay.landmark) > MOST_HALF_LIVES * timedelta(days=decay.half_life_days)
     if is_moved:
@@ -357,10 +353,9 @@ async def keep_arms(
     while page := await items_with_feedback(place, after=after, most=PAGE_ITEMS):
         if days is not None:
             retired += await retire_feedback(place, page, received_before=moment - timedelta(days=days))
-        counted, off = await recount_arms(place, page, tolerance=ARM_TOLERANCE)
+        counted, off = await recount_arms(place, page)
         arms, mended, after = arms + counted, mended + off, page[-1]
-        advance(arms)
-        workplace.end_of_step()
+        workplace.end_of_step(arms)
     if mended:
         _log.warning(
             "%d of %d arms of %s had drifted from their events, and were mended", mended, arms, target.collection.name
@@ -385,7 +380,7 @@ async def are_clusters_needed(workplace: Workplace, target: JobTarget) -> bool:
     return has_feedback and (is_waiting or collection.documents > GROWTH * size_at_fit)
 
 
-async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def find_clusters(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Find the centroids where there are none or the collection has outgrown them, and give items their clusters.
 
     New centroids start from the old ones, so that what was learned about a cluster stays with it.
@@ -402,7 +397,7 @@ async def find_clusters(workplace: Workplace, target: JobTarget, advance: Advanc
         if computed is None:
             return {"clusters": 0 if known is None else len(known), "assigned": 0}
         known = computed
-    assigned = await _assign(workplace, target, space, known, every=is_outgrown, advance=advance)
+    assigned = await _assign(workplace, target, space, known, every=is_outgrown)
     if is_outgrown:
         await settle_centroids(place, space.space_id, items=collection.documents)
     return {"clusters": len(known), "assigned": assigned}
@@ -424,15 +419,12 @@ async def _new_centroids(
     return computed
 
 
-async def _assign(
-    workplace: Workplace, target: JobTarget, space: StoredSpace, known: Vectors, *, every: bool, advance: Advance
-) -> int:
+async def _assign(workplace: Workplace, target: JobTarget, space: StoredSpace, known: Vectors, *, every: bool) -> int:
     place, after, assigned = workplace.place(target), "", 0
     while page := await vectors_to_assign(place, space, after=after, every=every, limit=_PAGE):
         numbers = nearest(np.asarray([vector for _, vector in page]), known)
         clusters = {item_id: int(number) for (item_id, _), number in zip(page, numbers, strict=True)}
         await assign_clusters(place, clusters)
         after, assigned = page[-1][0], assigned + len(page)
-        advance(assigned)
-        workplace.end_of_step()
+        workplace.end_of_step(assigned)
     return assigned

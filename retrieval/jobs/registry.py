@@ -34,7 +34,7 @@ from retrieval.services.collections import finish_walk, is_walk_unfinished
 from retrieval.services.memories import forget_expired, is_anything_expired
 from retrieval.services.recall import is_recall_in_question, measure_recall
 from retrieval.services.reembed import is_reembedding_due, reembed
-from retrieval.services.workplace import Advance, JobTarget, Workplace
+from retrieval.services.workplace import JobTarget, Workplace
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +46,7 @@ class Job:
     """A line about it for people."""
     noun: str
     """The unit of its progress, in the singular."""
-    run: Callable[[Workplace, JobTarget, Advance], Awaitable[dict[str, Any]]]
+    run: Callable[[Workplace, JobTarget], Awaitable[dict[str, Any]]]
     """Returns what the job did, as plain JSON values."""
     is_needed: Callable[[Workplace, JobTarget], Awaitable[bool]]
     """A quick check whether there is work to do."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -28,7 +28,7 @@ from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.serialization import Serializable
 from retrieval.jobs.registry import JOBS, Job, job_named
-from retrieval.services.workplace import Advance, JobTarget, StoppedError, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, StoppedError, Workplace
 from retrieval.settings import schedule
 
 _log = logging.getLogger(__name__)
@@ -52,14 +52,14 @@ class RunReport(Serializable):
     """The tenant's name; None: it is the caller's own."""
 
 
-async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Advance = ignore_progress) -> RunReport:
+async def run_job(workplace: Workplace, job: Job, target: JobTarget) -> RunReport:
     """Run the job, unless another process runs it now. The platform's errors are recorded."""
     collection = target.collection
     async with workplace.database.only_one(f"job {job.name} {collection.collection_id}") as alone:
         if not alone:
             return RunReport(job=job.name, collection=collection.name, outcome=ELSEWHERE)
         with patiently(), span("retrieval.job") as traced:
-            outcome, details = await _run_recorded(workplace, job, target, advance)
+            outcome, details = await _run_recorded(workplace, job, target)
             if traced is not None:
                 traced.set_attributes({"retrieval.job": job.name, "retrieval.outcome": outcome})
                 traced.set_attributes(
@@ -68,14 +68,12 @@ async def run_job(workplace: Workplace, job: Job, target: JobTarget, advance: Ad
     return RunReport(job=job.name, collection=collection.name, outcome=outcome, details=details)
 
 
-async def _run_recorded(
-    workplace: Workplace, job: Job, target: JobTarget, advance: Advance
-) -> tuple[str, Mapping[str, Any]]:
+async def _run_recorded(workplace: Workplace, job: Job, target: JobTarget) -> tuple[str, Mapping[str, Any]]:
     place = workplace.place(target)
     run_id = await begin_run(place, job.name)
     try:
-        async with _note_progress(place, run_id, advance) as advance_noted:
-            outcome, details = DONE, await job.run(workplace, target, advance_noted)
+        async with _noting_progress(workplace, place, run_id) as noting:
+            outcome, details = DONE, await job.run(noting, target)
     except StoppedError:
         outcome, details = INTERRUPTED, {}
     except asyncio.CancelledError:
@@ -113,14 +111,14 @@ async def repeated(step: Callable[[], Awaitable[None]], *, seconds: float) -> As
 
 
 @contextlib.asynccontextmanager
-async def _note_progress(at: CollectionPlace, run_id: int, advance: Advance) -> AsyncIterator[Advance]:
-    """Write the run's progress to its record every few seconds while the block runs."""
+async def _noting_progress(workplace: Workplace, at: CollectionPlace, run_id: int) -> AsyncIterator[Workplace]:
+    """A workplace that writes the run's progress to its record every few seconds while the block runs."""
     done = noted = 0
 
-    def advance_noted(so_far: int) -> None:
+    def advance(so_far: int) -> None:
         nonlocal done
         done = so_far
-        advance(so_far)
+        workplace.advance(so_far)
 
     async def note() -> None:
         nonlocal noted
@@ -130,7 +128,7 @@ async def _note_progress(at: CollectionPlace, run_id: int, advance: Advance) -> 
                 await note_progress(at, run_id, done)
 
     async with repeated(note, seconds=NOTED_SECONDS):
-        yield advance_noted
+        yield replace(workplace, advance=advance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

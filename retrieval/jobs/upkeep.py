@@ -12,110 +12,21 @@ from functools import partial
 from typing import Any
 
 from retrieval.adapters.embedders.chosen import no_embedder
-from retrieval.adapters.store.compiled import Compiled
-from retrieval.adapters.store.database import CollectionPlace
+from retrieval.adapters.store.installation.examination.collection_state import mend_disagreements
 from retrieval.adapters.store.installation.idempotency import remove_expired_writes
 from retrieval.adapters.store.records.forgetting import drop_months, ensure_months, is_any_month_due, remove_older
+from retrieval.adapters.store.search import terms
 from retrieval.adapters.store.search.indexes import keep_common_facets
 from retrieval.adapters.store.search.vectors import count_pending
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.indexes import IndexOutcome, keep_index, rebuild_index
 from retrieval.services.textsearch import keep_textsearch_index, rebuild_textsearch_index
-from retrieval.services.weights import DRIFT, fold_statistics, refresh_weights
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, Workplace
 
 _log = logging.getLogger(__name__)
 
-# No writer is active meanwhile, so the count is complete.
-_HOLD = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s)), fold_statistics(%(id)s)"
-_MISSING = """
-    SELECT item.item_id FROM items AS item
-    WHERE item.collection_id = %(id)s AND item.status <> 'archived' AND NOT EXISTS (
-        SELECT FROM item_terms AS terms WHERE terms.collection_id = item.collection_id AND terms.item_id = item.item_id)
-    ORDER BY item.item_id
-"""
-_INDEX = "SELECT index_terms(%(id)s, %(items)s), fold_statistics(%(id)s)"
-
-_RECOUNT_TERMS = """
-    WITH counted AS MATERIALIZED (
-        SELECT lexeme, count(*)::integer AS document_frequency
-        FROM item_terms, unnest(lexemes) AS lexeme
-        WHERE collection_id = %(id)s
-        GROUP BY lexeme
-    ),
-    mended AS (
-        INSERT INTO term_statistics AS known (collection_id, lexeme, document_frequency)
-        SELECT %(id)s, counted.lexeme, counted.document_frequency FROM counted
-        ORDER BY counted.lexeme
-        ON CONFLICT (collection_id, lexeme) DO UPDATE SET document_frequency = excluded.document_frequency
-        WHERE known.document_frequency <> excluded.document_frequency
-        RETURNING 1
-    ),
-    removed AS (
-        DELETE FROM term_statistics AS known
-        WHERE known.collection_id = %(id)s AND NOT EXISTS (SELECT FROM counted WHERE counted.lexeme = known.lexeme)
-        RETURNING known.document_frequency
-    )
-    SELECT (SELECT count(*) FROM mended) + (SELECT count(*) FROM removed WHERE document_frequency <> 0)
-"""
-
-# Without its totals a collection finds nothing by words.
-_ADD_TOTALS = """
-    INSERT INTO collection_statistics (collection_id, documents, total_length)
-    SELECT terms.collection_id, count(*), sum(terms.length)
-    FROM item_terms AS terms WHERE terms.collection_id = %(id)s
-    GROUP BY terms.collection_id
-    ON CONFLICT (collection_id) DO NOTHING
-"""
-_RECOUNT_TOTALS = """
-    WITH counted AS (
-        SELECT count(*) AS documents, coalesce(sum(length), 0) AS total_length
-        FROM item_terms WHERE collection_id = %(id)s
-    )
-    UPDATE collection_statistics AS total
-    SET documents = counted.documents, total_length = counted.total_length
-    FROM counted
-    WHERE total.collection_id = %(id)s
-        AND (total.documents, total.total_length) IS DISTINCT FROM (counted.documents, counted.total_length)
-"""
-
-_MEND = Compiled("SELECT mend_disagreements(%(id)s)")
-_HAS_UNNAMED = "SELECT EXISTS (SELECT FROM term_statistics WHERE collection_id = %(id)s AND term IS NULL)"
-_NAME = "SELECT name_terms(%(id)s)"
-
-
-async def recount_terms(at: CollectionPlace) -> int:
-    """Recount a collection's term statistics and correct them; returns the number of wrong rows, normally 0.
-
-    Items without indexed words are indexed first. Terms that no item holds any more are removed; they are not wrong. In
-    one transaction, which writers of the collection wait for; searches go on.
-    """
-    known = {"id": at.collection_id}
-    async with at.database.transaction(at.tenant_id) as connection:
-        await connection.execute(_HOLD, known)
-        if missing := [row[0] for row in await (await connection.execute(_MISSING, known)).fetchall()]:
-            _log.warning("collection %s: %d items were not in the index of words", at.collection_id, len(missing))
-            await connection.execute(_INDEX, {**known, "items": missing})
-        wrong = int(await connection.value(_RECOUNT_TERMS, known))
-        for statement in (_ADD_TOTALS, _RECOUNT_TOTALS):
-            wrong += (await connection.execute(statement, known)).rowcount
-        if await connection.value(_HAS_UNNAMED, known):
-            await connection.execute(_NAME, known)
-    if wrong:
-        _log.warning("collection %s: %d rows of its term statistics were wrong", at.collection_id, wrong)
-    return wrong
-
-
 LEAST_INDEXED = 1000
 """A collection with fewer items and without an index is skipped."""
-
-_WEIGHTS_NEEDED = Compiled("""
-    SELECT EXISTS (
-        SELECT FROM collection_statistics t
-        WHERE t.collection_id = %(id)s AND (t.weighing_after IS NOT NULL
-            OR length_drift(t.documents, t.total_length, t.weighed_length) > %(drift)s)
-    ) OR EXISTS (SELECT FROM statistics_changes w WHERE w.collection_id = %(id)s)
-""")
 
 
 async def always(_workplace: Workplace, _target: JobTarget) -> bool:
@@ -125,15 +36,14 @@ async def always(_workplace: Workplace, _target: JobTarget) -> bool:
 
 async def are_weights_off(workplace: Workplace, target: JobTarget) -> bool:
     """True if weights have to be recomputed, or differences added to the statistics."""
-    statement = _WEIGHTS_NEEDED.bind(id=target.collection.collection_id, drift=DRIFT)
-    return bool((await workplace.database.read(target.tenant_id, statement))[0][0])
+    return await terms.are_weights_off(workplace.place(target))
 
 
-async def weigh(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def weigh(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Recompute the BM25 weights if the average length has drifted, or an earlier run was interrupted."""
-    await fold_statistics(workplace.place(target))
-    weighed = await refresh_weights(workplace.place(target))
-    advance(weighed)
+    await terms.fold_statistics(workplace.place(target))
+    weighed = await terms.refresh_weights(workplace.place(target))
+    workplace.advance(weighed)
     return {"weighed": weighed}
 
 
@@ -143,7 +53,7 @@ async def is_index_in_question(_workplace: Workplace, target: JobTarget) -> bool
     return collection.ann_index is not None or collection.documents >= LEAST_INDEXED
 
 
-async def index(workplace: Workplace, target: JobTarget, _advance: Advance = ignore_progress) -> dict[str, Any]:
+async def index(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Make, keep or drop the collection's indexes, as its size requires: HNSW, and those of pg_textsearch."""
     collection = target.collection
     outcome = await keep_index(workplace.database, target.tenant_id, collection)
@@ -153,10 +63,10 @@ async def index(workplace: Workplace, target: JobTarget, _advance: Advance = ign
     return {"index": outcome.value, "textsearch": textsearch.value}
 
 
-async def recount(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def recount(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Recount the collection's terms, and correct wrong counts."""
-    mended = await recount_terms(workplace.place(target))
-    advance(mended)
+    mended = await terms.recount_terms(workplace.place(target))
+    workplace.advance(mended)
     return {"mended": mended}
 
 
@@ -168,7 +78,7 @@ async def is_anything_pending(workplace: Workplace, target: JobTarget) -> bool:
     return await count_pending(workplace.place(target), space) > 0
 
 
-async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def embed_pending(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Embed the collection's pending items, page by page; refused items stay pending and are named.
 
     Each page is stored when it is done: an interruption loses one page.
@@ -177,13 +87,10 @@ async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advanc
     if space is None:
         return {"embedded": 0, "pending": 0}
     embedder = workplace.embedder_of(target.tenant_id, space)
-    writer = Writer(workplace.database, target.tenant_id, target.collection, embedder)
-    report, after = AddReport(), ""
-    while not report.stopped and embedder is not None and (page := await writer.next_pending(after)):
-        report += await writer.embed(page)
-        advance(report.embedded)
-        after = page[-1].item_id
-        workplace.end_of_step()
+    report = AddReport()
+    if embedder is not None:
+        writer = Writer(workplace.database, target.tenant_id, target.collection, embedder)
+        report = await writer.followed(lambda so_far: workplace.end_of_step(so_far.embedded)).embed_pending(report)
     pending = await count_pending(workplace.place(target), space)
     notes = report.notes
     if embedder is None and pending:
@@ -191,7 +98,7 @@ async def embed_pending(workplace: Workplace, target: JobTarget, advance: Advanc
     return {"embedded": report.embedded, "pending": pending, **({"notes": list(notes)} if notes else {})}
 
 
-async def prune(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def prune(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Remove a collection's old rows, its tenant's old cache entries, and every tenant's expired answers to writes.
 
     Returns the number of rows by table.
@@ -215,8 +122,7 @@ async def prune(workplace: Workplace, target: JobTarget, advance: Advance = igno
     for table, remove_step in older.items():
         while count := await remove_step():
             removed[table] += count
-            advance(sum(removed.values()))
-            workplace.end_of_step()
+            workplace.end_of_step(sum(removed.values()))
     return removed
 
 
@@ -225,30 +131,28 @@ async def are_months_due(workplace: Workplace, _target: JobTarget) -> bool:
     return await is_any_month_due(workplace.database, workplace.settings.retention_retrievals_days)
 
 
-async def keep_months(workplace: Workplace, _target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def keep_months(workplace: Workplace, _target: JobTarget) -> dict[str, Any]:
     """Make and drop months; returns the number of tables made and dropped."""
     made = await ensure_months(workplace.database)
-    advance(made)
+    workplace.advance(made)
     dropped = await drop_months(workplace.database, workplace.settings.retention_retrievals_days)
-    advance(made + dropped)
+    workplace.advance(made + dropped)
     return {"made": made, "dropped": dropped}
 
 
-async def reindex(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def reindex(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Recount terms, recompute every BM25 weight and rebuild the indexes, whether they need it or not.
 
     Rows that do not agree with their items (``retrieval doctor --deep``) are corrected first. The index of vectors,
     which takes longest, comes last, so that an earlier interruption does not lose its build.
     """
-    statement = _MEND.bind(id=target.collection.collection_id)
-    ((mended,),) = await workplace.database.write(target.tenant_id, statement)
+    mended = await mend_disagreements(workplace.place(target))
     workplace.end_of_step()
-    mended += (await recount(workplace, target))["mended"]
+    mended += await terms.recount_terms(workplace.place(target))
     workplace.end_of_step()
     # Every collection has more drift than -1.
-    weighed = await refresh_weights(workplace.place(target), drift=-1.0)
-    advance(weighed)
-    workplace.end_of_step()
+    weighed = await terms.refresh_weights(workplace.place(target), drift=-1.0)
+    workplace.end_of_step(weighed)
     textsearch = await rebuild_textsearch_index(workplace.database, target.collection)
     workplace.end_of_step()
     outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)

@@ -315,13 +315,11 @@ def _time(workplace: Workplace) -> str:
     return f"{workplace.now():%H:%M:%S} UTC"
 
 
-async def work_once(
-    workplace: Workplace, stop: asyncio.Event, *, report: Report, clock: Callable[[], float] = time.time
-) -> None:
-    """Run the due and the queued jobs, then end. ``clock`` gives seconds since 1970."""
+async def work_once(workplace: Workplace, stop: asyncio.Event, *, report: Report) -> None:
+    """Run the due and the queued jobs, then end."""
     async with _open_queue(workplace, stop, report) as app:
         await requeue_stalled(app, workplace.settings.worker_stalled_seconds)
-        await enqueue_due(schedule_of(app, workplace.settings.jobs_schedule or {}), clock())
+        await enqueue_due(schedule_of(app, workplace.settings.jobs_schedule or {}), workplace.now().timestamp())
         # Due jobs queue the needed jobs, so one pass is not enough; jobs that wait for another worker's jobs are left
         # to that worker.
         before, waiting = set[int](), await _waiting(app)

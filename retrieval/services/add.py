@@ -208,6 +208,29 @@ class Writer:
         """The writer after that report: if the embedder has stopped, it is not asked, and items are left pending."""
         return replace(self, asks=False) if report.stopped else self
 
+    def followed(self, advance: Callable[[AddReport], None] | None) -> Writer:
+        """The writer, which calls ``advance`` with the vectors made and refused so far."""
+        if advance is None:
+            return self
+        so_far = AddReport()
+
+        def embedded(part: AddReport) -> None:
+            nonlocal so_far
+            so_far += part
+            advance(so_far)
+
+        return replace(self, on_embedded=embedded)
+
+    async def embed_pending(self, report: AddReport) -> AddReport:
+        """Embed the pending items, unless the embedder does not answer or has refused items of this run."""
+        if report.pending:
+            return report
+        after = ""
+        while not report.stopped and (page := await self.next_pending(after)):
+            report += await self.embed(page)
+            after = page[-1].item_id
+        return report
+
     async def embed(
         self, items: Sequence[Item], keep: Callable[[HashedVectors], Awaitable[None]] | None = None
     ) -> AddReport:

@@ -17,14 +17,6 @@ Make = Callable[[Item | None], Item]
 """Returns the new item for the stored one (None: there is no such item)."""
 
 
-async def put_whole(writer: Writer, item: Item) -> tuple[StoredItem, AddReport]:
-    """Store the item in place of the stored item of its id, and embed it."""
-    report, written = await writer.add_beside([item])
-    stored = store.stored_as(item, written)
-    # The item was unchanged and not written, or another caller has changed it since.
-    return (stored, report) if stored is not None else await put(writer, item.item_id, lambda _: item, None)
-
-
 async def put(writer: Writer, item_id: str, make: Make, version: str | None) -> tuple[StoredItem, AddReport]:
     """Replace the item by what ``make`` returns, in the transaction that checks its version; then embed it.
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from retrieval.adapters.store.database import CollectionPlace, Database
-from retrieval.adapters.store.installation.queue import JobRun
-from retrieval.adapters.store.items.collection_facts import read_facts
 from retrieval.adapters.store.items.collections import (
     StoredCollection,
     add_profile,
@@ -28,8 +25,7 @@ from retrieval.adapters.store.items.collections import (
     use_profile,
 )
 from retrieval.adapters.store.items.removal import remove_itself, remove_next_items, remove_records
-from retrieval.adapters.store.search.indexes import IndexStatus
-from retrieval.adapters.store.search.recall import Measurement
+from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.checks import checked_list, choices_hint, shortened
 from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
@@ -38,15 +34,13 @@ from retrieval.domain.items.collection import CollectionInfo, IndexKind, Neighbo
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.search.profile import Profile
-from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import FRESH_SECONDS, CollectionHandle, checks_existence
 from retrieval.engine.plan import default_profile
 from retrieval.engine.reading import info
 from retrieval.engine.request import NO_SPACE
 from retrieval.services.indexes import IndexOutcome, drop_indexes, flush_lexical, keep_index
 from retrieval.services.textsearch import TextsearchOutcome, drop_textsearch_index
-from retrieval.services.weights import DRIFT, refresh_weights
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, Workplace
 
 SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]
 """Returns the embedding space of a new collection; None: no embedder is configured."""
@@ -115,56 +109,10 @@ async def _give_space(database: Database, tenant_id: int, stored: StoredCollecti
             await use_profile(connection, stored.collection_id, version)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionStatus(Serializable):
-    """One collection."""
-
-    name: str
-    items: int
-    """Items that a search can find."""
-    space: str | None
-    """The embedding space's name; None: lexical search only."""
-    pending: int
-    """Items that wait for their vector."""
-    weights_pending: bool
-    """Whether BM25 weights have to be computed again."""
-    indexes: tuple[IndexStatus, ...]
-    runs: tuple[JobRun, ...]
-    """The last run of each job."""
-    recall: tuple[Measurement, ...]
-    """The last run's measurements."""
-    unrecorded: Mapping[str, int]
-    """Searches that should have been recorded and were not, by reason."""
-    chosen_model: int | None = None
-    """The model of the learned reward that somebody chose, 0 for none of them; None: nobody chose."""
-
-
-async def collection_statuses(
-    database: Database, tenant_id: int, stored: Sequence[StoredCollection]
-) -> list[CollectionStatus]:
-    """The state of these collections of the tenant."""
-    known = await read_facts(database, tenant_id, stored, drift=DRIFT)
-    return [
-        CollectionStatus(
-            name=collection.name,
-            items=collection.documents,
-            space=collection.space.space.name if collection.space else None,
-            pending=known.pending.get(collection.collection_id, 0),
-            weights_pending=collection.collection_id in known.weights_off,
-            indexes=tuple(known.indexes.get(collection.collection_id, ())),
-            runs=tuple(known.runs.get(collection.collection_id, ())),
-            recall=tuple(known.recall.get(collection.collection_id, ())),
-            unrecorded=dict(known.losses.get(collection.collection_id, ())),
-            chosen_model=known.chosen.get(collection.collection_id),
-        )
-        for collection in stored
-    ]
-
-
 _STEP = 500
 
 
-async def refresh_windows(at: CollectionPlace, advance: Advance = ignore_progress) -> int:
+async def refresh_windows(at: CollectionPlace, end_of_step: Callable[[int], None] = lambda _done: None) -> int:
     """Index the items whose neighbours' setting changed; returns their number.
 
     Step by step, each in its own transaction: searches and writes go on. If it is interrupted, the next call
@@ -175,7 +123,7 @@ async def refresh_windows(at: CollectionPlace, advance: Advance = ignore_progres
         async with at.database.transaction(at.tenant_id) as connection:
             step = await reindex_windows(connection, at.collection_id, _STEP)
         done += step
-        advance(done)
+        end_of_step(done)
     if done:
         await refresh_weights(at)
     return done
@@ -186,14 +134,9 @@ async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
     return await are_windows_behind(workplace.place(target))
 
 
-async def finish_walk(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def finish_walk(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Index the items that a change of neighbours has not reached yet."""
-
-    def note(done: int) -> None:
-        advance(done)
-        workplace.end_of_step()
-
-    return {"reindexed": await refresh_windows(workplace.place(target), note)}
+    return {"reindexed": await refresh_windows(workplace.place(target), workplace.end_of_step)}
 
 
 @checks_existence
@@ -248,8 +191,7 @@ async def split(handle: CollectionHandle, parts: int) -> CollectionInfo:
     if stored.space is None:
         raise InvalidRequestError(f"collection {handle.name!r} has no vectors, and so no index to divide: {NO_SPACE}")
     if number != stored.parts:
-        async with handle.database.transaction(handle.tenant_id) as connection:
-            await set_parts(connection, stored.collection_id, number)
+        await set_parts(handle.place_of(stored), number)
         stored = await handle.refresh()
     # Another process builds this index after the same change, or that of another collection of the space.
     while await keep_index(handle.database, handle.tenant_id, stored) is IndexOutcome.BEING_BUILT:

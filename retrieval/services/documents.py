@@ -19,6 +19,7 @@ from retrieval.adapters.readers.folders import DocumentFile, FoundFiles, FoundFo
 from retrieval.adapters.store.items.items import item_from_row
 from retrieval.adapters.store.items.listing import all_rows, rows_after
 from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.domain.checks import check_functions, checked_whole, is_storable
 from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
@@ -43,9 +44,8 @@ from retrieval.engine.collection_handle import CollectionHandle, checks_existenc
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.add import AddReport, Writer, add_in_parts, repeated_among
 from retrieval.services.change import ChangeReport, change
-from retrieval.services.ingest import embed_pending, followed
+from retrieval.services.ingest import NO_VECTORS
 from retrieval.services.items import delete, finished, writer_of
-from retrieval.services.weights import refresh_weights
 
 _READING = 1
 """The version of reading and chunking: after a change all documents are read again."""
@@ -399,19 +399,22 @@ async def _store(
     measure = await _measure(writer)
     reading = _Reading(known, chunking.within(measure.max_tokens), measure, writer.collection.schema)
     report, done, rest = DocumentsReport(), 0, iter(sources)
+    batch: Sequence[_ReadDocument] = ()
 
-    def tell(report: DocumentsReport, done: float) -> None:
+    def tell(vectors: AddReport = NO_VECTORS) -> None:
+        """Tell the progress, with the vectors that are made of the batch so far."""
         if progress is not None:
-            progress(report, done, len(sources))
+            chunks = sum(len(document.items or ()) for document in batch)
+            share = min(vectors.embedded + vectors.pending, chunks) / max(chunks, 1)
+            progress(report + DocumentsReport(chunks=vectors), done + len(batch) * share, len(sources))
 
-    tell(report, done)
+    tell()
     while batch := await asyncio.to_thread(_next_batch, reading, rest):
-        follower = followed(writer, progress and partial(_advance, tell, report, done, batch))
+        follower = writer.followed(progress and tell)
         report += await _store_batch(handle, follower.after(report.chunks), batch, known)
         done += len(batch)
-        tell(report, done)
-    follower = followed(writer, progress and partial(_advance, tell, report, done, ()))
-    chunks = await embed_pending(follower, report.chunks)
+        tell()
+    chunks = await writer.followed(progress and tell).embed_pending(report.chunks)
     if chunks.settled is not None:
         await refresh_weights(writer.place)
     return replace(report, chunks=chunks)
@@ -512,18 +515,6 @@ async def _chunks_at(writer: Writer, places: Sequence[Place]) -> dict[Place, Ite
 
 def _by_place(chunks: Iterable[Item]) -> dict[Place, Item]:
     return {place: chunk for chunk in chunks if (place := place_of(chunk)) is not None}
-
-
-def _advance(
-    progress: Callable[[DocumentsReport, float], None],
-    report: DocumentsReport,
-    documents_done: int,
-    batch: Sequence[_ReadDocument],
-    vectors: AddReport,
-) -> None:
-    chunks = sum(len(document.items or ()) for document in batch)
-    done = min(vectors.embedded + vectors.pending, chunks)
-    progress(report + DocumentsReport(chunks=vectors), documents_done + len(batch) * done / max(chunks, 1))
 
 
 _NOT_LISTED = "nothing was pruned, because a folder could not be listed"

@@ -56,16 +56,6 @@ class Metric:
         return cutoff if isinstance(cutoff, int) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluation:
-    """The scores of one run, by metric name. Most metrics are in [0, 1], higher is better."""
-
-    per_query: Mapping[str, Mapping[str, float]]
-    """Values by metric name and query id; each metric has every judged query."""
-    means: Mapping[str, float]
-    """Arithmetic means over the judged queries."""
-
-
 def parse_metric(name: str) -> Metric:
     """The metric of that name: ``nDCG@10``, ``R@100``, ``MRR@10`` (the same as ``RR@10``), ``AP`` and so on.
 
@@ -95,23 +85,19 @@ def parse_metrics(names: str | Sequence[str] = DEFAULT_METRICS) -> tuple[Metric,
     return tuple(parse_metric(name) for name in spelled)
 
 
-def measure(run: Run, qrels: Qrels, metrics: Sequence[Metric]) -> Evaluation:
-    """Score a run against judgements.
+def measure(run: Run, qrels: Qrels, metric: Metric) -> dict[str, float]:
+    """The score of each query by the metric; most metrics are in [0, 1], higher is better.
 
-    Every query of ``qrels``, at least one, counts; one without results scores 0. Queries of the run that are not judged
-    are ignored.
+    Every query of ``qrels`` counts; one without results scores 0. Queries of the run that are not judged are ignored.
     """
-    by_measure: dict[ir_measures.Measure, dict[str, float]] = {
-        metric.measure: dict.fromkeys(qrels, 0.0) for metric in metrics
-    }
+    scores = dict.fromkeys(qrels, 0.0)
     scored = {key: _scores(items) for key, items in run.items() if items and key in qrels}
     if scored:
         # pytrec_eval crashes the process on a query whose grades are all below 0.
         grades = {key: {item_id: max(v, 0) for item_id, v in qrels[key].items()} for key in scored}
-        for result in ir_measures.iter_calc(list(by_measure), grades, scored):
-            by_measure[result.measure][result.query_id] = float(result.value)
-    per_query = {metric.name: by_measure[metric.measure] for metric in metrics}
-    return Evaluation(per_query, {name: fmean(values.values()) for name, values in per_query.items()})
+        for result in ir_measures.iter_calc([metric.measure], grades, scored):
+            scores[result.query_id] = float(result.value)
+    return scores
 
 
 def _can_compute(measure: ir_measures.Measure) -> bool:
@@ -238,12 +224,12 @@ def _limit_of(metric: Metric) -> int:
 def _variant_report(
     variant: str, rankings: Mapping[int, Run], seconds: Sequence[float], qrels: Qrels, metrics: Sequence[Metric]
 ) -> VariantReport:
-    each = [measure(rankings[_limit_of(metric)], qrels, [metric]) for metric in metrics]
+    per_query = {metric.name: measure(rankings[_limit_of(metric)], qrels, metric) for metric in metrics}
     median, p95 = np.percentile(np.array(seconds) * 1000, [50, 95])
     return VariantReport(
         variant=variant,
-        means={name: mean for evaluation in each for name, mean in evaluation.means.items()},
-        per_query={name: values for evaluation in each for name, values in evaluation.per_query.items()},
+        means={name: fmean(values.values()) for name, values in per_query.items()},
+        per_query=per_query,
         without_results=sum(not item_ids for item_ids in next(iter(rankings.values())).values()),
         median_ms=float(median),
         p95_ms=float(p95),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -74,14 +74,6 @@ class _Index:
         """The collection's indexes in the space, of every form, by name."""
         return await store.hnsw_indexes(self.at.database, self.space.space_id, self.at.collection_id)
 
-    def within(self, existing: Mapping[str, IndexStatus]) -> IndexStatus | None:
-        """All parts together; None where one is missing."""
-        if not set(self.names) <= existing.keys():
-            return None
-        parts = [existing[name] for name in self.names]
-        size = sum(part.bytes for part in parts)
-        return replace(parts[0], bytes=size, valid=all(part.valid for part in parts))
-
     def request(self, path: Path, **changes: Any) -> CandidateRequest:
         return CandidateRequest(
             collection_id=self.at.collection_id,
@@ -125,7 +117,7 @@ async def measure_index(
     if space is None or form is None:
         return None
     index = _Index(CollectionPlace(database, tenant_id, collection.collection_id), collection, space, form)
-    whole = index.within(await index.existing())
+    whole = store.all_parts(index.names, await index.existing())
     if whole is None:
         return None
     numbers = AnnIndex(
@@ -289,21 +281,23 @@ async def keep_index(
     wanted = _wanted(database, tenant_id, collection, collection.space)
     existing, index = await wanted.existing(), collection.ann_index
     present = None if index is None else replace(wanted, form=index.form)
-    usable = None if present is None else present.within(existing)
+    usable = None if present is None else store.all_parts(present.names, existing)
     if usable is None or not usable.valid:
-        index, present, usable = None, None, wanted.within(existing)
+        index, present, usable = None, None, store.all_parts(wanted.names, existing)
     # Also the parts of the wanted index, because its build continues with them.
     kept = {*wanted.names, *(present.names if present else ())}
     failed = await store.failed_builds(database, store.hnsw_name(wanted.space.space_id, collection.collection_id))
-    if leftovers := {*existing, *failed} - kept:
-        clearing = await _exclusively(wanted, partial(_clear, leftovers))
-        if clearing is not IndexOutcome.PRESENT:
-            return clearing
+    leftovers = {*existing, *failed} - kept
     is_there, index_bytes = not kept.isdisjoint(existing), usable.bytes if usable else 0
-    outcome = wanted_outcome(collection.documents, threshold, index, index_bytes, is_there=is_there, form=wanted.form)
-    if outcome in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}:
+    outcome = wanted_outcome(collection, threshold, index, index_bytes, is_there=is_there)
+    if not leftovers and outcome not in _WORK:
         return outcome
-    return await _exclusively(wanted, _WORK[outcome])
+
+    async def work(index: _Index) -> IndexOutcome:
+        await _clear(index, leftovers)
+        return await _WORK[outcome](index) if outcome in _WORK else outcome
+
+    return await _exclusively(wanted, work)
 
 
 def _wanted(database: Database, tenant_id: int, collection: StoredCollection, space: StoredSpace) -> _Index:
@@ -315,11 +309,8 @@ def is_index_off(collection: StoredCollection) -> bool:
     """Whether the collection's size requires another index, as far as the catalogue shows."""
     if collection.space is None:
         return False
-    index = collection.ann_index
-    threshold = index_rows(collection.space.space.dimensions)
-    is_there, form = index is not None, wanted_form(collection)
-    outcome = wanted_outcome(collection.documents, threshold, index, 0, is_there=is_there, form=form)
-    return outcome not in {IndexOutcome.NOT_NEEDED, IndexOutcome.PRESENT}
+    index, threshold = collection.ann_index, index_rows(collection.space.space.dimensions)
+    return wanted_outcome(collection, threshold, index, 0, is_there=index is not None) in _WORK
 
 
 async def flush_lexical(database: Database, written: int) -> None:
@@ -366,19 +357,13 @@ async def rebuild_index(database: Database, tenant_id: int, collection: StoredCo
 
 
 def wanted_outcome(
-    documents: int,
-    threshold: int,
-    index: AnnIndex | None,
-    index_bytes: int,
-    *,
-    is_there: bool,
-    form: IndexForm,
+    collection: StoredCollection, threshold: int, index: AnnIndex | None, index_bytes: int, *, is_there: bool
 ) -> IndexOutcome:
-    """The work that an index of that many documents needs. Pure.
+    """The work that the collection's index needs. Pure.
 
-    ``index`` is the existing valid index; ``is_there`` is true also for one that a failed build left. ``form``: the
-    form that it should have.
+    ``index`` is the existing valid index; ``is_there`` is true also for one that a failed build left.
     """
+    documents, form = collection.documents, wanted_form(collection)
     if documents < threshold * KEPT_ABOVE:
         return IndexOutcome.DROPPED if is_there else IndexOutcome.NOT_NEEDED
     if index is None:
@@ -454,11 +439,11 @@ async def _build(index: _Index) -> IndexOutcome:
             await _run_build(connection, database.names.schema, name, build)
         if not is_another_there:
             await _settle(connection, database.names.schema, index.space.table_name)
-    whole = index.within(await index.existing())
+    whole = store.all_parts(index.names, await index.existing())
     if whole is None or not whole.valid:
         return IndexOutcome.BEING_BUILT  # by a process of the server whose client was killed
     await measure_index(database, index.at.tenant_id, collection, form=form)
-    await _clear(existing.keys() - set(names), index)
+    await _clear(index, existing.keys() - set(names))
     return IndexOutcome.REPLACED if is_another_there else IndexOutcome.BUILT
 
 
@@ -480,9 +465,8 @@ async def _measure(index: _Index) -> IndexOutcome:
 
 
 async def _drop(index: _Index) -> IndexOutcome:
-    await _clear(await index.existing(), index)
-    async with index.at.database.transaction(index.at.tenant_id) as tenant:
-        await store.forget_measured(tenant, index.at.collection_id, index.space.space_id)
+    await _clear(index, await index.existing())
+    await store.forget_measured(index.at, index.space.space_id)
     return IndexOutcome.DROPPED
 
 
@@ -526,12 +510,13 @@ def parts_to_build(documents: int, dimensions: int) -> int:
     return min(max(math.ceil(documents * (2 * dimensions + GRAPH_BYTES) / _MOST_MEMORY), 1), MAX_PARTS)
 
 
-async def _clear(names: Iterable[str], index: _Index) -> IndexOutcome:
+async def _clear(index: _Index, names: Collection[str]) -> None:
+    if not names:
+        return
     database = index.at.database
     async with database.maintenance() as connection:
         for name in names:
             await connection.execute(store.drop_statement(name, database.names.schema).encode())
-    return IndexOutcome.PRESENT
 
 
 async def _settle(connection: Connection, schema: str, vectors: str) -> None:

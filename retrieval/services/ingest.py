@@ -8,7 +8,6 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import chain, islice
 from pathlib import PurePath
 from shlex import quote
@@ -18,11 +17,11 @@ import numpy as np
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.store.items.items import archive_items
 from retrieval.adapters.store.items.listing import rows_after
+from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.domain.errors import Advice, BadLineError, InvalidItemError, InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.services.add import BATCH_ITEMS, AddReport, Writer, repeated_report
-from retrieval.services.weights import refresh_weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +153,9 @@ class _Batch:
     cleaned: int = 0
 
 
+NO_VECTORS = AddReport()
+
+
 def checked_lines(lines: object) -> Iterator[InputLine]:
     """The lines. Raises ``InvalidRequestError``, now or later, for anything else, such as a path or dictionaries."""
     if isinstance(lines, str | bytes | PurePath | Mapping | Sequence) or not isinstance(lines, Iterable):
@@ -190,12 +192,19 @@ async def ingest(
     because it may have held one of them, or when there was no item at all. A run that was interrupted is completed by
     running it again.
     """
-    report = IngestReport()
-    seen = SeenIds()
-    offset = 0
+    report, seen, offset = IngestReport(), SeenIds(), 0
+    batch: _Batch | None = None
     lines = _fitting(lines, writer.collection.schema)
-    if progress:
-        progress(report, offset)
+
+    def tell(vectors: AddReport = NO_VECTORS) -> None:
+        """Tell the progress, with the vectors that are made of the batch so far."""
+        if progress is not None:
+            items, end = (len(batch.items), batch.offset) if batch else (0, offset)
+            done = min(vectors.embedded + vectors.pending, items)
+            so_far = replace(report, read=report.read + done, items=report.items + vectors)
+            progress(so_far, offset + (end - offset) * done // max(items, 1))
+
+    tell()
     while batch := await asyncio.to_thread(_next_batch, lines, skip=rejected is not None):
         if not report.read:
             check_some_text(batch.items)
@@ -203,7 +212,7 @@ async def ingest(
             if rejected is not None:
                 rejected(line)
         seen.extend(item.item_id for item in batch.items)
-        follower = followed(writer, progress and partial(_advance, progress, report, offset, batch))
+        follower = writer.followed(progress and tell)
         report = replace(
             report,
             read=report.read + len(batch.items),
@@ -213,11 +222,8 @@ async def ingest(
             items=report.items + await follower.after(report.items).add(batch.items),
         )
         offset = batch.offset
-        if progress:
-            progress(report, offset)
-    left_over = _Batch(offset)
-    follower = followed(writer, progress and partial(_advance, progress, report, offset, left_over))
-    items = await embed_pending(follower, report.items) + seen.report()
+        tell()
+    items = await writer.followed(progress and tell).embed_pending(report.items) + seen.report()
     archived = 0
     if prune and report.rejected:
         items += AddReport(notes=("nothing was pruned, because lines were rejected; mend them and run again",))
@@ -262,27 +268,6 @@ def _fitting(lines: Iterator[InputLine], schema: AttributeSchema | None) -> Iter
     return map(checked, lines)
 
 
-def followed(writer: Writer, advance: Callable[[AddReport], None] | None) -> Writer:
-    """The writer, which calls ``advance`` with the vectors made and refused so far."""
-    if advance is None:
-        return writer
-    so_far = AddReport()
-
-    def embedded(part: AddReport) -> None:
-        nonlocal so_far
-        so_far += part
-        advance(so_far)
-
-    return replace(writer, on_embedded=embedded)
-
-
-def _advance(progress: Progress, report: IngestReport, offset: int, batch: _Batch, vectors: AddReport) -> None:
-    items = len(batch.items)
-    done = min(vectors.embedded + vectors.pending, items)
-    offset += (batch.offset - offset) * done // max(items, 1)
-    progress(replace(report, read=report.read + done, items=report.items + vectors), offset)
-
-
 def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
     """The next lines, read in a thread; None at the end. Raises the first bad line's error unless ``skip``."""
     items: list[Item] = []
@@ -301,17 +286,6 @@ def _next_batch(lines: Iterator[InputLine], *, skip: bool) -> _Batch | None:
         if size > BATCH_BYTES:
             break
     return _Batch(offset, items, rejected, cleaned) if items or rejected else None
-
-
-async def embed_pending(writer: Writer, report: AddReport) -> AddReport:
-    """Embed pending items, unless the embedder does not answer or has refused items of this run."""
-    if report.pending:
-        return report
-    after = ""
-    while not report.stopped and (page := await writer.next_pending(after)):
-        report += await writer.embed(page)
-        after = page[-1].item_id
-    return report
 
 
 async def _prune(writer: Writer, seen: SeenIds) -> int:

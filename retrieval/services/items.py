@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from retrieval.adapters.readers import InputLine
 from retrieval.adapters.readers.records import item_from_fields
-from retrieval.adapters.store.items.items import BULK_ITEMS, ItemIsThereError, Settled, remove_items
+from retrieval.adapters.store.items.items import BULK_ITEMS, ItemIsThereError, Settled, remove_items, stored_as
 from retrieval.adapters.store.replicas import token_of
+from retrieval.adapters.store.search.terms import DRIFT, refresh_weights
 from retrieval.domain.checks import check_functions
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import checked_vectors
@@ -20,11 +20,10 @@ from retrieval.engine.request import checked_item_ids
 from retrieval.services import add as adding
 from retrieval.services import change as changing
 from retrieval.services.add import AddedEach, AddReport, Writer, as_item, as_items, checked_items
-from retrieval.services.change import ChangeReport, Decide, Make, RemovalError
+from retrieval.services.change import ChangeReport, Decide, RemovalError
 from retrieval.services.indexes import IndexOutcome, flush_lexical, is_index_off, keep_index
 from retrieval.services.ingest import IngestReport, Progress, Rejected, WithoutText, checked_lines
 from retrieval.services.ingest import ingest as ingest_lines
-from retrieval.services.weights import DRIFT, refresh_weights
 
 FEW_ITEMS = 1000
 """A handle that knows of fewer items than this reads the collection's size again after each write."""
@@ -50,21 +49,17 @@ async def add(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]
 
 
 @checks_existence
-async def add_new(handle: CollectionHandle, items: Iterable[Item | Mapping[str, Any]]) -> AddReport:
-    """Store items that must not exist yet, all or none; of callers that add the same id at once, one succeeds.
+async def add_new(handle: CollectionHandle, item: Item | Mapping[str, Any]) -> AddReport:
+    """Store an item that must not exist yet; of callers that add the same id at once, one succeeds.
 
-    Raises ``InvalidItemError``, also for an id that is stored, archived or not, or given twice. Otherwise it works like
+    Raises ``InvalidItemError``, also for an id that is stored, archived or not. Otherwise it works like
     ``Collection.add``.
     """
-    batch = as_items(items)
-    ids = Counter(item.item_id for item in batch)
-    if twice := next((item_id for item_id, times in ids.items() if times > 1), None):
-        raise InvalidItemError(f"item {twice!r:.80} is given twice; give each id once", item_id=twice)
     try:
-        report, _ = await (await writer_of(handle)).add_beside(batch, only_new=True)
+        report, _ = await (await writer_of(handle)).add_beside([as_item(item)], only_new=True)
     except ItemIsThereError as error:
-        first = error.item_id
-        raise InvalidItemError(f"item {first!r:.80} is there already; give it another id", item_id=first) from error
+        known = error.item_id
+        raise InvalidItemError(f"item {known!r:.80} is there already; give it another id", item_id=known) from error
     return report + await finished(handle, report)
 
 
@@ -102,12 +97,21 @@ async def ingest(
     return replace(report, items=report.items + await finished(handle, report.items))
 
 
+@checks_existence
 async def put(handle: CollectionHandle, item: Item | Mapping[str, Any], version: str | None) -> StoredItem:
     """See ``Collection.put``."""
-    checked = as_item(item)
-    return await _put(handle, checked.item_id, checked, version)
+    whole, writer = as_item(item), await writer_of(handle)
+    stored = None
+    if version is None:
+        report, written = await writer.add_beside([whole])
+        stored = stored_as(whole, written)
+    if stored is None:  # a version is given; or the item was unchanged, or another caller has changed it since
+        stored, report = await changing.put(writer, whole.item_id, lambda _: whole, version)
+    await keep_indexed(handle, report)
+    return stored
 
 
+@checks_existence
 async def patch(handle: CollectionHandle, item_id: str, changes: Mapping[str, Any], version: str | None) -> StoredItem:
     """See ``Collection.patch``."""
     [key] = checked_item_ids([item_id])
@@ -120,18 +124,7 @@ async def patch(handle: CollectionHandle, item_id: str, changes: Mapping[str, An
         attributes = fields.pop("attributes", {})
         return item_from_fields({**fields, "item_id": key}, attributes)
 
-    return await _put(handle, key, changed, version)
-
-
-@checks_existence
-async def _put(handle: CollectionHandle, item_id: str, what: Item | Make, version: str | None) -> StoredItem:
-    writer = await writer_of(handle)
-    if not isinstance(what, Item):
-        stored, report = await changing.put(writer, item_id, what, version)
-    elif version is None:
-        stored, report = await changing.put_whole(writer, what)
-    else:
-        stored, report = await changing.put(writer, item_id, lambda _: what, version)
+    stored, report = await changing.put(await writer_of(handle), key, changed, version)
     await keep_indexed(handle, report)
     return stored
 

@@ -20,6 +20,7 @@ from retrieval.adapters.store.items.removal import (
     memories_of,
     uncache_texts,
 )
+from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
@@ -42,8 +43,7 @@ from retrieval.domain.items.memory import (
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.items import keep_indexed
-from retrieval.services.weights import refresh_weights
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, Workplace
 
 T = TypeVar("T")
 
@@ -69,15 +69,14 @@ async def is_anything_expired(workplace: Workplace, target: JobTarget) -> bool:
     return bool(await expired_memories(workplace.place(target), now=workplace.now(), most=1))
 
 
-async def forget_expired(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def forget_expired(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Forget the memories that have expired, batch by batch; returns their number."""
     moment = workplace.now()
     place = workplace.place(target)
     forgotten = 0
     while ids := await expired_memories(place, now=moment, most=FORGOTTEN_TOGETHER):
         forgotten += await forget(place, ids, expired_by=moment)
-        advance(forgotten)
-        workplace.end_of_step()
+        workplace.end_of_step(forgotten)
     return {"forgotten": forgotten}
 
 

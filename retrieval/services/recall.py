@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from retrieval.adapters.store.compiled import Compiled
+from retrieval.adapters.store.installation.queue import has_acted
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.recall import (
@@ -22,21 +23,15 @@ from retrieval.adapters.store.search.recall import (
 )
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.search.hit import Path
-from retrieval.domain.search.profile import LegName
-from retrieval.engine.plan import choose_way, share_by_facets
+from retrieval.domain.search.profile import LegName, Profile
+from retrieval.engine.plan import make_plan
+from retrieval.engine.request import SearchRequest
 from retrieval.services.indexes import RECALL_PROMISED, IndexOutcome, rebuild_index
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, Workplace
 
 MOST_SAMPLES = 200
 LEAST_SAMPLES = 10
 """The fewest samples to act on."""
-
-_WAS_REBUILT = Compiled("""
-    SELECT EXISTS (
-        SELECT FROM job_runs r
-        WHERE r.collection_id = %(id)s AND r.job = 'recall' AND r.details ->> 'action' = %(action)s::text
-    )
-""")
 
 
 async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool:
@@ -47,7 +42,7 @@ async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool
     return await has_newer_samples(workplace.place(target), space.space_id)
 
 
-async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def measure_recall(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Measure the latest samples, store the result, and mend the index if its recall is too low.
 
     A low recall raises the search effort by a step; when the effort is at its maximum, the index is rebuilt.
@@ -58,12 +53,11 @@ async def measure_recall(workplace: Workplace, target: JobTarget, advance: Advan
     samples = await latest_samples(workplace.place(target), space.space_id, most=MOST_SAMPLES)
     probes: list[Probe] = []
     for sample in samples:
-        request = dense_request(target.collection, space, sample)
+        request = dense_request(collection, sample)
         if request.path is not Path.APPROXIMATE:
             continue  # by now it would be answered by comparing everything
         probes.append(await probe(workplace.database, target.tenant_id, request, sample))
-        advance(len(probes))
-        workplace.end_of_step()
+        workplace.end_of_step(len(probes))
     await store_measurements(workplace.place(target), space.space_id, measured(probes, collection.documents))
     if not probes:
         return {"samples": 0}
@@ -102,40 +96,22 @@ def bucket(matches: int | None, documents: int) -> str:
 
 
 async def _mend(workplace: Workplace, target: JobTarget, space: StoredSpace) -> str:
-    async with workplace.database.transaction(target.tenant_id) as connection:
-        effort = await raise_effort(connection, target.collection.collection_id, space.space_id)
-    if effort is not None:
+    place = workplace.place(target)
+    if (effort := await raise_effort(place, space.space_id)) is not None:
         return f"effort raised to {effort}"
-    rebuilt = _WAS_REBUILT.bind(id=target.collection.collection_id, action=f"index: {IndexOutcome.REBUILT.value}")
-    if (await workplace.database.read(target.tenant_id, rebuilt))[0][0]:
-        async with workplace.database.transaction(target.tenant_id) as connection:
-            await give_up_index(connection, target.collection.collection_id, space.space_id)
+    if await has_acted(place, "recall", f"index: {IndexOutcome.REBUILT.value}"):
+        await give_up_index(place, space.space_id)
         return "neither effort nor a rebuild helps: searches compare all vectors from now on"
     outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)
     return f"index: {outcome.value}"
 
 
-def dense_request(collection: StoredCollection, space: StoredSpace, sample: Sample) -> CandidateRequest:
-    """The dense leg's request as a search would make it now."""
-    legs = (LegName.DENSE,)
-    is_filtered = sample.condition is not None
-    by_facets = share_by_facets(collection, sample.condition)
-    way = choose_way(
-        collection, legs, depth=sample.limit, limit=sample.limit, is_filtered=is_filtered, by_facets=by_facets
+_DENSE_ALONE = Profile(legs={LegName.DENSE: 1.0})
+
+
+def dense_request(collection: StoredCollection, sample: Sample) -> CandidateRequest:
+    """The dense leg's request as a search would make it now, for the candidates alone."""
+    asked = SearchRequest(
+        query="", vector=sample.vector, limit=sample.limit, condition=sample.condition, profile=_DENSE_ALONE
     )
-    return CandidateRequest(
-        collection_id=collection.collection_id,
-        legs=legs,
-        depth=sample.limit,
-        condition=sample.condition,
-        filterable=collection.filterable,
-        path=way.path,
-        space_id=space.space_id,
-        dimensions=space.space.dimensions,
-        documents=collection.documents,
-        few=way.few,
-        reach=way.reach,
-        effort=way.effort,
-        is_quantised=collection.ann_index is not None and collection.ann_index.is_quantised,
-        parts=1 if collection.ann_index is None else collection.ann_index.parts,
-    )
+    return replace(make_plan(collection, asked).request, with_items=False, checks_space=False)

@@ -61,7 +61,7 @@ from retrieval.engine.search import Searcher
 from retrieval.services.add import EMBED_BATCH, AddReport, HashedVectors, Writer
 from retrieval.services.indexes import GRAPH_BYTES, RECALL_PROMISED, IndexOutcome, drop_indexes, index_rows, keep_index
 from retrieval.services.recall import dense_request
-from retrieval.services.workplace import Advance, JobTarget, Workplace, ignore_progress
+from retrieval.services.workplace import JobTarget, Workplace
 
 _log = logging.getLogger(__name__)
 
@@ -191,7 +191,7 @@ async def cost_of(
         new_texts = [text for number, text in new.items() if number not in seen]
         seen |= set(new)
         items, texts = items + len(page), texts + len(new_texts)
-        tokens += await _tokens(embedder, new_texts)
+        tokens += sum(await _counts(embedder, new_texts))
         after = page[-1].item_id
     return ReembeddingCost(
         target=space.space.name,
@@ -362,9 +362,9 @@ async def is_reembedding_due(workplace: Workplace, target: JobTarget) -> bool:
     return run.is_over(row) or bool(await count_pending(run.place, row.spare))
 
 
-async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ignore_progress) -> dict[str, Any]:
+async def reembed(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     """Work on the collection's re-embedding until it waits for the next day, a person or an embedder."""
-    run = _Run(workplace, workplace.place(target), advance)
+    run = _Run(workplace, workplace.place(target))
     while True:
         row = await store.find_reembedding(run.place)
         if row is None or row.is_paused or row.state.is_over:
@@ -382,7 +382,6 @@ async def reembed(workplace: Workplace, target: JobTarget, advance: Advance = ig
 class _Run:
     workplace: Workplace
     place: CollectionPlace
-    advance: Advance = ignore_progress
     embedded: int = 0
 
     @property
@@ -521,7 +520,7 @@ async def _fill(run: _Run, space: StoredSpace) -> bool:
         done = await writer.embed(some)
         report += done
         run.embedded += done.embedded
-        run.advance(run.embedded)
+        run.workplace.advance(run.embedded)
         if done.pending:
             await _give_back(run, embedder, [item.indexed_text for item in some], TextRole.DOCUMENT)
         if done.stopped:
@@ -578,7 +577,7 @@ async def _affordable(
 
 async def _give_back(run: _Run, embedder: CachedEmbedder, texts: Sequence[str], role: TextRole) -> None:
     missing = await embedder.uncached(texts, role)
-    tokens = await _tokens(embedder, missing)
+    tokens = sum(await _counts(embedder, missing))
     await store.set_tokens_aside(run.place, tokens=-tokens, texts=-len(missing), today=run.today)
 
 
@@ -587,10 +586,6 @@ async def _counts(embedder: CachedEmbedder, texts: Sequence[str]) -> Sequence[in
         return []
     measure = await embedder.measure()
     return await asyncio.to_thread(measure.count_tokens, texts)
-
-
-async def _tokens(embedder: CachedEmbedder, texts: Sequence[str]) -> int:
-    return sum(await _counts(embedder, texts))
 
 
 async def _switch(run: _Run, row: StoredReembedding) -> bool:
@@ -692,7 +687,7 @@ async def _compare(run: _Run, row: StoredReembedding) -> SpaceComparison | None:
         if any(rewards.values()):
             ndcgs.append((condensed_ndcg(before, rewards), condensed_ndcg(after, rewards)))
         sample = Sample(await embedder.embed_query(request.query), request.condition, DEPTH)
-        candidate_request = dense_request(new, row.target, sample)
+        candidate_request = dense_request(new, sample)
         if candidate_request.path is Path.APPROXIMATE:
             is_exact = False
             recalls.append((await probe(run.place.database, run.place.tenant_id, candidate_request, sample)).recall)
@@ -713,7 +708,7 @@ async def _compare(run: _Run, row: StoredReembedding) -> SpaceComparison | None:
 async def _are_embedded(run: _Run, embedder: CachedEmbedder, questions: Sequence[str]) -> bool:
     """Embed the questions, which caches their vectors; False: the job has to wait, and the note says for what."""
     words = await embedder.uncached(questions, TextRole.QUERY)
-    tokens = await _tokens(embedder, words)
+    tokens = sum(await _counts(embedder, words))
     if tokens and not await store.set_tokens_aside(run.place, tokens=tokens, texts=len(words), today=run.today):
         await run.wait("the budget is spent for today; the comparison is made tomorrow (UTC)")
         return False

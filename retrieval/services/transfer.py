@@ -45,6 +45,7 @@ from retrieval.adapters.store.items.transfer import (
     lines_of,
     store_rows,
 )
+from retrieval.adapters.store.search.terms import fold_statistics, fold_within
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.checks import JSONTextError, checked_number, checked_whole, json_of
 from retrieval.domain.errors import (
@@ -64,7 +65,6 @@ from retrieval.domain.search.profile import MAX_VERSION, Profile
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.learning import checked_daily_cap, checked_half_life
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.services.weights import FOLD, fold_statistics
 
 FORMAT, VERSION = "retrieval collection", 1
 
@@ -269,7 +269,7 @@ async def import_collection(
             )
         if header.fields["profile_version"] not in versions:
             raise InvalidRequestError(f"{file} has no profile of the version in use; nothing was imported")
-        await connection.execute(FOLD, {"collection_id": collection_id})
+        await fold_within(connection, collection_id)
     return Moved(
         collection=target_name,
         file=file,

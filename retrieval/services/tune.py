@@ -173,7 +173,7 @@ def tune(
     for row, setting in enumerate(tried):
         of_legs = rankings if row or own is None else own
         run = {key: setting.rank(of_legs[key], depth, vectors) for key in query_ids}
-        scores[row] = list(measure(run, relevant, [metric]).per_query[metric.name].values())
+        scores[row] = list(measure(run, relevant, metric).values())
         if progress is not None:
             progress(row + 1, len(tried))
     rng = np.random.default_rng(seed)

@@ -12,12 +12,6 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.settings import Settings
 
-EmbedderOf = Callable[[int, StoredSpace], CachedEmbedder | None]
-"""The embedder of a tenant for a space; None where none is configured."""
-
-Advance = Callable[[int], None]
-"""Called with the amount of work that a job has done so far."""
-
 
 class StoppedError(Exception):
     """The process was asked to end, and the job has finished its step."""
@@ -29,9 +23,12 @@ class Workplace:
 
     database: Database
     settings: Settings
-    embedder_of: EmbedderOf
+    embedder_of: Callable[[int, StoredSpace], CachedEmbedder | None]
+    """The embedder of a tenant for a space; None where none is configured."""
     is_stopping: Callable[[], bool] = lambda: False
     """Whether the process has to end."""
+    advance: Callable[[int], None] = lambda _done: None
+    """Called with the amount of work that the job has done so far."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     """The time of day."""
 
@@ -39,8 +36,10 @@ class Workplace:
         """The target, as functions of the store take it."""
         return CollectionPlace(self.database, target.tenant_id, target.collection.collection_id)
 
-    def end_of_step(self) -> None:
-        """Raise ``StoppedError`` if the process was asked to end; the work done so far is kept."""
+    def end_of_step(self, done: int | None = None) -> None:
+        """Raise ``StoppedError`` if the process was asked to end; the work done so far, ``done``, is kept."""
+        if done is not None:
+            self.advance(done)
         if self.is_stopping():
             raise StoppedError
 
@@ -51,7 +50,3 @@ class JobTarget:
 
     tenant_id: int
     collection: StoredCollection
-
-
-def ignore_progress(_done: int) -> None:
-    """Ignore the progress."""

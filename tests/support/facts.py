@@ -9,13 +9,13 @@ from retrieval.adapters.store.installation.checks import ServerFacts
 from retrieval.adapters.store.installation.examination.installation import QueueFacts, ServerState
 from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
 from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.indexes import AnnIndex
 from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.engine.plan import default_profile
-from retrieval.services.collections import CollectionStatus
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NAMES = Names("retrieval")

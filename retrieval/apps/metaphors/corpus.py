@@ -207,7 +207,7 @@ class MetaphorCorpus:
         item = metaphor_item(metaphor, source=source, status=status, provenance=provenance)
         vector = await own_vector(self._collection, metaphor.embedding, metaphor.id)
         try:
-            report = await add_new(handle_of(self._collection), [item])
+            report = await add_new(handle_of(self._collection), item)
         except InvalidItemError as error:
             if not await self._collection.get([metaphor.id]):
                 raise

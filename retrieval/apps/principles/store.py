@@ -191,7 +191,7 @@ class PrincipleStore:
         stored = (await self.get([key])).get(key)
         if stored is None:
             try:
-                await add_new(handle_of(collection), [item])
+                await add_new(handle_of(collection), item)
             except InvalidItemError:  # invalid, or stored by another caller meanwhile
                 stored = (await self.get([key])).get(key)
                 if stored is None:

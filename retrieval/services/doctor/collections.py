@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, TenantFacts
 from retrieval.adapters.store.installation.examination.installation import QueueFacts
-from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.installation.queue import FAILED
+from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT
+from retrieval.adapters.store.search.indexes import all_parts
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import MAX_PARTS
 from retrieval.domain.wording import duration, several
-from retrieval.services.collections import CollectionStatus
 from retrieval.services.indexes import (
     LARGE_ROWS,
     RECALL_PROMISED,
@@ -82,43 +81,19 @@ OLD_RECALL = timedelta(days=30)
 """A recall that was measured longer ago than this is outdated."""
 
 
-def index_of(stored: StoredCollection, indexes: Mapping[str, IndexState]) -> IndexState | None:
-    """The collection's HNSW index in its active space, valid or not, all its parts together; None: one is missing."""
-    if stored.space is None:
-        return None
-    form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
-    names = form.names(stored.space.space_id, stored.collection_id)
-    if not set(names) <= indexes.keys():
-        return None
-    parts = [indexes[name] for name in names]
-    return replace(
-        parts[0],
-        is_valid=all(part.is_valid for part in parts),
-        is_being_built=any(part.is_being_built for part in parts),
-        bytes=sum(part.bytes for part in parts),
-    )
-
-
-def mean_recall(status: CollectionStatus) -> tuple[float, int] | None:
-    """The mean of the last run's measurements over all samples, and their number; None: nothing was measured."""
-    samples = sum(each.samples for each in status.recall)
-    return (sum(each.recall * each.samples for each in status.recall) / samples, samples) if samples else None
-
-
 def check_collection(
     stored: StoredCollection,
     status: CollectionStatus,
     tenant: TenantFacts,
-    index: IndexState | None,
     now: datetime,
     *,
     has_worker: bool,
 ) -> Iterator[Finding]:
-    """Check one collection; ``index``: see ``index_of``; ``has_worker``: whether a worker runs."""
+    """Check one collection; ``has_worker``: whether a worker runs."""
     name, collection_id = stored.name, stored.collection_id
     yield from _check_waiting(status, tenant.without_words.get(collection_id, 0), has_worker=has_worker)
-    if stored.space is not None and (index is None or (index.is_valid and not index.is_being_built)):
-        yield from _check_index(stored, stored.space, index)  # the check of all indexes reports the others
+    if stored.space is not None:
+        yield from _check_index(stored, stored.space, status)
     yield from _check_effort(stored)
     if stored.ann_index is not None:  # otherwise every search compares all vectors: nothing can be missed
         yield from _check_recall(status, now)
@@ -175,16 +150,15 @@ _OUTCOMES = {
 """What is found where the job of indexes would have this outcome."""
 
 
-def _check_index(stored: StoredCollection, space: StoredSpace, index: IndexState | None) -> Iterator[Finding]:
+def _check_index(stored: StoredCollection, space: StoredSpace, status: CollectionStatus) -> Iterator[Finding]:
     name, dimensions = stored.name, space.space.dimensions
-    outcome = wanted_outcome(
-        stored.documents,
-        index_rows(dimensions),
-        stored.ann_index,
-        index.bytes if index else 0,
-        is_there=index is not None,
-        form=wanted_form(stored),
-    )
+    form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
+    parts_by_name = {index.name: index for index in status.indexes}
+    index = all_parts(form.names(space.space_id, stored.collection_id), parts_by_name)
+    if index is not None and not index.valid:
+        return  # the check of all indexes reports it
+    index_bytes, is_there = (index.bytes, True) if index else (0, False)
+    outcome = wanted_outcome(stored, index_rows(dimensions), stored.ann_index, index_bytes, is_there=is_there)
     if outcome in _OUTCOMES:
         severity, found = _OUTCOMES[outcome]
         is_rebuilt = outcome is IndexOutcome.REBUILT
@@ -215,7 +189,7 @@ def _check_effort(stored: StoredCollection) -> Iterator[Finding]:
 
 
 def _check_recall(status: CollectionStatus, now: datetime) -> Iterator[Finding]:
-    name, recall = status.name, mean_recall(status)
+    name, recall = status.name, status.mean_recall
     job, severity = _job("recall", name), Severity.ADVICE
     measured_at = max((each.measured_at for each in status.recall if each.measured_at), default=now)
     if recall is None:
@@ -307,9 +281,6 @@ def check_months(missing: Sequence[str], collection: str) -> Iterator[Finding]:
         f"retrieval jobs run months --collection {collection}",
     )
 
-
-ARM_TOLERANCE = 1e-9
-"""The relative difference of an arm's decayed sum up to which it is rounding, not drift."""
 
 _NOUNS = {"statistics": "row", "records": "recorded search", "arms": "arm"}
 _ROWS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -20,22 +20,19 @@ from retrieval.adapters.store.installation.examination.installation import (
 )
 from retrieval.adapters.store.installation.opening import open_database
 from retrieval.adapters.store.installed_sql import Names
+from retrieval.adapters.store.items.collection_facts import collection_statuses
 from retrieval.adapters.store.items.collections import StoredCollection, all_collections, find_collection, find_tenant
 from retrieval.adapters.store.search.indexes import hnsw_name, stem_of
 from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_of, or_fine
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.domain.wording import several, size
-from retrieval.services.collections import collection_statuses
 from retrieval.services.doctor.collections import (
-    ARM_TOLERANCE,
     check_collection,
     check_embedders,
     check_months,
     check_queue,
     check_rows,
-    index_of,
-    mean_recall,
     no_queue,
     try_embedders,
 )
@@ -162,14 +159,10 @@ async def diagnose(
     collections: list[StoredCollection] = []
     about_tenant: list[Finding] = []
     if tenant_id is not None:
-        try:
+        with _noting_unread(about_tenant):
             known = await all_collections(database, tenant_id)
             collections = [stored for stored in known if collection in (None, stored.name)]
-            about_tenant = await _tenant_findings(workplace, tenant_id, collections, installation, workplace.now())
-        except DatabaseUnreachableError:
-            raise
-        except DatabaseError as error:
-            about_tenant = [unread_finding(error)]
+            about_tenant += await _tenant_findings(workplace, tenant_id, collections, installation, workplace.now())
     if is_own:
         owners = index_owners(collections)
         own_indexes = [index for index in installation.indexes if stem_of(index.name) in owners]
@@ -203,14 +196,12 @@ async def _tenant_findings(
     if embedders := await try_embedders(workplace, tenant_id, collections):
         fine = f"{', '.join(embedders)}: it answers, in the collections' space"
         findings += or_fine(check_embedders(embedders), "embedder", fine)
-    indexes = {index.name: index for index in installation.indexes}
     has_worker = installation.queue is not None and installation.queue.workers > 0
     statuses = await collection_statuses(database, tenant_id, collections)
     for stored, status in zip(collections, statuses, strict=True):
-        index, recall = index_of(stored, indexes), mean_recall(status)
-        measured = ", recall {:.3f} of {}".format(*recall) if recall else ""
+        measured = ", recall {:.3f} of {}".format(*status.mean_recall) if status.mean_recall else ""
         fine = f"{stored.name!r}: {several(stored.documents, 'item')}, nothing waits{measured}"
-        found = check_collection(stored, status, tenant, index, now, has_worker=has_worker)
+        found = check_collection(stored, status, tenant, now, has_worker=has_worker)
         findings += or_fine(found, "collection", fine)
     return findings
 
@@ -219,15 +210,8 @@ async def _deep_findings(database: Database, tenant_id: int, collections: Sequen
     """Compare the rows of each collection, one after the other."""
     findings: list[Finding] = []
     for stored in collections:
-        try:
-            rows = await read_disagreements(
-                CollectionPlace(database, tenant_id, stored.collection_id), tolerance=ARM_TOLERANCE
-            )
-        except DatabaseUnreachableError:
-            raise
-        except DatabaseError as error:
-            findings.append(unread_finding(error))
-        else:
+        with _noting_unread(findings):
+            rows = await read_disagreements(CollectionPlace(database, tenant_id, stored.collection_id))
             findings += or_fine(check_rows(stored.name, rows), "deep", f"{stored.name!r}: all rows agree")
     return findings
 
@@ -241,10 +225,17 @@ async def _replica_findings(database: Database, settings: Settings) -> Sequence[
     return or_fine(check_replicas(states, settings.read_max_lag_seconds), "replicas", each)
 
 
-def unread_finding(error: DatabaseError) -> Finding:
-    """The finding that the collections could not be read; other findings may explain it."""
-    found = f"the tenant's collections could not be read: {error}"
-    return Severity.ERROR.finding("reading", found, "mend the other errors, then run again: retrieval doctor")
+@contextmanager
+def _noting_unread(findings: list[Finding]) -> Iterator[None]:
+    """Add the finding that the tenant's collections could not be read, if so; other findings may explain it."""
+    try:
+        yield
+    except DatabaseUnreachableError:
+        raise
+    except DatabaseError as error:
+        found = f"the tenant's collections could not be read: {error}"
+        mend = "mend the other errors, then run again: retrieval doctor"
+        findings.append(Severity.ERROR.finding("reading", found, mend))
 
 
 def no_tenant(name: str) -> Finding:
@@ -272,7 +263,7 @@ async def examine(settings: Settings, collection: str | None = None, *, is_deep:
         stack.push_async_callback(embedders.aclose)
         workplace = Workplace(database, settings, lambda tenant_id, space: embedders.of(space, database, tenant_id))
         tenant_id = None
-        try:
+        with _noting_unread(findings):
             tenant_id = await find_tenant(database, settings.tenant)
             if collection is not None and (
                 tenant_id is None or await find_collection(database, tenant_id, collection) is None
@@ -283,10 +274,6 @@ async def examine(settings: Settings, collection: str | None = None, *, is_deep:
                 )
             if tenant_id is None:
                 findings.append(no_tenant(settings.tenant))
-        except DatabaseUnreachableError:
-            raise
-        except DatabaseError as error:
-            findings.append(unread_finding(error))
         diagnosis = await diagnose(workplace, tenant_id, collection, is_deep=is_deep)
         return diagnosis_of([*findings, *diagnosis.findings], diagnosis.examined_at)
 

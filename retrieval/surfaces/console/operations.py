@@ -10,12 +10,12 @@ import htpy as h
 from starlette.routing import Route
 
 from retrieval.adapters.store.installation.queue import RUNNING, JobRun
+from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.adapters.store.search.reembeddings import ReembeddingState
 from retrieval.domain.api_key import Scope
 from retrieval.domain.diagnosis import Diagnosis, Finding
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.analytics import AnalyticsTable
-from retrieval.services.collections import CollectionStatus
 from retrieval.services.reembed import ACTIONS, Reembedding, possible_actions, told_without_text
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
 from retrieval.surfaces.console.plots import Series, figure, lines, sql_of

@@ -22,7 +22,7 @@ from retrieval.adapters.store.installation.cluster import distribute, rebalance
 from retrieval.adapters.store.installation.examination.installation import connected
 from retrieval.adapters.store.installation.examination.table_state import read_indexes, read_tables
 from retrieval.adapters.store.installed_sql import Names, installed_sql
-from retrieval.adapters.store.items.collection_facts import read_facts
+from retrieval.adapters.store.items.collection_facts import collection_statuses
 from retrieval.adapters.store.search.indexes import collection_indexes, hnsw_indexes
 from retrieval.domain.errors import ConfigurationError, UnsupportedDatabaseError
 from retrieval.services.indexes import keep_index
@@ -181,7 +181,7 @@ async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: 
     assert stored.space is not None
     there = await hnsw_indexes(platform.database, stored.space.space_id, stored.collection_id)
     listed = await collection_indexes(CollectionPlace(platform.database, platform.tenant_id, stored.collection_id))
-    facts = await read_facts(platform.database, platform.tenant_id, [stored], drift=1)
+    [status] = await collection_statuses(platform.database, platform.tenant_id, [stored])
     async with connected(platform.database.url) as connection:
         indexes = {index.name: index.bytes for index in await read_indexes(connection, names, is_distributed=True)}
         tables = {table.name: table.bytes for table in await read_tables(connection, names, is_distributed=True)}
@@ -194,10 +194,10 @@ async def test_the_sizes_of_tables_and_indexes_are_those_on_the_nodes(platform: 
     assert sizes
     assert min(sizes.values()) > 40 * 2 * stored.space.space.dimensions
     assert {index.name: index.bytes for index in listed} == sizes
-    assert {index.name: index.bytes for index in facts.indexes[stored.collection_id]} == sizes
+    assert {index.name: index.bytes for index in status.indexes} == sizes
     assert {name: indexes[name] for name in sizes} == sizes
     # The coordinator has counted no row of them, which is not the same as none.
-    assert {index.rows for index in (*listed, *facts.indexes[stored.collection_id])} == {-1}
+    assert {index.rows for index in (*listed, *status.indexes)} == {-1}
 
 
 @on_a_cluster

@@ -85,7 +85,7 @@ async def test_nothing_is_added_where_one_item_does_not_fit(tickets: Collection)
             await tickets.add(items)
         assert await stored_ids(tickets) == set()
     with pytest.raises(InvalidItemError, match="item 'bad' does not fit"):
-        await add_new(handle_of(tickets), [GOOD, BAD])
+        await add_new(handle_of(tickets), BAD)
     assert await stored_ids(tickets) == set()
     assert (await tickets.add([GOOD])).added == 1
 

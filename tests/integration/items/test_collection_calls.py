@@ -33,7 +33,6 @@ from retrieval.engine.learning import count_verdicts, is_trained
 from retrieval.engine.target import NamedProfile, Unanswerable
 from retrieval.jobs.learning import is_there_to_learn
 from retrieval.services.compare import compare_profiles
-from retrieval.services.items import add_new
 from retrieval.services.workplace import JobTarget
 from tests.support.database import SCHEMA
 
@@ -102,7 +101,7 @@ async def test_a_scan_says_what_it_cannot_do(docs: Collection) -> None:
         (lambda docs: docs.search("disk", profile={"legs": {"dense": 1}}), "profile is a dict; .* Profile.from_dict"),
         (lambda docs: docs.search("disk", where={"title": "disk"}), "'title' is searched, not filtered"),
         (lambda docs: docs.add({"_id": "1", "text": "x"}), "items come in a list, .* not as a single dictionary"),
-        (lambda docs: add_new(handle_of(docs), 5), "items come in a list, .* not as int"),  # type: ignore[arg-type]
+        (lambda docs: docs.add(5), "items come in a list, .* not as int"),
         (lambda docs: docs.ingest("products.csv"), "retrieval.read_items"),
         (lambda docs: docs.ingest([{"_id": "1"}]), "add"),
     ],

@@ -10,7 +10,7 @@ import pytest
 from retrieval import Platform
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.items.collection_facts import read_facts
+from retrieval.adapters.store.items.collection_facts import collection_statuses
 from tests.support.database import SCHEMA
 
 ITEMS = [{"_id": f"i-{place}", "text": f"text {place}", "parity": place % 2} for place in range(300)]
@@ -38,7 +38,7 @@ async def test_no_item_is_compared_with_every_vector(platform: Platform, monkeyp
     monkeypatch.setattr(Database, "_read", noting)
     assert (await new.info()).pending == 0
     assert [count.vectors for count in await new.value_counts("parity")] == [150, 150]
-    await read_facts(platform.database, platform.tenant_id, [await new.refresh()], drift=1)
+    await collection_statuses(platform.database, platform.tenant_id, [await new.refresh()])
     monkeypatch.undo()
     assert len(joining) == 3
     for statement, settings in joining:

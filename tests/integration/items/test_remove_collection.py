@@ -138,7 +138,7 @@ async def test_a_handle_says_at_once_that_its_collection_is_gone(platform: Platf
     assert await platform.remove_collection("docs")
     item, profile = {"_id": "b", "text": "t"}, docs.profile
     for write in (
-        docs.put(item), docs.add([item]), add_new(handle_of(docs), [item]), add_each(handle_of(docs), [item]),
+        docs.put(item), docs.add([item]), add_new(handle_of(docs), item), add_each(handle_of(docs), [item]),
         docs.change(["b"], lambda *_: Item(item_id="b", body="t")), docs.make_filterable({"n": "number"}),
         docs.set_profile(profile), docs.use_profile(1), docs.stored_profile(),
     ):  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -12,7 +13,7 @@ from feedback_events import COLLECTION, LANDMARK, expected_arms, item_ids, made_
 
 from retrieval import Collection, Feedback, Platform
 from retrieval.jobs.learning import has_feedback, keep_arms
-from retrieval.services.workplace import JobTarget, Workplace
+from retrieval.services.workplace import JobTarget
 from tests.support.jobs import target_of
 
 ITEMS = 12
@@ -82,7 +83,7 @@ async def test_the_job_finds_nothing_off_and_mends_what_is(
     right = await _arms(platform)
     assert await has_feedback(platform.workplace, target)
     caplog.set_level(logging.WARNING)
-    report = await keep_arms(platform.workplace, target, now=LANDMARK)
+    report = await keep_arms(replace(platform.workplace, now=lambda: LANDMARK), target)
     assert (report["arms"] >= len(right), report["mended"]) == (True, 0)
     assert not caplog.records
     broken = (
@@ -92,7 +93,7 @@ async def test_the_job_finds_nothing_off_and_mends_what_is(
     )
     for statement, item_id in zip(broken, sorted({row[0] for row in right}), strict=False):
         await _execute(platform, statement, item_id)
-    assert (await keep_arms(platform.workplace, target, now=LANDMARK))["mended"] == 3
+    assert (await keep_arms(replace(platform.workplace, now=lambda: LANDMARK), target))["mended"] == 3
     assert "3 of " in caplog.text
     _, worst = worst_difference(expected_arms(made_events(120, items=ITEMS, seed=3)), await _arms(platform))
     assert worst <= 1e-12
@@ -108,11 +109,11 @@ async def test_retention_removes_events_and_leaves_the_arms(platform: Platform) 
         "WHERE reward > 0.5",
     )
     settings = platform.settings.changed(retention_feedback_days=5)
-    workplace = Workplace(platform.database, settings, platform.workplace.embedder_of)
-    report = await keep_arms(workplace, target, now=platform.now)
+    workplace = replace(platform.workplace, settings=settings)
+    report = await keep_arms(workplace, target)
     assert report["retired"] > 0
     assert (await _execute(platform, "SELECT count(*) FROM feedback WHERE reward > 0.5"))[0][0] == 0
-    await keep_arms(workplace, target, now=platform.now)
+    await keep_arms(workplace, target)
     wrong, worst = worst_difference(expected_arms(events), await _arms(platform))
     assert wrong == 0
     assert worst <= 1e-12
@@ -137,7 +138,7 @@ async def test_the_landmark_moves_when_weights_have_grown_large(platform: Platfo
     await _execute(platform, "DELETE FROM feedback")
     before, moment = await _left(platform, platform.now), platform.now
     later = moment + timedelta(days=101)
-    report = await keep_arms(platform.workplace, target, now=later)
+    report = await keep_arms(replace(platform.workplace, now=lambda: later), target)
     assert report["landmark_moved"]
     assert await _left(platform, moment) == pytest.approx(before, rel=1e-9)
     assert (await _execute(platform, "SELECT landmark FROM learning_states"))[0][0] == later

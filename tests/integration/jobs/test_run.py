@@ -16,7 +16,7 @@ from retrieval.domain.errors import EmbedderUnavailableError
 from retrieval.jobs.registry import JOBS, Job
 from retrieval.jobs.run import run_job
 from retrieval.jobs.upkeep import always
-from retrieval.services.workplace import Advance, JobTarget, Workplace
+from retrieval.services.workplace import JobTarget, Workplace
 from tests.support.jobs import WAITING, make_pending, target_of
 
 
@@ -31,7 +31,7 @@ async def test_embedding_what_is_pending_is_done_and_on_record(platform: Platfor
     target = await target_of(platform, collection)
     progress: list[int] = []
     assert await JOBS["embed"].is_needed(platform.workplace, target)
-    report = await run_job(platform.workplace, JOBS["embed"], target, progress.append)
+    report = await run_job(replace(platform.workplace, advance=progress.append), JOBS["embed"], target)
     assert (report.outcome, report.details) == ("done", {"embedded": WAITING, "pending": 0})
     assert progress == [128, 256, 300]
     assert not await JOBS["embed"].is_needed(platform.workplace, target)
@@ -71,7 +71,7 @@ async def test_of_two_at_once_the_second_says_that_it_is_running(platform: Platf
     target = await target_of(platform, await platform.collection("docs"))
     inner: list[str] = []
 
-    async def run(workplace: Workplace, target: JobTarget, _advance: Advance) -> dict[str, Any]:
+    async def run(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
         inner.append((await run_job(workplace, job, target)).outcome)
         return {}
 
@@ -86,7 +86,7 @@ async def test_an_error_is_recorded_and_a_fault_is_also_raised(platform: Platfor
     target = await target_of(platform, await platform.collection("docs"))
     errors: list[Exception] = [EmbedderUnavailableError("the service is down"), ZeroDivisionError("oh")]
 
-    async def run(_workplace: Workplace, _target: JobTarget, _advance: Advance) -> dict[str, Any]:
+    async def run(_workplace: Workplace, _target: JobTarget) -> dict[str, Any]:
         raise errors.pop(0)
 
     job = Job(name="failing", what="", noun="", run=run, is_needed=always)
@@ -103,7 +103,7 @@ async def test_a_run_that_is_cancelled_is_on_record_as_interrupted(platform: Pla
     target = await target_of(platform, await platform.collection("docs"))
     begun = asyncio.Event()
 
-    async def run(_workplace: Workplace, _target: JobTarget, _advance: Advance) -> dict[str, Any]:
+    async def run(_workplace: Workplace, _target: JobTarget) -> dict[str, Any]:
         begun.set()
         return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
@@ -124,8 +124,8 @@ async def test_while_a_run_goes_on_its_record_says_how_far_it_is(
     monkeypatch.setattr("retrieval.jobs.run.NOTED_SECONDS", 0.01)
     target = await target_of(platform, await platform.collection("docs"))
 
-    async def run(_workplace: Workplace, _target: JobTarget, advance: Advance) -> dict[str, Any]:
-        advance(7)
+    async def run(workplace: Workplace, _target: JobTarget) -> dict[str, Any]:
+        workplace.advance(7)
         async with asyncio.timeout(20):
             while (await last_runs(platform))[0].details != {"so_far": 7}:
                 pass

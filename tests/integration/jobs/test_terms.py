@@ -10,8 +10,7 @@ import pytest
 
 from retrieval import Collection, Platform
 from retrieval.adapters.store.database import CollectionPlace
-from retrieval.jobs.upkeep import recount_terms
-from retrieval.services.weights import fold_statistics
+from retrieval.adapters.store.search.terms import fold_statistics, recount_terms
 
 Connection = psycopg.AsyncConnection[Any]
 

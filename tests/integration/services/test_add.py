@@ -17,6 +17,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.items import ItemWrite, WrittenItems, settle, store_items, write_items
+from retrieval.adapters.store.search.terms import fold_statistics
 from retrieval.collection import handle_of
 from retrieval.domain.errors import (
     DatabaseError,
@@ -32,7 +33,6 @@ from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.items.item import Item
 from retrieval.services import add
 from retrieval.services.items import add_each, add_new, set_status
-from retrieval.services.weights import fold_statistics
 from tests.support.cluster import LOCK_WAITS
 from tests.support.database import opened, until_somebody_waits
 
@@ -398,21 +398,18 @@ async def test_deleting_takes_items_out_of_everything(platform: Platform) -> Non
     assert "1" not in {hit.item_id for hit in await collection.search("the word1")}
 
 
-async def test_new_items_are_all_stored_or_none(platform: Platform) -> None:
-    """An existing id, archived or not, or a repeated id, makes the whole call fail, and is named."""
+async def test_a_new_item_replaces_none(platform: Platform) -> None:
+    """An existing id, archived or not, is refused and named."""
     collection = await platform.collection("docs")
-    report = await add_new(
-        handle_of(collection), [{"_id": "1", "text": "one"}, {"_id": "2", "text": "two", "status": "archived"}]
-    )
+    report = await add_new(handle_of(collection), {"_id": "1", "text": "one"})
+    report += await add_new(handle_of(collection), {"_id": "2", "text": "two", "status": "archived"})
     assert (report.added, report.embedded) == (2, 1)
 
     for item_id in ("1", "2"):
         with pytest.raises(InvalidItemError, match=f"item '{item_id}' is there already"):
-            await add_new(handle_of(collection), [{"_id": "3", "text": "three"}, {"_id": item_id, "text": "another"}])
-    with pytest.raises(InvalidItemError, match="item '3' is given twice"):
-        await add_new(handle_of(collection), [{"_id": "3", "text": "three"}, {"_id": "3", "text": "again"}])
+            await add_new(handle_of(collection), {"_id": item_id, "text": "another"})
 
-    stored = await collection.get(["1", "2", "3"])
+    stored = await collection.get(["1", "2"])
     assert {key: item.body for key, item in stored.items()} == {"1": "one", "2": "two"}
     assert [hit.item_id for hit in await collection.search("one")] == ["1"]
 
@@ -426,19 +423,15 @@ async def test_a_new_item_waits_for_who_is_storing_it_and_does_not_replace_it(
     with opened(database_url) as watcher:
         async with platform.database.transaction(platform.tenant_id) as connection:
             await write_items(connection, ItemWrite(number, [Item(item_id="1", body="theirs")]))
-            adding = asyncio.create_task(
-                add_new(handle_of(collection), [{"_id": "1", "text": "ours"}, {"_id": "2", "text": "b"}])
-            )
+            adding = asyncio.create_task(add_new(handle_of(collection), {"_id": "1", "text": "ours"}))
             while watcher.execute(LOCK_WAITS.encode()).fetchone() == (0,) and not adding.done():  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0)
     with pytest.raises(InvalidItemError, match="item '1' is there already"):
         await adding
-    assert {key: item.body for key, item in (await collection.get(["1", "2"])).items()} == {"1": "theirs"}
+    assert {key: item.body for key, item in (await collection.get(["1"])).items()} == {"1": "theirs"}
 
 
-async def test_many_new_items_take_as_many_statements_as_few(
-    platform: Platform, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_many_items_take_as_many_statements_as_few(platform: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
     """Items without vectors are stored in one round trip of each kind, without additional locks."""
     collection = await platform.collection("docs")
     statements: list[Any] = []
@@ -452,9 +445,7 @@ async def test_many_new_items_take_as_many_statements_as_few(
     counts = []
     for name, number in (("few", 2), ("many", 50)):
         statements.clear()
-        await add_new(
-            handle_of(collection), [{"_id": f"{name}{place}", "status": "archived"} for place in range(number)]
-        )
+        await collection.add([{"_id": f"{name}{place}", "status": "archived"} for place in range(number)])
         counts.append(len(statements))
     assert counts[0] == counts[1] > 0
 

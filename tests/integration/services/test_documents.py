@@ -21,6 +21,7 @@ from retrieval.domain.errors import (
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.services import documents
+from retrieval.services.add import Writer
 from retrieval.services.documents import DocumentsReport
 from tests.support.documents import write_handbook
 
@@ -281,7 +282,7 @@ async def test_no_chunk_of_a_former_text_stays_where_storing_broke_off(
 
     file.write_text("".join(map(section, "ADE")))
     with monkeypatch.context() as patch:
-        patch.setattr(documents, "change" if is_known else "embed_pending", broken)
+        patch.setattr(documents if is_known else Writer, "change" if is_known else "embed_pending", broken)
         with pytest.raises(OSError, match="the disk"):
             await docs.ingest_documents(file)
     if not is_known:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 
 import pytest
 
-from retrieval.adapters.store.search.indexes import AnnIndex, IndexForm, stem_of
+from retrieval.adapters.store.search.indexes import AnnIndex, IndexForm, IndexStatus, all_parts, stem_of
+from retrieval.domain.items.collection import IndexKind
 from retrieval.services.indexes import (
     LARGE_ROWS,
     IndexOutcome,
@@ -15,8 +16,14 @@ from retrieval.services.indexes import (
     parts_to_build,
     wanted_outcome,
 )
+from tests.support.facts import collection
 
 MEASURED = AnnIndex(rows=1000, index_bytes=1_000_000)
+
+
+def kind_of(form: IndexForm) -> IndexKind:
+    """The setting of a collection whose index has that form."""
+    return IndexKind.QUANTISED if form.is_quantised else IndexKind.AUTO
 
 
 @pytest.mark.parametrize(
@@ -50,7 +57,8 @@ def test_the_index_follows_the_size_with_hysteresis(
     documents: int, index: AnnIndex | None, index_bytes: int, outcome: IndexOutcome
 ) -> None:
     """A collection that goes up and down around the threshold neither builds nor drops each time."""
-    assert wanted_outcome(documents, 1000, index, index_bytes, is_there=index is not None, form=IndexForm()) is outcome
+    stored = collection(documents=documents)
+    assert wanted_outcome(stored, 1000, index, index_bytes, is_there=index is not None) is outcome
 
 
 @pytest.mark.parametrize(
@@ -59,7 +67,7 @@ def test_the_index_follows_the_size_with_hysteresis(
 )
 def test_an_invalid_index_is_built_again_or_removed(documents: int, outcome: IndexOutcome) -> None:
     """An invalid index costs writes without use."""
-    assert wanted_outcome(documents, 1000, None, 0, is_there=True, form=IndexForm()) is outcome
+    assert wanted_outcome(collection(documents=documents), 1000, None, 0, is_there=True) is outcome
 
 
 @pytest.mark.parametrize(
@@ -79,7 +87,8 @@ def test_an_index_that_becomes_large_is_rebuilt_with_more_effort(
 ) -> None:
     """Without it, walks of the grown graph would need many times the effort."""
     index = AnnIndex(rows=rows, index_bytes=1_000 * rows, is_quantised=form.is_quantised, parts=form.parts)
-    assert wanted_outcome(documents, 1000, index, 1_000 * documents, is_there=True, form=form) is outcome
+    stored = collection(documents=documents, index_kind=kind_of(form), parts=form.parts)
+    assert wanted_outcome(stored, 1000, index, 1_000 * documents, is_there=True) is outcome
 
 
 def test_a_large_or_quantised_index_is_built_with_more_effort() -> None:
@@ -93,11 +102,12 @@ def test_an_index_of_another_form_is_replaced_unless_it_goes_anyway(*, is_quanti
     """Measured or not, bloated or not."""
     for rows, index_bytes in ((1000, 1_000_000), (0, 0), (1000, 9_000_000)):
         index = AnnIndex(rows=rows, index_bytes=1_000_000, is_quantised=is_quantised)
-        outcome_of = partial(wanted_outcome, 1000, 1000, index, index_bytes, is_there=True)
-        for form in (IndexForm(not is_quantised), IndexForm(is_quantised, parts=4)):
-            assert outcome_of(form=form) is IndexOutcome.REPLACED
-        assert outcome_of(form=IndexForm(is_quantised)) is not IndexOutcome.REPLACED
-    assert wanted_outcome(1, 1000, MEASURED, 1, is_there=True, form=IndexForm(parts=4)) is IndexOutcome.DROPPED
+        for form in (IndexForm(not is_quantised), IndexForm(is_quantised, parts=4), IndexForm(is_quantised)):
+            stored = collection(documents=1000, index_kind=kind_of(form), parts=form.parts)
+            outcome = wanted_outcome(stored, 1000, index, index_bytes, is_there=True)
+            assert (outcome is IndexOutcome.REPLACED) == (form != IndexForm(is_quantised))
+    small = collection(documents=1, parts=4)
+    assert wanted_outcome(small, 1000, MEASURED, 1, is_there=True) is IndexOutcome.DROPPED
 
 
 @pytest.mark.parametrize(("dimensions", "rows"), [(384, 3_582), (3072, 652), (1, 9_954), (4000, 508)])
@@ -121,6 +131,19 @@ def test_an_index_in_parts_has_a_name_for_each() -> None:
     assert IndexForm(parts=2).names(4, 7) == ["embeddings_4_7_hnsw_1_of_2", "embeddings_4_7_hnsw_2_of_2"]
     assert IndexForm(is_quantised=True).names(4, 7) == ["embeddings_4_7_hnsw_bits"]
     assert IndexForm(is_quantised=True, parts=2).names(4, 7)[1] == "embeddings_4_7_hnsw_bits_2_of_2"
+
+
+def test_an_index_in_parts_is_looked_at_as_one() -> None:
+    """Its bytes add up; an invalid part makes it invalid, and with a missing part there is none."""
+    names = IndexForm(parts=2).names(4, 7)
+    existing = {name: IndexStatus(name=name, valid=True, bytes=20, rows=5) for name in names}
+    whole = all_parts(names, existing)
+    assert whole is not None
+    assert (whole.bytes, whole.valid) == (40, True)
+    broken = all_parts(names, {**existing, names[1]: replace(existing[names[1]], valid=False)})
+    assert broken is not None
+    assert not broken.valid
+    assert all_parts(names, {names[0]: existing[names[0]]}) is None
 
 
 @pytest.mark.parametrize("ending", ["", "_bits", "_2_of_4", "_bits_2_of_4", "_ccnew", "_bits_2_of_4_ccold1"])

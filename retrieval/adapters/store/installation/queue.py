@@ -158,3 +158,16 @@ async def last_runs_of_tenant(database: Database, tenant_id: int) -> dict[str, J
         row[0]: JobRun(job=row[0], started_at=row[1], finished_at=row[2], outcome=row[3], details=row[4])
         for row in rows
     }
+
+
+_ACTED = Compiled("""
+    SELECT EXISTS (
+        SELECT FROM job_runs
+        WHERE collection_id = %(collection_id)s AND job = %(job)s::text AND details ->> 'action' = %(action)s::text
+    )
+""")
+
+
+async def has_acted(at: CollectionPlace, job: str, action: str) -> bool:
+    """Whether a run of the job over the collection took that action, according to its details."""
+    return bool((await at.read(_ACTED, job=job, action=action))[0][0])

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,12 +14,15 @@ from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installation.queue import JobRun
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.conditions import any_matching
+from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.indexes import IndexStatus, index_status, indexes_statement
 from retrieval.adapters.store.search.recall import Measurement
+from retrieval.adapters.store.search.terms import weights_off
 from retrieval.adapters.store.search.vectors import JOINS_ALL, StoredSpace, for_table
 from retrieval.adapters.store.tables import embeddings_table, item_tags, items, literal
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.search.filters import Field, Filter
+from retrieval.domain.serialization import Serializable
 
 _PENDING = """
     SELECT item.collection_id, count(*) {waiting}
@@ -133,35 +136,36 @@ async def count_vectors(at: CollectionPlace, space: StoredSpace | None) -> int:
     return int((await at.read(for_table(_COUNT_VECTORS, space.table_name)))[0][0])
 
 
-_T = TypeVar("_T")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CollectionFacts:
-    """The facts about collections, by their numbers; a collection without facts is missing."""
+class CollectionStatus(Serializable):
+    """One collection."""
 
-    pending: Mapping[int, int]
+    name: str
+    items: int
+    """Items that a search can find."""
+    space: str | None
+    """The embedding space's name; None: lexical search only."""
+    pending: int
     """Items that wait for their vector."""
-    weights_off: frozenset[int]
-    """The collections whose BM25 weights wait to be computed again."""
-    indexes: Mapping[int, Sequence[IndexStatus]]
-    """HNSW indexes, by name."""
-    runs: Mapping[int, Sequence[JobRun]]
-    """The last run of each job, by job."""
-    recall: Mapping[int, Sequence[Measurement]]
-    """The last run's measurements in the active space, by bucket."""
-    losses: Mapping[int, Sequence[tuple[str, int]]]
+    weights_pending: bool
+    """Whether BM25 weights have to be computed again."""
+    indexes: tuple[IndexStatus, ...]
+    runs: tuple[JobRun, ...]
+    """The last run of each job."""
+    recall: tuple[Measurement, ...]
+    """The last run's measurements."""
+    unrecorded: Mapping[str, int]
     """Searches that should have been recorded and were not, by reason."""
-    chosen: Mapping[int, int]
-    """The model that somebody chose; 0: none."""
+    chosen_model: int | None = None
+    """The model of the learned reward that somebody chose, 0 for none of them; None: nobody chose."""
+
+    @property
+    def mean_recall(self) -> tuple[float, int] | None:
+        """The mean of the last run's measurements over all samples, and their number; None: nothing was measured."""
+        samples = sum(each.samples for each in self.recall)
+        return (sum(each.recall * each.samples for each in self.recall) / samples, samples) if samples else None
 
 
-# The collections of the given ones whose words' weights are due or under way.
-_WEIGHTS_OFF = Compiled("""
-    SELECT t.collection_id FROM collection_statistics t
-    WHERE t.collection_id = ANY(%(ids)s) AND (t.weighing_after IS NOT NULL
-        OR length_drift(t.documents, t.total_length, t.weighed_length) > %(drift)s)
-""")
 _RUNS = Compiled("""
     SELECT DISTINCT ON (r.collection_id, r.job)
         r.collection_id, r.job, r.started_at, r.finished_at, r.outcome, r.details
@@ -188,29 +192,35 @@ _CHOSEN = Compiled("""
 _RUN = ("job", "started_at", "finished_at", "outcome", "details")
 
 
-async def read_facts(
-    database: Database, tenant_id: int | None, collections: Sequence[StoredCollection], *, drift: float
-) -> CollectionFacts:
-    """Read the state of these collections of the tenant, in two round trips.
-
-    ``drift``: the relative change of the average length from which the weights count as off.
-    """
+async def collection_statuses(
+    database: Database, tenant_id: int | None, collections: Sequence[StoredCollection]
+) -> list[CollectionStatus]:
+    """The state of these collections of the tenant, read in two round trips."""
     ids = [collection.collection_id for collection in collections]
     several = [statement.bind(ids=ids) for statement in (_RUNS, _RECALL, _LOSSES, _CHOSEN)]
     indexes_of = indexes_statement(ids, is_distributed=database.facts.is_distributed)
-    statements = [_WEIGHTS_OFF.bind(ids=ids, drift=drift), indexes_of, *several]
-    weights, indexes, runs, recall, losses, chosen = await database.read_each(tenant_id, statements)
-    return CollectionFacts(
-        pending=await count_pending_each(database, tenant_id, collections),
-        weights_off=frozenset(row[0] for row in weights),
-        indexes=_group(indexes, index_status),
-        runs=_group(runs, lambda row: JobRun(**dict(zip(_RUN, row, strict=True)))),
-        recall=_group(recall, lambda row: Measurement(**dict(zip(Measurement.__slots__, row, strict=True)))),
-        losses=_group(losses, lambda row: (row[0], row[1])),
-        chosen=dict(chosen),
-    )
+    answers = await database.read_each(tenant_id, [weights_off(ids), indexes_of, *several])
+    weights, indexes, runs, recall, losses, chosen = map(_group, answers)
+    pending = await count_pending_each(database, tenant_id, collections)
+    return [
+        CollectionStatus(
+            name=collection.name,
+            items=collection.documents,
+            space=collection.space.space.name if collection.space else None,
+            pending=pending.get(number, 0),
+            weights_pending=number in weights,
+            indexes=tuple(map(index_status, indexes.get(number, ()))),
+            runs=tuple(JobRun(**dict(zip(_RUN, row, strict=True))) for row in runs.get(number, ())),
+            recall=tuple(
+                Measurement(**dict(zip(Measurement.__slots__, row, strict=True))) for row in recall.get(number, ())
+            ),
+            unrecorded=dict(losses.get(number, ())),
+            chosen_model=chosen[number][0][0] if number in chosen else None,
+        )
+        for number, collection in zip(ids, collections, strict=True)
+    ]
 
 
-def _group(rows: Sequence[tuple[Any, ...]], make: Callable[[tuple[Any, ...]], _T]) -> dict[int, list[_T]]:
-    """Group rows by the collection's number, their first column and order, and apply ``make`` to the rest of each."""
-    return {key: [make(row[1:]) for row in group] for key, group in groupby(rows, key=lambda row: row[0])}
+def _group(rows: Sequence[Row]) -> dict[int, list[Row]]:
+    """The rest of each row by the collection's number, the rows' first column and order."""
+    return {key: [row[1:] for row in group] for key, group in groupby(rows, key=lambda row: row[0])}

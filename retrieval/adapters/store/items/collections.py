@@ -189,16 +189,18 @@ async def set_space(connection: Connection, collection_id: int, space_id: int) -
     )
 
 
-async def set_index_kind(connection: Connection, collection_id: int, kind: IndexKind) -> None:
+_SET_INDEX_KIND = Compiled("UPDATE collections SET index_kind = %(kind)s WHERE collection_id = %(collection_id)s")
+_SET_PARTS = Compiled("UPDATE collections SET parts = %(parts)s WHERE collection_id = %(collection_id)s")
+
+
+async def set_index_kind(at: CollectionPlace, kind: IndexKind) -> None:
     """Set the kind of HNSW index that the collection should have; ``keep_index`` builds it."""
-    await connection.execute(
-        "UPDATE collections SET index_kind = %s WHERE collection_id = %s", (kind.value, collection_id)
-    )
+    await at.write(_SET_INDEX_KIND, kind=kind.value)
 
 
-async def set_parts(connection: Connection, collection_id: int, parts: int) -> None:
+async def set_parts(at: CollectionPlace, parts: int) -> None:
     """Set the number of parts that the collection's HNSW index should have; ``keep_index`` builds them."""
-    await connection.execute("UPDATE collections SET parts = %s WHERE collection_id = %s", (parts, collection_id))
+    await at.write(_SET_PARTS, parts=parts)
 
 
 async def add_profile(connection: Connection, collection_id: int, profile: Profile, note: str) -> int:
@@ -372,9 +374,11 @@ async def _hold(connection: Connection, collection_id: int, names: Sequence[str]
     return {name: AttributeType(kind) if kind else None for name, kind in await cursor.fetchall()}
 
 
-_IS_WALKING = Compiled(
-    "SELECT EXISTS (SELECT FROM collection_statistics WHERE collection_id = %(id)s AND windowing_after IS NOT NULL)"
-)
+_IS_WALKING = Compiled("""
+    SELECT EXISTS (
+        SELECT FROM collection_statistics WHERE collection_id = %(collection_id)s AND windowing_after IS NOT NULL
+    )
+""")
 
 
 async def store_neighbours(connection: Connection, collection_id: int, neighbours: Neighbours | None) -> None:
@@ -390,4 +394,4 @@ async def reindex_windows(connection: Connection, collection_id: int, step: int)
 
 async def are_windows_behind(at: CollectionPlace) -> bool:
     """Whether some items are not yet indexed by the present setting."""
-    return bool((await at.database.read(at.tenant_id, _IS_WALKING.bind(id=at.collection_id)))[0][0])
+    return bool((await at.read(_IS_WALKING))[0][0])

@@ -99,6 +99,9 @@ _ITEMS = Compiled("""
          ORDER BY item_id LIMIT %(most)s)
     ) AS known ORDER BY item_id LIMIT %(most)s
 """)
+ARM_TOLERANCE = 1e-9
+"""The relative difference of an arm's decayed sum up to which it is rounding, not drift."""
+
 _RECOUNT = Compiled("SELECT arms, mended FROM recount_arms(%(collection_id)s, %(item_ids)s, %(tolerance)s)")
 _SET = Compiled("SELECT set_decay(%(collection_id)s, %(half_life_days)s, %(landmark)s, %(now)s)")
 _RETIRE = Compiled("SELECT retire_feedback(%(collection_id)s, %(item_ids)s, %(received_before)s)")
@@ -130,12 +133,9 @@ async def items_with_feedback(at: CollectionPlace, *, after: str, most: int) -> 
     return [row[0] for row in rows]
 
 
-async def recount_arms(at: CollectionPlace, item_ids: Sequence[str], *, tolerance: float) -> tuple[int, int]:
-    """Recompute the items' arms from their events and correct them; returns the number of arms, and of corrected arms.
-
-    ``tolerance``: the relative difference of a decayed sum that counts as rounding.
-    """
-    ((arms, mended),) = await at.write(_RECOUNT, item_ids=list(item_ids), tolerance=tolerance)
+async def recount_arms(at: CollectionPlace, item_ids: Sequence[str]) -> tuple[int, int]:
+    """Recompute the items' arms from their events and correct them; returns the numbers of arms and of wrong ones."""
+    ((arms, mended),) = await at.write(_RECOUNT, item_ids=list(item_ids), tolerance=ARM_TOLERANCE)
     return int(arms), int(mended)
 
 

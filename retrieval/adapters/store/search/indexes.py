@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import NamedTuple
 
 from retrieval.adapters.store.compiled import Compiled
@@ -202,7 +202,7 @@ _KEEP_FACETS = """
     )
     WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
 """
-_FORGET = "DELETE FROM ann_indexes WHERE collection_id = %s AND space_id = %s"
+_FORGET = Compiled("DELETE FROM ann_indexes WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s")
 
 
 async def keep_measured(connection: Connection, collection_id: int, space_id: int, index: AnnIndex) -> None:
@@ -217,9 +217,9 @@ async def keep_common_facets(at: CollectionPlace, space_id: int) -> None:
     await at.write(statement, space_id=space_id, least=LEAST_COMMON)
 
 
-async def forget_measured(connection: Connection, collection_id: int, space_id: int) -> None:
+async def forget_measured(at: CollectionPlace, space_id: int) -> None:
     """Delete the measured numbers of an index that was dropped."""
-    await connection.execute(_FORGET, (collection_id, space_id))
+    await at.write(_FORGET, space_id=space_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,6 +231,14 @@ class IndexStatus:
     bytes: int
     rows: int
     """Rows when PostgreSQL last counted them; -1: it has not yet, or the nodes of a cluster have."""
+
+
+def all_parts(names: Sequence[str], existing: Mapping[str, IndexStatus]) -> IndexStatus | None:
+    """The indexes of these names as one; None where one is missing."""
+    if not set(names) <= existing.keys():
+        return None
+    parts = [existing[name] for name in names]
+    return replace(parts[0], bytes=sum(part.bytes for part in parts), valid=all(part.valid for part in parts))
 
 
 _FIND = """

@@ -204,33 +204,29 @@ async def store_measurements(at: CollectionPlace, space_id: int, measurements: S
 MOST_EFFORT = 800
 """The greatest effort: beyond it, rebuilding the index helps more."""
 
-_RAISE = """
+_RAISE = Compiled("""
     UPDATE ann_indexes
     SET effort_10 = greatest(effort_10, least(%(most)s, ceil(effort_10 * 1.5)::integer)),
         effort_100 = greatest(effort_100, least(%(most)s, ceil(effort_100 * 1.5)::integer))
     WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
         AND (effort_10 < %(most)s OR effort_100 < %(most)s)
     RETURNING effort_10
-"""
-
-
-_GIVE_UP = """
+""")
+_GIVE_UP = Compiled("""
     UPDATE ann_indexes SET effort_10 = %(beyond)s, effort_100 = %(beyond)s, effort_200 = %(beyond)s
     WHERE collection_id = %(collection_id)s AND space_id = %(space_id)s
-"""
+""")
 
 
-async def give_up_index(connection: Connection, collection_id: int, space_id: int) -> None:
+async def give_up_index(at: CollectionPlace, space_id: int) -> None:
     """Let every search compare all vectors, because no effort gives this index enough recall."""
-    values = {"collection_id": collection_id, "space_id": space_id, "beyond": BEYOND}
-    await connection.execute(_GIVE_UP, values)
+    await at.write(_GIVE_UP, space_id=space_id, beyond=BEYOND)
 
 
-async def raise_effort(connection: Connection, collection_id: int, space_id: int) -> int | None:
+async def raise_effort(at: CollectionPlace, space_id: int) -> int | None:
     """Raise the effort of the index by half; returns the effort for ten results.
 
     None: there is no such index, or its effort is the greatest already.
     """
-    values = {"collection_id": collection_id, "space_id": space_id, "most": MOST_EFFORT}
-    row = await (await connection.execute(_RAISE, values)).fetchone()
-    return None if row is None else int(row[0])
+    rows = await at.write(_RAISE, space_id=space_id, most=MOST_EFFORT)
+    return int(rows[0][0]) if rows else None

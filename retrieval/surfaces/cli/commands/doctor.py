@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
+    from retrieval.adapters.store.items.collection_facts import CollectionStatus
     from retrieval.adapters.store.search.indexes import IndexStatus
     from retrieval.domain.diagnosis import Diagnosis, Finding
-    from retrieval.services.collections import CollectionStatus
 
 
 _REPAIRS = (("jobs", "run"), ("reindex",), ("db", "upgrade"))
@@ -210,8 +210,4 @@ def _index_text(index: IndexStatus) -> str:
 
 def _recall_text(status: CollectionStatus) -> str | None:
     """The measured recall, with its number of samples; None without any."""
-    samples = sum(each.samples for each in status.recall)
-    if not samples:
-        return None
-    mean = sum(each.recall * each.samples for each in status.recall) / samples
-    return f"{mean:.3f} of {samples}"
+    return "{:.3f} of {}".format(*status.mean_recall) if status.mean_recall else None

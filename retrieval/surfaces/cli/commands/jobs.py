@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -103,7 +104,8 @@ async def run_over(platform: Platform, job: Job, target: JobTarget) -> RunReport
     from retrieval.jobs.run import run_job
 
     with output.progress(f"{job.name} {target.collection.name}", job.noun) as update:
-        return await run_job(platform.workplace, job, target, lambda done: update(output.Step(done, None, done)))
+        workplace = replace(platform.workplace, advance=lambda done: update(output.Step(done, None, done)))
+        return await run_job(workplace, job, target)
 
 
 async def targets_named(platform: Platform, name: str | None) -> list[JobTarget]:

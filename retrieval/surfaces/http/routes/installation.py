@@ -12,10 +12,10 @@ from fastapi.responses import PlainTextResponse, Response
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from pydantic import BeforeValidator, Field
 
+from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.domain.diagnosis import Diagnosis
 from retrieval.domain.records.analytics import AnalyticsView
 from retrieval.platform import Platform
-from retrieval.services.collections import CollectionStatus
 from retrieval.services.doctor.diagnose import diagnose
 from retrieval.services.reembed import Reembedding, ReembeddingCost
 from retrieval.settings import Settings

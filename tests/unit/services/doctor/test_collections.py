@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from retrieval.adapters.store.installation.examination.collection_state import TenantFacts
-from retrieval.adapters.store.installation.examination.table_state import IndexState
 from retrieval.adapters.store.installation.queue import FAILED, JobRun
-from retrieval.adapters.store.search.indexes import AnnIndex
+from retrieval.adapters.store.search.indexes import AnnIndex, IndexStatus
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState
 from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.items.collection import IndexKind
@@ -20,9 +18,8 @@ from retrieval.services.doctor.collections import (
     check_embedders,
     check_months,
     check_queue,
-    index_of,
 )
-from tests.support.facts import NOW, collection, hnsw, measured, queue, status
+from tests.support.facts import NOW, collection, measured, queue, status
 
 USELESS = AnnIndex(rows=20_000, index_bytes=40 << 20, is_quantised=True, effort_10=1001)
 """Bits by which the nearest are not found."""
@@ -31,8 +28,14 @@ USELESS = AnnIndex(rows=20_000, index_bytes=40 << 20, is_quantised=True, effort_
 FAILED_RUN = JobRun(job="learn", started_at=NOW, finished_at=NOW, outcome=FAILED, details={"error": "it broke"})
 
 
+def hnsw(**changes: Any) -> IndexStatus:
+    """The HNSW index of the collection."""
+    sound: dict[str, Any] = {"name": "embeddings_4_7_hnsw", "valid": True, "bytes": 40 << 20, "rows": 20_000}
+    return IndexStatus(**{**sound, **changes})
+
+
 def findings(
-    index: IndexState | None,
+    index: IndexStatus | None,
     *,
     has_worker: bool = False,
     stored: dict[str, Any] | None = None,
@@ -41,8 +44,9 @@ def findings(
 ) -> list[Finding]:
     """The findings about the collection with those changes of its status."""
     changed = collection(**stored or {})
-    state = status(**{"name": changed.name, **changes})
-    return list(check_collection(changed, state, tenant or TenantFacts(), index, NOW, has_worker=has_worker))
+    indexes = () if index is None else (index,)
+    state = status(**{"name": changed.name, "indexes": indexes, **changes})
+    return list(check_collection(changed, state, tenant or TenantFacts(), NOW, has_worker=has_worker))
 
 
 def test_a_sound_collection_is_not_spoken_of() -> None:
@@ -144,7 +148,7 @@ def test_pending_work_without_a_worker_is_more_severe() -> None:
     ],
 )
 def test_an_index_that_does_not_fit_the_collection_is_reported(
-    index: IndexState | None, stored: dict[str, Any], text: str, mend: str
+    index: IndexStatus | None, stored: dict[str, Any], text: str, mend: str
 ) -> None:
     """Missing, bloated, measured at another size, or not needed."""
     (finding,) = [finding for finding in findings(index, stored=stored) if finding.check == "hnsw"]
@@ -152,9 +156,9 @@ def test_an_index_that_does_not_fit_the_collection_is_reported(
     assert finding.mend == mend
 
 
-def test_an_index_that_is_being_built_is_waited_for() -> None:
-    """The check of all indexes reports an invalid one, so this check does not."""
-    assert findings(hnsw(is_valid=False, is_being_built=True), stored={"ann_index": None}, recall=()) == []
+def test_an_invalid_index_is_left_to_the_check_of_all_indexes() -> None:
+    """That check knows whether it is being built."""
+    assert findings(hnsw(valid=False), stored={"ann_index": None}, recall=()) == []
 
 
 def test_searches_that_were_not_recorded_are_counted_by_reason() -> None:
@@ -229,16 +233,3 @@ def test_an_embedder_without_answers_is_reported(problem: str | None, severity: 
     """There is none, or it does not answer."""
     (finding,) = check_embedders({"good": "", "a (3)": problem})
     assert (finding.severity, finding.about, text in finding.found) == (severity, "a (3)", True)
-
-
-def test_an_index_in_parts_is_looked_at_as_one() -> None:
-    """Its bytes add up; an invalid part makes it invalid, and with a missing part there is none."""
-    divided = collection(parts=2, ann_index=AnnIndex(rows=20_000, index_bytes=40 << 20, parts=2))
-    each = [hnsw(name=f"embeddings_4_7_hnsw_{part}_of_2", bytes=20 << 20) for part in (1, 2)]
-    whole = index_of(divided, {index.name: index for index in each})
-    assert whole is not None
-    assert (whole.bytes, whole.is_valid) == (40 << 20, True)
-    broken = index_of(divided, {index.name: replace(index, is_valid=index is each[0]) for index in each})
-    assert broken is not None
-    assert not broken.is_valid
-    assert index_of(divided, {each[0].name: each[0]}) is None

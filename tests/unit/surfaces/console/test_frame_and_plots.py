@@ -12,9 +12,9 @@ import pytest
 from starlette.requests import Request
 
 from retrieval import Platform
+from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.search.profile import MAX_WEIGHT, Profile
-from retrieval.services.collections import CollectionStatus
 from retrieval.surfaces.console import VIEWS, frame, operations, plots
 from retrieval.surfaces.console.search import weighted, weights_of
 from retrieval.surfaces.http.openapi import CONSOLE_FILES, FRONT_PATHS, SIGN_IN

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
+from retrieval.adapters.store.learning.arms import ARM_TOLERANCE
 from retrieval.adapters.store.search.reembeddings import ReembeddingState
 from retrieval.adapters.store.search.vectors import JOINS_ALL
 
@@ -69,13 +70,21 @@ _DISAGREEMENTS = Compiled("""
 """)
 
 
-async def read_disagreements(at: CollectionPlace, *, tolerance: float) -> list[tuple[str, int, list[str]]]:
+async def read_disagreements(at: CollectionPlace) -> list[tuple[str, int, list[str]]]:
     """The kinds of derived rows that disagree with their source: their number, and the first three.
 
-    Reads every row of the collection. ``tolerance``: the relative difference of an arm that counts as rounding.
+    Reads every row of the collection.
     """
     async with at.database.transaction(at.tenant_id) as connection:
         await connection.execute("SET LOCAL statement_timeout = 0")
-        statement = _DISAGREEMENTS.bind(id=at.collection_id, tolerance=tolerance)
+        statement = _DISAGREEMENTS.bind(id=at.collection_id, tolerance=ARM_TOLERANCE)
         rows = await (await connection.execute(statement.text, statement.parameters)).fetchall()
     return [(row[0], int(row[1]), list(row[2])) for row in rows]
+
+
+_MEND = Compiled("SELECT mend_disagreements(%(collection_id)s)")
+
+
+async def mend_disagreements(at: CollectionPlace) -> int:
+    """Make the rows of the collection's items that disagree again, without arms and records; returns their number."""
+    return int((await at.write(_MEND))[0][0])

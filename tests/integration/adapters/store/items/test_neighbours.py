@@ -25,7 +25,7 @@ from retrieval.domain.items.item import Item, text_hash
 from retrieval.domain.search.filters import Contains
 from retrieval.jobs.registry import JOBS
 from retrieval.services.add import Writer
-from retrieval.services.workplace import JobTarget, ignore_progress
+from retrieval.services.workplace import JobTarget
 from tests.support.cluster import LOCK_WAITS, not_on_a_cluster
 from tests.support.database import until_somebody_waits
 
@@ -269,7 +269,7 @@ async def test_an_interrupted_change_is_finished_by_the_same_call_or_the_job(
     await collection.add([items["a5"]])
     target = JobTarget(platform.tenant_id, await collection.refresh())
     assert await JOBS["neighbours"].is_needed(platform.workplace, target)
-    assert (await JOBS["neighbours"].run(platform.workplace, target, ignore_progress))["reindexed"] == 4
+    assert (await JOBS["neighbours"].run(platform.workplace, target))["reindexed"] == 4
     assert not await JOBS["neighbours"].is_needed(platform.workplace, target)
     await assert_indexed(connection, collection, items)
 
@@ -299,7 +299,7 @@ async def test_a_neighbour_whose_vector_is_still_to_come_is_mixed_in_when_it_doe
     await Writer(platform.database, platform.tenant_id, stored, None).add([items["a2"]])
     assert (await collection.info()).pending == 1
     target = JobTarget(platform.tenant_id, stored)
-    await JOBS["embed"].run(platform.workplace, target, ignore_progress)
+    await JOBS["embed"].run(platform.workplace, target)
     await assert_indexed(connection, collection, items)
 
 
@@ -315,7 +315,7 @@ async def test_a_mixed_vector_that_is_gone_is_made_again_when_its_item_is_embedd
         statement = f"{damage.format(table=stored.space.table_name)} WHERE collection_id = %s AND item_id = 'a2'"
         await transaction.execute(statement.encode(), (stored.collection_id,))
     assert (await collection.info()).pending == 1
-    report = await JOBS["embed"].run(platform.workplace, JobTarget(platform.tenant_id, stored), ignore_progress)
+    report = await JOBS["embed"].run(platform.workplace, JobTarget(platform.tenant_id, stored))
     assert report == {"embedded": 1, "pending": 0}
     await assert_indexed(connection, collection, items)
 

@@ -19,9 +19,9 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items import items as store
+from retrieval.adapters.store.search.terms import DRIFT, fold_statistics, refresh_weights
 from retrieval.collection import handle_of
 from retrieval.engine.collection_search import leg_rankings
-from retrieval.services.weights import DRIFT, fold_statistics, refresh_weights
 from tests.support.database import SCHEMA, until_somebody_waits
 
 Connection = psycopg.AsyncConnection[Any]

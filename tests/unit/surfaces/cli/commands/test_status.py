@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from retrieval.services.collections import CollectionStatus
+from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.surfaces.cli.commands.doctor import status_lines
 
 

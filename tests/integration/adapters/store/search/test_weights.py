@@ -10,8 +10,8 @@ import pytest
 
 from retrieval import Collection, Platform
 from retrieval.adapters.store.database import CollectionPlace
-from retrieval.services import weights
-from retrieval.services.weights import refresh_weights
+from retrieval.adapters.store.search import terms
+from retrieval.adapters.store.search.terms import refresh_weights
 
 Connection = psycopg.AsyncConnection[Any]
 
@@ -67,11 +67,11 @@ async def test_a_refresh_that_was_interrupted_is_gone_on_with(
     platform: Platform, connection: Connection, monkeypatch: pytest.MonkeyPatch, steps: int
 ) -> None:
     """The new average is stored first, and the remaining items are still weighed later."""
-    monkeypatch.setattr(weights, "_STEP", 7)
+    monkeypatch.setattr(terms, "_STEP", 7)
     _, number = await _fill(platform, 10)
     await _drift(platform, number)
     async with platform.database.transaction(platform.tenant_id) as transaction:
-        await transaction.execute(weights._BEGIN.text, {"collection_id": number, "drift": weights.DRIFT})  # noqa: SLF001
+        await transaction.execute(terms._BEGIN.text, {"collection_id": number, "drift": terms.DRIFT})  # noqa: SLF001
         for _ in range(steps):
             await transaction.execute("SELECT refresh_weights(%s, 7)", (number,))
     assert await _stale(connection, number) == 30 - 7 * steps
@@ -84,7 +84,7 @@ async def test_refreshes_at_once_share_the_work_while_others_write(
     platform: Platform, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each item is weighed once, by either process, and writers neither deadlock nor leave stale weights."""
-    monkeypatch.setattr(weights, "_STEP", 2)
+    monkeypatch.setattr(terms, "_STEP", 2)
     collection, number = await _fill(platform, 10)
     await _drift(platform, number)
     reports = await asyncio.gather(
