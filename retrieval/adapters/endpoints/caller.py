@@ -187,7 +187,7 @@ class EndpointCaller:
         async def attempt() -> T:
             nonlocal attempts
             if self._closed:
-                raise endpoint.role.rejected(f"the {endpoint.role.name} is closed; make a new one")
+                raise endpoint.role.closed()
             attempts += 1
             self._requests += 1
             self._retries += attempts > 1
