@@ -16,7 +16,7 @@ from retrieval.adapters.embedders.services import DESTINATIONS, SERVICES, Embedd
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.breaker import EMBEDDER
 from retrieval.adapters.endpoints.caller import CallLimits, EndpointCaller, EndpointUsage, check_positive
-from retrieval.adapters.endpoints.retries import Endpoint, shown_address
+from retrieval.adapters.endpoints.endpoint import Endpoint, shown_address
 from retrieval.domain.errors import (
     ConfigurationError,
     EmbedderRejectedError,
