@@ -9,25 +9,23 @@ from numbers import Real
 from statistics import fmean
 from typing import Any
 
-from retrieval.apps.tickets.config import (
+from retrieval.apps.tickets.models import (
     NORMALIZATION_HOURS,
     PRIORITY_SHARE,
     TIME_SHARE,
     UNKNOWN_HOURS,
+    MovedTicket,
     PriorityWeights,
     ProcessingError,
     RetrievalConfig,
-    Weights,
-    tickets_profile,
-)
-from retrieval.apps.tickets.models import (
-    MovedTicket,
     RetrievalRequest,
     RetrievalResponse,
     SearchMetadata,
     SimilarTicket,
     Weighting,
     WeightingPreview,
+    Weights,
+    tickets_profile,
 )
 from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of
 from retrieval.domain.checks import checked_list, is_number
