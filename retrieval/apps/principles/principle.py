@@ -14,7 +14,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -303,6 +303,16 @@ def boosted(principle: Principle, tags: Collection[str]) -> float:
     return principle.score + TAG_BOOST * sum(tag in tags for tag in principle.tags)
 
 
+def with_propensities(principles: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[FoundPrinciple]:
+    """The principles in the order of the picks, with their probabilities."""
+    by_id = {principle.principle.id: principle for principle in principles}
+    return [
+        replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity)
+        for pick in picks
+        if pick.id in by_id
+    ]
+
+
 def choose(
     principles: Iterable[Principle],
     tags: Collection[str],
@@ -321,24 +331,14 @@ def choose(
     ``slots``, the best by score get the places.
     """
     every = list(principles)
-    unsure = {rival.id: rival for rival in rivals(every, tags, now=now, most=most, slots=slots)}
-    near = frozenset(rival.id for rival in unsure.values() if any(tag in tags for tag in rival.tags))
-    trials = [Trials(rival.id, rival.use_count, rival.success_count) for rival in unsure.values()]
+    unsure = rivals(every, tags, now=now, most=most, slots=slots)
+    near = frozenset(rival.id for rival in unsure if any(tag in tags for tag in rival.tags))
+    trials = [Trials(rival.id, rival.use_count, rival.success_count) for rival in unsure]
     picks = thompson(trials, min(slots, most), rng, rows, fitting=near)
     picked = {pick.id for pick in picks}
-    ranked = best(every, tags)
-    by_score = [choice for choice in ranked if choice.principle.id not in picked][: most - len(picks)]
-    explored = [
-        FoundPrinciple(
-            unsure[pick.id],
-            boosted(unsure[pick.id], tags),
-            is_exploratory=True,
-            propensity=pick.propensity,
-            rank_propensity=pick.rank_propensity,
-        )
-        for pick in picks
-    ]
-    return [*by_score, *explored]
+    by_score = [choice for choice in best(every, tags) if choice.principle.id not in picked][: most - len(picks)]
+    explored = [FoundPrinciple(rival, boosted(rival, tags)) for rival in unsure if rival.id in picked]
+    return [*by_score, *with_propensities(explored, picks)]
 
 
 def rivals(

@@ -15,7 +15,6 @@ from retrieval.apps.principles.principle import (
     TAG_BOOST,
     YOUNGER_THAN,
     FoundPrinciple,
-    Pick,
     Trials,
 )
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
@@ -131,16 +130,6 @@ MOST_ELIGIBLE = 30
 """The most eligible principles that exploration draws from, the most relevant first, because a verdict on an irrelevant
 principle is worth little.
 """
-
-
-def with_propensities(principles: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[FoundPrinciple]:
-    """The principles in the order of the picks, with their probabilities."""
-    by_id = {principle.principle.id: principle for principle in principles}
-    return [
-        replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity)
-        for pick in picks
-        if pick.id in by_id
-    ]
 
 
 def trials_of(standings: Iterable[Standing]) -> list[Trials]:

@@ -222,29 +222,6 @@ def _block(number: int, entity: Entity, standing: Standing | None) -> str:
 K_MAX = 1_000_000
 
 
-def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
-    """Reciprocal rank fusion: score(d) = Σ over the lists of 1 / (k + rank of d in the list), ranks from 1.
-
-    Best first, equal scores by id; of duplicates in a list the first counts. Raises ``InvalidRequestError`` for a ``k``
-    that is not a whole number from 1 to ``K_MAX``, and for lists of other values.
-    """
-    checked_whole("k", k, 1, K_MAX)
-    rankings = {}
-    entities: dict[str, Entity] = {}
-    for number, entity_list in enumerate(lists, 1):
-        first: dict[str, Entity] = {}
-        for entity in checked_entities(entity_list):
-            first.setdefault(entity.id, entity)
-        entities = first | entities
-        name = f"list:{number}"
-        rankings[name] = [Candidate(name, key, rank, first[key].score) for rank, key in enumerate(first, 1)]
-    fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
-    return [
-        replace(entities[found.item_id], score=found.score, explanation=Explanation("rrf", found.contributions))
-        for found in fused
-    ]
-
-
 def checked_entities(entities: object) -> list[Entity]:
     """The list. Raises ``InvalidRequestError`` for anything but entities."""
     each = checked_list("entities", entities, "the answer of search")
@@ -405,9 +382,25 @@ class DualRetriever:
     def merge_rrf(self, *result_lists: list[Entity], k: int = RRF_K) -> list[Entity]:
         """Merges the lists by reciprocal rank fusion: score(d) = Σ 1 / (k + rank of d in the list).
 
-        Equal scores are ordered by id. Raises ``InvalidRequestError`` for a ``k`` that is not 1 to a million.
+        Ranks count from 1. Best first, equal scores by id; of duplicates in a list the first counts. Raises
+        ``InvalidRequestError`` for a ``k`` that is not a whole number from 1 to a million, and for lists of other
+        values.
         """
-        return merged_by_rrf(result_lists, k)
+        checked_whole("k", k, 1, K_MAX)
+        rankings = {}
+        entities: dict[str, Entity] = {}
+        for number, entity_list in enumerate(result_lists, 1):
+            first: dict[str, Entity] = {}
+            for entity in checked_entities(entity_list):
+                first.setdefault(entity.id, entity)
+            entities = first | entities
+            name = f"list:{number}"
+            rankings[name] = [Candidate(name, key, rank, first[key].score) for rank, key in enumerate(first, 1)]
+        fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
+        return [
+            replace(entities[found.item_id], score=found.score, explanation=Explanation("rrf", found.contributions))
+            for found in fused
+        ]
 
     def reset(self) -> None:
         """Reset the language model, if it has a ``reset``, to the initial state of its seed."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from retrieval.apps.memories import remembering
-from retrieval.apps.memories.remembering import Remembering
+from retrieval.apps.memories import messages
+from retrieval.apps.memories.messages import Remembering
 from retrieval.domain.errors import DatabaseUnreachableError
 from retrieval.domain.items.memory import NewMemory
 
@@ -38,7 +38,7 @@ async def test_a_failed_comparison_ends_the_others(monkeypatch: pytest.MonkeyPat
             searching.remove(fact.memory_id)
         return []
 
-    monkeypatch.setattr(remembering, "near_memories", near)
+    monkeypatch.setattr(messages, "near_memories", near)
     facts = [
         NewMemory(memory_id=str(number), project_id="p", interaction_type="fact", content="A cat", occurred_at=NOW)
         for number in range(10)
