@@ -183,9 +183,8 @@ class CachedEmbedder:
                     raise
                 failure = EmbedderRejectedError(f"the embedder is at fault: {error}")
             else:
-                fresh_vectors = {
-                    hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)
-                }
+                as_stored = vectors.astype(np.float16).astype(np.float32)
+                fresh_vectors = {hashes[place]: vector for place, vector in zip(places, as_stored, strict=True)}
                 await self._cache(fresh_vectors)
                 stored |= fresh_vectors
         return [stored.get(hash_) for hash_ in hashes], failure
@@ -222,7 +221,3 @@ def _all(vectors: Sequence[Vector | None], error: EmbedderError | None) -> list[
     if error is not None:
         raise error
     return [vector for vector in vectors if vector is not None]
-
-
-def _as_stored(vector: Vector) -> Vector:
-    return vector.astype(np.float16).astype(np.float32)

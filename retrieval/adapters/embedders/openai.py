@@ -120,26 +120,6 @@ _LEAST_BYTES = 256
 _ANY_MODEL = "the model that it serves"
 
 
-def _endpoint_of(service: EmbeddingService, url: str, model: str, api_key: str) -> Endpoint:
-    return Endpoint(
-        role=EMBEDDER,
-        serves="embeddings",
-        operation="embeddings",
-        settings=_SETTINGS,
-        where=f"RETRIEVAL_EMBEDDER={service.name}:MODEL@ADDRESS (an address often ends in /v1)",
-        refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS",
-        too_long=TooLongError,
-        refused=EmbedderRejectedError,
-        title=service.title,
-        key_variable=service.key_variable if url == service.url else "",
-        start=service.start,
-        pull=service.pull,
-        url=url,
-        model=model,
-        api_key=api_key,
-    )
-
-
 _destinations: set[str] = set()
 """The hosts that this process has named in its log."""
 
@@ -201,7 +181,23 @@ class OpenAIEmbedder:
             raise ConfigurationError(f"{service.title} needs a key; set {variables}")
         self._service = service
         self._max_texts = service.max_texts if max_texts is None else max_texts
-        self._endpoint = _endpoint_of(service, base_url, model, api_key)
+        self._endpoint = Endpoint(
+            role=EMBEDDER,
+            serves="embeddings",
+            operation="embeddings",
+            settings=_SETTINGS,
+            where=f"RETRIEVAL_EMBEDDER={service.name}:MODEL@ADDRESS (an address often ends in /v1)",
+            refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS",
+            too_long=TooLongError,
+            refused=EmbedderRejectedError,
+            title=service.title,
+            key_variable=service.key_variable if base_url == service.url else "",
+            start=service.start,
+            pull=service.pull,
+            url=base_url,
+            model=model,
+            api_key=api_key,
+        )
         self._caller = EndpointCaller(self._endpoint, **CallLimits(max_attempts=6, max_concurrency=4) | limits)
         known = known_model(model)
         if known is None and dimensions is None:
@@ -307,22 +303,19 @@ class OpenAIEmbedder:
         # The one dimension stands for those that are asked for.
         probe = cls(**options, service=service, model=model or _ANY_MODEL, dimensions=1, send_dimensions=False)
         try:
-            name = model or await probe._caller.call(probe._served_model)
-            options |= service.prefixes(name)
-            if known_model(name) is not None:
-                return cls(**options, service=service, model=name)
-            dimensions = await probe._caller.call(lambda: probe._served_dimensions(name))
+            caller = probe._caller
+            if not model:
+                answer = await caller.call(lambda: caller.get(service.models_path))
+                model = model_of(answer, probe._endpoint, service.name)
+            options |= service.prefixes(model)
+            if known_model(model) is not None:
+                return cls(**options, service=service, model=model)
+            body = service.request(model, ["retrieval"], TextRole.QUERY, None)
+            (row,) = _rows(await caller.call(lambda: caller.post(service.path, body)), 1, model)
+            dimensions = len(_numbers(row.get("embedding"), "the test text"))
         finally:
             await probe.aclose()
-        return cls(**options, service=service, model=name, dimensions=dimensions, send_dimensions=False)
-
-    async def _served_model(self) -> str:
-        return model_of(await self._caller.get(self._service.models_path), self._endpoint, self._service.name)
-
-    async def _served_dimensions(self, model: str) -> int:
-        body = self._service.request(model, ["retrieval"], TextRole.QUERY, None)
-        (row,) = _rows(await self._caller.post(self._service.path, body), 1, model)
-        return len(_numbers(row.get("embedding"), "the test text"))
+        return cls(**options, service=service, model=model, dimensions=dimensions, send_dimensions=False)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Unpack
 
@@ -153,11 +154,8 @@ class EndpointReranker:
         query, texts = clean_text(query) or " ", [clean_text(text) or " " for text in texts]
         most = self._shape.most_texts
         batches = [texts[start : start + most] for start in range(0, len(texts), most)]
-        parts = await all_of(self._rerank(query, batch) for batch in batches)
+        parts = await all_of(self._caller.call(partial(self._ask, query, batch)) for batch in batches)
         return [score for part in parts for score in part]
-
-    async def _rerank(self, query: str, texts: list[str]) -> list[float]:
-        return await self._caller.call(lambda: self._ask(query, texts))
 
     async def _ask(self, query: str, texts: list[str]) -> list[float]:
         body = {"query": query, self._shape.texts: texts, **self._shape.constants}

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Unpack
 
 from retrieval.adapters.endpoints import OPENAI_URL
@@ -188,11 +189,8 @@ class OpenAILLM:
         request: dict[str, Any] = {"model": self._model, "messages": messages}
         if form is not None:
             request["response_format"] = form
-        return await self._caller.call(lambda: self._post(request))
-
-    async def _post(self, request: dict[str, Any]) -> str:
-        answer = await self._caller.post("/chat/completions", request, most_bytes=_MOST_ANSWER_BYTES)
-        return read_chat(answer, self._endpoint)
+        post = partial(self._caller.post, "/chat/completions", request, most_bytes=_MOST_ANSWER_BYTES)
+        return read_chat(await self._caller.call(post), self._endpoint)
 
     async def aclose(self) -> None:
         """Close the connections."""

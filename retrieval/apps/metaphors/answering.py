@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from uuid import UUID
 
 from retrieval.apps.metaphors.corpus import MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import (
@@ -18,7 +17,7 @@ from retrieval.apps.metaphors.metaphor import (
     metaphor_of,
     situation_of,
 )
-from retrieval.apps.result_list import ResultList
+from retrieval.apps.result_list import AnswerList
 from retrieval.collection import handle_of
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.learning.arm import Expectation
@@ -48,20 +47,16 @@ class RetrievalMetrics(Serializable):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Retrieved(ResultList[Scored]):
+class Retrieved(AnswerList[Scored]):
     """Pairs of metaphor and score, best first."""
 
     problem: Problem
     """The problem that was asked about."""
     collection: str
     """The collection of the corpus."""
-    retrieval_id: UUID | None = None
-    """The id of the recorded answer, for outcomes, figures and replay; None: it is not recorded."""
     metrics: RetrievalMetrics = RetrievalMetrics()
     explanations: tuple[Explanation, ...] = ()
     """The explanations of the scores, in the same order."""
-    notes: tuple[str, ...] = ()
-    """Notes for the caller, such as why nothing was generated."""
     why_generated: str | None = None
     """The reason why candidates were generated; None: they were not."""
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from retrieval.apps.principles.principle import (
     FEWER_USES_THAN,
@@ -18,7 +17,7 @@ from retrieval.apps.principles.principle import (
     Trials,
 )
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
-from retrieval.apps.result_list import ResultList
+from retrieval.apps.result_list import AnswerList
 from retrieval.domain.checks import checked_time, checked_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.learning.arm import Standing
@@ -69,13 +68,8 @@ def relevance_only(profile: Profile) -> Profile:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FoundPrinciples(ResultList[FoundPrinciple]):
+class FoundPrinciples(AnswerList[FoundPrinciple]):
     """An answer: the best principles first, then the explored ones."""
-
-    retrieval_id: UUID | None = None
-    """The id of the recorded answer; None: it is not recorded."""
-    notes: tuple[str, ...] = ()
-    """Notes for the caller, such as a leg that could not run, with the reason."""
 
 
 MOST_FOUND = 1000

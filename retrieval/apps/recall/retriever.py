@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
-from uuid import UUID
 
 from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
-from retrieval.apps.result_list import ResultList
+from retrieval.apps.result_list import AnswerList
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import (
     STORED_NOTE,
@@ -183,7 +182,7 @@ NOTHING = "Nothing that fits is remembered."
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Recalled(ResultList[Entity]):
+class Recalled(AnswerList[Entity]):
     """The entities, best first."""
 
     degraded: str | None = None
@@ -194,10 +193,6 @@ class Recalled(ResultList[Entity]):
     """The time that the question names; None: it names none, or times are not interpreted."""
     time_range: TimeRange | None = None
     """The range of event times that were required or preferred, start and end; None: there was none."""
-    notes: tuple[str, ...] = ()
-    """Notes for the caller."""
-    retrieval_id: UUID | None = None
-    """The id of the recorded search, for feedback and replay; None: it is not recorded."""
 
 
 def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) -> str:

@@ -259,7 +259,7 @@ Moment = Annotated[AwareDatetime, BeforeValidator(iso_time)]
 """A time with a zone, or ISO 8601 text; never a number."""
 
 
-class Weighted(BaseModel):
+class Weighted(BaseModel, frozen=True):
     """A model with two weights, of which the one that its caller left out is 1 minus the other."""
 
     @model_validator(mode="after")

@@ -116,7 +116,7 @@ def shown(tickets: Any) -> Any:
     return shown_value(tickets, _LINES)
 
 
-class ScoringArguments(Weighted):
+class ScoringArguments(Weighted, frozen=True):
     """The arguments of ``apply_hybrid_scoring``."""
 
     similar_tickets: list[dict[str, Any]] = Field(
