@@ -15,7 +15,7 @@ from retrieval.adapters.embedders.batching import all_of, batches, cut, estimate
 from retrieval.adapters.embedders.services import DESTINATIONS, SERVICES, EmbeddingService, known_model
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.breaker import EMBEDDER
-from retrieval.adapters.endpoints.caller import CallLimits, EndpointCaller, EndpointUsage, check_positive
+from retrieval.adapters.endpoints.caller import CallLimits, EndpointClient, check_positive
 from retrieval.adapters.endpoints.endpoint import Endpoint, shown_address
 from retrieval.domain.errors import (
     ConfigurationError,
@@ -134,8 +134,8 @@ def _tell_destination(endpoint: Endpoint, service: EmbeddingService) -> None:
         )
 
 
-class OpenAIEmbedder:
-    """Embeds over HTTP, in batches and in parallel; belongs to the event loop that it is first used in.
+class OpenAIEmbedder(EndpointClient):
+    """Embeds over HTTP, in batches and in parallel.
 
     - A text that occurs several times in a call is sent once. An empty text, which the API refuses, is sent
       as one space.
@@ -181,7 +181,7 @@ class OpenAIEmbedder:
             raise ConfigurationError(f"{service.title} needs a key; set {variables}")
         self._service = service
         self._max_texts = service.max_texts if max_texts is None else max_texts
-        self._endpoint = Endpoint(
+        endpoint = Endpoint(
             role=EMBEDDER,
             serves="embeddings",
             operation="embeddings",
@@ -198,7 +198,7 @@ class OpenAIEmbedder:
             model=model,
             api_key=api_key,
         )
-        self._caller = EndpointCaller(self._endpoint, **CallLimits(max_attempts=6, max_concurrency=4) | limits)
+        super().__init__(endpoint, CallLimits(max_attempts=6, max_concurrency=4) | limits)
         known = known_model(model)
         if known is None and dimensions is None:
             raise ConfigurationError(
@@ -227,11 +227,6 @@ class OpenAIEmbedder:
     def space(self) -> EmbeddingSpace:
         """The space that the vectors belong to."""
         return self._space
-
-    @property
-    def usage(self) -> EndpointUsage:
-        """The requests and tokens so far."""
-        return self._caller.usage
 
     @property
     def max_tokens(self) -> int:
@@ -316,7 +311,3 @@ class OpenAIEmbedder:
         finally:
             await probe.aclose()
         return cls(**options, service=service, model=model, dimensions=dimensions, send_dimensions=False)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._caller.aclose()

@@ -268,6 +268,24 @@ class EndpointCaller:
             raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None
 
 
+class EndpointClient:
+    """What the clients of endpoints share; each belongs to the event loop that it is first used in."""
+
+    def __init__(self, endpoint: Endpoint, limits: CallLimits) -> None:
+        """Raises ``ConfigurationError`` as ``EndpointCaller`` does."""
+        self._endpoint = endpoint
+        self._caller = EndpointCaller(endpoint, **limits)
+
+    @property
+    def usage(self) -> EndpointUsage:
+        """The requests and tokens so far."""
+        return self._caller.usage
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._caller.aclose()
+
+
 def _is_refused(error: BaseException) -> bool:
     """Whether the host refused the connection because no server listens at the address."""
     cause: BaseException | None = error
