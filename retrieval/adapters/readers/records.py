@@ -279,14 +279,13 @@ def _metadata(value: object, key: str) -> dict[str, Any]:
     return _without_nulls(value)
 
 
-def _time(value: object, key: str) -> datetime | None:
+def _time(value: Any, key: str) -> datetime | None:
     if value == "":
         return None
     try:
-        if isinstance(value, str):
-            value = datetime.fromisoformat(value.strip())
-        # A date alone is its midnight.
-        moment = value if isinstance(value, datetime) else datetime.combine(value, time())  # type: ignore[arg-type] # refused
+        moment = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+        if not isinstance(moment, datetime):
+            moment = datetime.combine(moment, time())  # of a date; anything else raises TypeError
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
         raise InvalidItemError(

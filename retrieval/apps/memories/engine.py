@@ -422,14 +422,11 @@ class RetrievalEngine:
 
     _get_related_types = staticmethod(related_types)
     _tokenize = staticmethod(tokens)
+    _format_content = staticmethod(format_content)
 
     def _extract_text(self, memory: RelevantMemory) -> str:
         """The searchable text of a memory: its summary and its text."""
         return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).indexed_text
-
-    def _format_content(self, content: Any, max_length: int = CONTENT_CHARACTERS) -> str:
-        """See ``format_content``."""
-        return format_content(content, max_length)
 
     def _compute_keyword_score(self, query: str, text: str) -> float:
         """Words of the query that occur in the text / words of the query, without stop words; 0 to 1."""
