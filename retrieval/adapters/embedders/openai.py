@@ -198,7 +198,7 @@ class OpenAIEmbedder(EndpointClient):
             model=model,
             api_key=api_key,
         )
-        super().__init__(endpoint, CallLimits(max_attempts=6, max_concurrency=4) | limits)
+        super().__init__(endpoint, **CallLimits(max_attempts=6, max_concurrency=4) | limits)
         known = known_model(model)
         if known is None and dimensions is None:
             raise ConfigurationError(
@@ -267,7 +267,7 @@ class OpenAIEmbedder(EndpointClient):
     async def _embed_batch(self, texts: list[str], role: TextRole) -> Vectors:
         """The vectors of a batch; a batch that is too long is halved, so that only the long text is cut."""
         try:
-            return await self._caller.call(lambda: self._ask(texts, role), role)
+            return await self._call(lambda: self._ask(texts, role), role)
         except TooLongError as refusal:
             if len(texts) > 1:
                 middle = len(texts) // 2
@@ -286,7 +286,7 @@ class OpenAIEmbedder(EndpointClient):
     async def _ask(self, texts: list[str], role: TextRole) -> Vectors:
         dimensions = self._space.dimensions if self._sends_dimensions else None
         body = self._service.request(self._space.model, texts, role, dimensions)
-        answer = await self._caller.post(self._service.path, body)
+        answer = await self._post(self._service.path, body)
         return vectors_in(answer, self._space, [f"text {number}" for number in range(1, len(texts) + 1)])
 
     @classmethod
@@ -298,15 +298,14 @@ class OpenAIEmbedder(EndpointClient):
         # The one dimension stands for those that are asked for.
         probe = cls(**options, service=service, model=model or _ANY_MODEL, dimensions=1, send_dimensions=False)
         try:
-            caller = probe._caller
             if not model:
-                answer = await caller.call(lambda: caller.get(service.models_path))
+                answer = await probe._call(lambda: probe._get(service.models_path))
                 model = model_of(answer, probe._endpoint, service.name)
             options |= service.prefixes(model)
             if known_model(model) is not None:
                 return cls(**options, service=service, model=model)
             body = service.request(model, ["retrieval"], TextRole.QUERY, None)
-            (row,) = _rows(await caller.call(lambda: caller.post(service.path, body)), 1, model)
+            (row,) = _rows(await probe._call(lambda: probe._post(service.path, body)), 1, model)
             dimensions = len(_numbers(row.get("embedding"), "the test text"))
         finally:
             await probe.aclose()

@@ -108,8 +108,8 @@ class CallLimits(TypedDict, total=False):
     """The time, with a zone, from which the date of a ``Retry-After`` is counted."""
 
 
-class EndpointCaller:
-    """Belongs to the event loop that it is first used in."""
+class EndpointClient:
+    """The base of every client of an endpoint; belongs to the event loop that it is first used in."""
 
     def __init__(
         self,
@@ -146,8 +146,8 @@ class EndpointCaller:
         """The requests and tokens so far."""
         return EndpointUsage(requests=self._requests, tokens=self._tokens, retries=self._retries)
 
-    async def post(self, path: str, body: Mapping[str, Any], *, most_bytes: int | None = None) -> Any:
-        """The JSON of the answer to one request with a body of JSON, for use in ``call``; its tokens are counted.
+    async def _post(self, path: str, body: Mapping[str, Any], *, most_bytes: int | None = None) -> Any:
+        """The JSON of the answer to one request with a body of JSON, for use in ``_call``; its tokens are counted.
 
         Raises the client's errors, and for an answer with any status but 2xx the error that ``Endpoint.refusal`` makes.
         Raises the role's error of a rejected request for an answer of more than ``most_bytes``, while it arrives, and
@@ -159,8 +159,8 @@ class EndpointCaller:
         get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
         return answer
 
-    async def get(self, path: str) -> Any:
-        """The JSON of the answer to one request without a body, for use in ``call``. Raises as ``post`` does."""
+    async def _get(self, path: str) -> Any:
+        """The JSON of the answer to one request without a body, for use in ``_call``. Raises as ``_post`` does."""
         return await self._answer("GET", path, None, MOST_ANSWER_BYTES)
 
     async def _answer(self, method: str, path: str, body: Mapping[str, Any] | None, most_bytes: int) -> Any:
@@ -191,8 +191,8 @@ class EndpointCaller:
         seconds = min(self._timeout_seconds, seconds_left())
         return Timeout(seconds, connect=_CONNECT_SHARE * seconds)
 
-    async def call(self, ask: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
-        """Return the result of ``ask``, which sends one request by ``post`` or ``get`` and reads the answer.
+    async def _call(self, ask: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
+        """Return the result of ``ask``, which sends one request by ``_post`` or ``_get`` and reads the answer.
 
         Calls of different lanes do not wait for each other. No attempt begins after the task's deadline. Raises the
         service's errors, also after ``aclose``, and those of ``ask`` except ``TryAgainError`` and the client's, which
@@ -209,7 +209,7 @@ class EndpointCaller:
                         self._requests += 1
                         self._retries += attempts > 1
                         try:
-                            return await self._ask(ask)
+                            return await self._attempt(ask)
                         except TryAgainError as failure:
                             seconds = self._seconds_after(failure, attempts)
                         await self._sleep(seconds)
@@ -244,7 +244,7 @@ class EndpointCaller:
         _log.info("%s; attempt %d in %.1f s", failure, attempts + 1, seconds)
         return seconds
 
-    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
+    async def _attempt(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Send one request. Errors do not chain the client's, which quote the server, which may quote the key."""
         host, seconds = self._endpoint.host, self._timeout_seconds
         loop = asyncio.get_running_loop()
@@ -266,24 +266,6 @@ class EndpointCaller:
                 # No server listens there, so waiting some seconds is useless.
                 raise endpoint.role.unavailable(said) if is_refused else TryAgainError(said) from None
             raise TryAgainError(f"no connection to {host}, or it broke ({reason})") from None
-
-
-class EndpointClient:
-    """What the clients of endpoints share; each belongs to the event loop that it is first used in."""
-
-    def __init__(self, endpoint: Endpoint, limits: CallLimits) -> None:
-        """Raises ``ConfigurationError`` as ``EndpointCaller`` does."""
-        self._endpoint = endpoint
-        self._caller = EndpointCaller(endpoint, **limits)
-
-    @property
-    def usage(self) -> EndpointUsage:
-        """The requests and tokens so far."""
-        return self._caller.usage
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._caller.aclose()
 
 
 def _is_refused(error: BaseException) -> bool:

@@ -21,7 +21,7 @@ from retrieval.domain.errors import ConfigurationError, RetrievalError
 
 
 class TryAgainError(Exception):
-    """An attempt failed, and another may succeed. ``EndpointCaller.call`` never raises this error.
+    """An attempt failed, and another may succeed. A client never raises this error.
 
     ``retry_after_seconds`` is the wait that the server asked for, or None.
     """

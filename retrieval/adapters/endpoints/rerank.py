@@ -131,7 +131,7 @@ class EndpointReranker(EndpointClient):
         endpoint = replace(RERANKING, url=url, api_key=api_key)
         self._model = model or endpoint.host
         self._name = f"{provider}/{self._model}"
-        super().__init__(replace(endpoint, model=self._model), CallLimits(max_attempts=2, max_concurrency=8) | limits)
+        super().__init__(replace(endpoint, model=self._model), **CallLimits(max_attempts=2, max_concurrency=8) | limits)
 
     @property
     def name(self) -> str:
@@ -148,11 +148,11 @@ class EndpointReranker(EndpointClient):
         query, texts = clean_text(query) or " ", [clean_text(text) or " " for text in texts]
         most = self._shape.most_texts
         batches = [texts[start : start + most] for start in range(0, len(texts), most)]
-        parts = await all_of(self._caller.call(partial(self._ask, query, batch)) for batch in batches)
+        parts = await all_of(self._call(partial(self._ask, query, batch)) for batch in batches)
         return [score for part in parts for score in part]
 
     async def _ask(self, query: str, texts: list[str]) -> list[float]:
         body = {"query": query, self._shape.texts: texts, **self._shape.constants}
         if self._shape.has_model:
             body["model"] = self._model
-        return read_rerank(await self._caller.post("/rerank", body), len(texts), self._endpoint)
+        return read_rerank(await self._post("/rerank", body), len(texts), self._endpoint)

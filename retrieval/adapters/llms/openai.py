@@ -134,7 +134,7 @@ class OpenAILLM(EndpointClient):
             raise ConfigurationError("no language model is named; set RETRIEVAL_LLM_MODEL")
         self._model = model
         endpoint = replace(CHAT, url=base_url, model=model, api_key=api_key)
-        super().__init__(endpoint, CallLimits(max_attempts=3, max_concurrency=8) | limits)
+        super().__init__(endpoint, **CallLimits(max_attempts=3, max_concurrency=8) | limits)
         self._forms = list(Form)
         """The forms that the endpoint has not refused, the strictest first."""
         self._answers = 0
@@ -184,5 +184,5 @@ class OpenAILLM(EndpointClient):
         request: dict[str, Any] = {"model": self._model, "messages": messages}
         if form is not None:
             request["response_format"] = form
-        post = partial(self._caller.post, "/chat/completions", request, most_bytes=_MOST_ANSWER_BYTES)
-        return read_chat(await self._caller.call(post), self._endpoint)
+        post = partial(self._post, "/chat/completions", request, most_bytes=_MOST_ANSWER_BYTES)
+        return read_chat(await self._call(post), self._endpoint)

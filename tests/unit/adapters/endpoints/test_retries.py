@@ -10,13 +10,21 @@ from datetime import UTC, datetime
 
 import pytest
 
-from retrieval.adapters.endpoints.caller import EndpointCaller, delay
+from retrieval.adapters.endpoints.caller import EndpointClient, delay
 from retrieval.adapters.endpoints.endpoint import TryAgainError, retry_after
 from retrieval.adapters.endpoints.rerank import RERANKING
 from retrieval.domain.errors import RerankerRejectedError, RerankerUnavailableError
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ENDPOINT = replace(RERANKING, url="http://localhost:1", model="m")
+
+
+class Client(EndpointClient):
+    """A client that asks nothing but a script."""
+
+    async def play(self, script: Script) -> str:
+        """Make the script's attempts."""
+        return await self._call(script.attempt)
 
 
 class Script:
@@ -40,12 +48,10 @@ class Script:
 
     async def run(self, max_attempts: int = 6, seconds_left: Callable[[], float] = lambda: math.inf) -> str:
         """Play it."""
-        caller = EndpointCaller(
-            ENDPOINT, max_attempts=max_attempts, max_concurrency=1, sleep=self.sleep, rng=random.Random(1)
-        )
+        client = Client(ENDPOINT, max_attempts=max_attempts, max_concurrency=1, sleep=self.sleep, rng=random.Random(1))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("retrieval.adapters.endpoints.caller.seconds_left", seconds_left)
-            return await caller.call(self.attempt)
+            return await client.play(self)
 
 
 async def test_success_needs_no_waiting() -> None:
