@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class LocalModel(Generic[M]):
-    """A model that is loaded and computes beside the event loop, which stays free.
+    """The base of what computes with a model: it is loaded and computes beside the event loop, which stays free.
 
     Calls share the threads: each waits for the work that was handed in before it. A process forked after the loading
     must not use the model, because threads do not survive a fork.
@@ -36,21 +36,21 @@ class LocalModel(Generic[M]):
         """Whether the next use loads the model first, which takes longer than any text."""
         return self._model is None
 
-    def get(self) -> M:
+    def _loaded(self) -> M:
         """The model, loaded in the caller's thread if it must be. Raises the errors of ``load``."""
         with self._loading:
             if self._model is None:
                 self._model = self._load()
             return self._model
 
-    async def run(self, work: Callable[[M], T]) -> T:
+    async def _run(self, work: Callable[[M], T]) -> T:
         """The result of the work with the model, in one of the threads.
 
         Raises the role's error of a rejected request after ``aclose``, and the errors of ``load`` and ``work``.
         """
         if self._closed:
             raise self._role.closed()
-        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: work(self.get()))
+        return await asyncio.get_running_loop().run_in_executor(self._executor, lambda: work(self._loaded()))
 
     async def aclose(self) -> None:
         """Give back the threads and the model, once the work that was handed in is done."""

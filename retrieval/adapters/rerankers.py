@@ -184,7 +184,7 @@ _INPUTS: Mapping[str, str] = MappingProxyType(
 _USUAL_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 
 
-class OnnxReranker:
+class OnnxReranker(LocalModel["_CrossEncoder | RerankerRejectedError"]):
     """A cross-encoder as an ONNX file with its ``tokenizer.json``, as exported from Hugging Face. One thread.
 
     The network takes ``input_ids``, ``attention_mask`` and optionally ``token_type_ids``, and returns one logit a pair,
@@ -199,17 +199,12 @@ class OnnxReranker:
         folder = Path(model).expanduser()
         self._file, tokenizer = _files(folder)
         self._name = f"onnx/{(folder if folder.is_dir() else tokenizer.parent).resolve().name}"
-        self._encoder = LocalModel(RERANKER, lambda: _loaded(self._file, tokenizer))
+        super().__init__(RERANKER, lambda: _cross_encoder(self._file, tokenizer))
 
     @property
     def name(self) -> str:
         """``onnx/`` and the name of the folder."""
         return self._name
-
-    @property
-    def needs_loading(self) -> bool:
-        """Whether the next call loads the model first; a search then waits longer."""
-        return self._encoder.needs_loading
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """The logistic function of each pair's logit, in order; of two logits, the softmax of the second.
@@ -230,13 +225,9 @@ class OnnxReranker:
                 raise _refusal(self._file, damage) from damage
 
         try:
-            return await self._encoder.run(scores)
+            return await self._run(scores)
         finally:
             stop.set()
-
-    async def aclose(self) -> None:
-        """Give back the thread and the model, once the calls under way are done."""
-        await self._encoder.aclose()
 
 
 def _files(path: Path) -> tuple[Path, Path]:
@@ -250,7 +241,7 @@ def _files(path: Path) -> tuple[Path, Path]:
     return model, tokenizer
 
 
-def _loaded(model: Path, tokenizer: Path) -> _CrossEncoder | RerankerRejectedError:
+def _cross_encoder(model: Path, tokenizer: Path) -> _CrossEncoder | RerankerRejectedError:
     """The cross-encoder, or the error if it cannot be loaded, so that not every search loads it again."""
     try:
         return _CrossEncoder(model, tokenizer)

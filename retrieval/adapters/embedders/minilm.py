@@ -153,7 +153,7 @@ _TOKENS_A_BATCH = 256
 _WINDOW = 128
 
 
-class MiniLMEmbedder:
+class MiniLMEmbedder(LocalModel[MiniLMModel]):
     """Embeds in threads of its own (see ``LocalModel``).
 
     Calls share the threads batch by batch: a query waits for one batch of a long indexing run, not for the
@@ -179,17 +179,12 @@ class MiniLMEmbedder:
             revision=self._files.revision,
             dimensions=DIMENSIONS,
         )
-        self._model = LocalModel(EMBEDDER, lambda: _load(lambda: MiniLMModel(self._files)), threads=self._threads)
+        super().__init__(EMBEDDER, lambda: _load(lambda: MiniLMModel(self._files)), threads=self._threads)
 
     @property
     def space(self) -> EmbeddingSpace:
         """The space that the vectors belong to."""
         return self._space
-
-    @property
-    def needs_loading(self) -> bool:
-        """Whether the next call loads the model first, which takes longer than any text."""
-        return self._model.needs_loading
 
     @cached_property
     def _counter(self) -> Any:
@@ -218,7 +213,7 @@ class MiniLMEmbedder:
 
     async def _embed_window(self, texts: list[str], rows: Vectors) -> None:
         """Write the vectors of some texts into ``rows``, shape (len(texts), 384)."""
-        tokens = await self._model.run(lambda model: model.tokens(texts))
+        tokens = await self._run(lambda model: model.tokens(texts))
         shared = padded_batches([len(text) for text in tokens], max_area=_TOKENS_A_BATCH)
         await all_of(self._embed_batches(shared, tokens, rows) for _ in range(self._threads))
 
@@ -226,11 +221,7 @@ class MiniLMEmbedder:
         """Embed batches from ``shared``, an iterator shared with other tasks, until it is exhausted."""
         for batch in shared:
             part = [tokens[place] for place in batch]
-            rows[batch] = await self._model.run(partial(MiniLMModel.vectors, texts=part))
-
-    async def aclose(self) -> None:
-        """Give back the threads and the model, once the batches being computed are done."""
-        await self._model.aclose()
+            rows[batch] = await self._run(partial(MiniLMModel.vectors, texts=part))
 
 
 def _load(load: Callable[[], T]) -> T:

@@ -24,7 +24,7 @@ _DOCUMENT_PROMPTS, _QUERY_PROMPTS = ("document", "passage", "corpus"), ("query",
 """The names of the prompts that models bring for the two roles."""
 
 
-class SentenceTransformersEmbedder:
+class SentenceTransformersEmbedder(LocalModel[Any]):
     """Embeds in a thread of its own (see ``LocalModel``).
 
     The prefixes of its space are the model's own prompts for documents and queries, else those of ``prefixes_of``.
@@ -33,7 +33,7 @@ class SentenceTransformersEmbedder:
     def __init__(self, space: EmbeddingSpace, model: Any = None) -> None:
         """``model``: the library's model, if it is loaded already."""
         self._space = space
-        self._model = LocalModel[Any](EMBEDDER, lambda: _load(space.model), loaded=model)
+        super().__init__(EMBEDDER, lambda: _load(space.model), loaded=model)
 
     @classmethod
     async def load(cls, name: str) -> SentenceTransformersEmbedder:
@@ -60,18 +60,13 @@ class SentenceTransformersEmbedder:
         return self._space
 
     @property
-    def needs_loading(self) -> bool:
-        """Whether the next call loads the model first, which takes longer than any text."""
-        return self._model.needs_loading
-
-    @property
     def max_tokens(self) -> int | None:
         """The most tokens of one text that the model reads; None: it has no such limit."""
-        return getattr(self._model.get(), "max_seq_length", None)
+        return getattr(self._loaded(), "max_seq_length", None)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text, the model's boundary tokens included."""
-        tokenizer = self._model.get().tokenizer
+        tokenizer = self._loaded().tokenizer
         return [len(tokenizer.encode(text)) for text in prepared(texts, TextRole.DOCUMENT, self._space)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
@@ -84,16 +79,12 @@ class SentenceTransformersEmbedder:
         if not distinct:
             return np.zeros((0, self._space.dimensions), dtype=np.float32)
         parts = [distinct[start : start + _TEXTS_A_BATCH] for start in range(0, len(distinct), _TEXTS_A_BATCH)]
-        vectors = np.concatenate([await self._model.run(partial(_vectors, texts=part)) for part in parts])
+        vectors = np.concatenate([await self._run(partial(_vectors, texts=part)) for part in parts])
         try:
             checked: Vectors = checked_vectors(vectors, self._space, [f"text {n + 1}" for n in range(len(distinct))])
         except InvalidVectorError as unusable:
             raise EmbedderRejectedError(f"model {self._space.model!r} gave no usable vector: {unusable}") from None
         return checked[places]
-
-    async def aclose(self) -> None:
-        """Give back the thread and the model, once the batch being computed is done."""
-        await self._model.aclose()
 
 
 def _vectors(model: Any, texts: list[str]) -> Any:
