@@ -127,11 +127,8 @@ class LLMReranker:
 
     def __init__(self, llm: LLM) -> None:
         self._llm, self._closed = llm, False
-
-    @property
-    def name(self) -> str:
+        self.name = f"llm/{llm.name}"
         """``llm/`` and the language model's name."""
-        return f"llm/{self._llm.name}"
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """A tenth of each text's points, in order.
@@ -198,13 +195,9 @@ class OnnxReranker(LocalModel["_CrossEncoder | RerankerRejectedError"]):
         """
         folder = Path(model).expanduser()
         self._file, tokenizer = _files(folder)
-        self._name = f"onnx/{(folder if folder.is_dir() else tokenizer.parent).resolve().name}"
-        super().__init__(RERANKER, lambda: _cross_encoder(self._file, tokenizer))
-
-    @property
-    def name(self) -> str:
+        self.name = f"onnx/{(folder if folder.is_dir() else tokenizer.parent).resolve().name}"
         """``onnx/`` and the name of the folder."""
-        return self._name
+        super().__init__(RERANKER, lambda: _cross_encoder(self._file, tokenizer))
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """The logistic function of each pair's logit, in order; of two logits, the softmax of the second.

@@ -173,18 +173,14 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
             raise ConfigurationError(f"{threads} threads cannot embed anything; give at least 1")
         self._threads = threads or min(_usable_cores(), _MOST_THREADS)
         self._files = installed_files()
-        self._space = EmbeddingSpace(
+        self.space = EmbeddingSpace(
             provider="minilm",
             model="all-MiniLM-L6-v2",
             revision=self._files.revision,
             dimensions=DIMENSIONS,
         )
-        super().__init__(EMBEDDER, lambda: _load(lambda: MiniLMModel(self._files)), threads=self._threads)
-
-    @property
-    def space(self) -> EmbeddingSpace:
         """The space that the vectors belong to."""
-        return self._space
+        super().__init__(EMBEDDER, lambda: _load(lambda: MiniLMModel(self._files)), threads=self._threads)
 
     @cached_property
     def _counter(self) -> Any:
@@ -196,7 +192,7 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
 
         Raises ``EmbedderRejectedError`` when the tokenizer's file cannot be read.
         """
-        return [_number_of_tokens(self._counter, text) for text in prepared(texts, TextRole.DOCUMENT, self._space)]
+        return [_number_of_tokens(self._counter, text) for text in prepared(texts, TextRole.DOCUMENT, self.space)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), 384), float32, unit length.
@@ -204,7 +200,7 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
         Raises ``EmbedderRejectedError`` when the model's files cannot be read. When cancelled, it stops
         after the batches that are being computed.
         """
-        distinct, places = without_repeats(prepared(texts, role, self._space))
+        distinct, places = without_repeats(prepared(texts, role, self.space))
         rows = np.zeros((len(distinct), DIMENSIONS), dtype=np.float32)
         for start in range(0, len(distinct), _WINDOW):
             window = distinct[start : start + _WINDOW]

@@ -205,38 +205,30 @@ class OpenAIEmbedder(EndpointClient):
                 f"the dimensions of model {model!r} are not known; set RETRIEVAL_EMBEDDING_DIMENSIONS"
             )
         known_max_tokens = known.max_tokens if known else _UNKNOWN_MAX_TOKENS
-        self._max_tokens = known_max_tokens if max_input_tokens is None else max_input_tokens
-        check_positive(max_texts=self._max_texts, max_input_tokens=self._max_tokens)
-        self._space = EmbeddingSpace(
+        self.max_tokens = known_max_tokens if max_input_tokens is None else max_input_tokens
+        """The most tokens of one text that the model takes."""
+        check_positive(max_texts=self._max_texts, max_input_tokens=self.max_tokens)
+        self.space = EmbeddingSpace(
             provider=service.space_provider(base_url),
             model=model,
             dimensions=known.dimensions if known and dimensions is None else dimensions or 0,
             document_prefix=document_prefix,
             query_prefix=query_prefix,
         )
+        """The space that the vectors belong to."""
         is_fixed = known is not None and not known.is_shortened
         if known is not None:
-            known.check_dimensions(model, self._space.dimensions)
+            known.check_dimensions(model, self.space.dimensions)
         may_send = not is_fixed and (dimensions is not None or model.startswith(_SHORTENING))
         self._sends_dimensions = may_send if send_dimensions is None else send_dimensions
         self._is_implicit = is_implicit
         self._found_too_long: set[bytes] = set()
         """The hashes of texts that the server refused as too long, so that they are reported as cut."""
 
-    @property
-    def space(self) -> EmbeddingSpace:
-        """The space that the vectors belong to."""
-        return self._space
-
-    @property
-    def max_tokens(self) -> int:
-        """The most tokens of one text that the model takes."""
-        return self._max_tokens
-
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text: estimates, but above the limit for texts that the server refused as too long."""
         longest, counts = self.max_tokens * _BYTES_A_TOKEN, []
-        for text in prepared(texts, TextRole.DOCUMENT, self._space):
+        for text in prepared(texts, TextRole.DOCUMENT, self.space):
             is_too_long = bool(self._found_too_long) and text_hash(cut(text, longest)) in self._found_too_long
             counts.append(max(estimated_tokens(text or " "), self.max_tokens + 1 if is_too_long else 0))
         return counts
@@ -249,15 +241,15 @@ class OpenAIEmbedder(EndpointClient):
         requests are cancelled.
         """
         longest = self.max_tokens * _BYTES_A_TOKEN
-        inputs = [cut(text, longest) or " " for text in prepared(texts, role, self._space)]
+        inputs = [cut(text, longest) or " " for text in prepared(texts, role, self.space)]
         distinct, places = without_repeats(inputs)
         if not distinct:
-            return np.zeros((0, self._space.dimensions), dtype=np.float32)
+            return np.zeros((0, self.space.dimensions), dtype=np.float32)
         if self._is_implicit:
             _tell_destination(self._endpoint, self._service)
         ranges = batches(
             [estimated_tokens(text) for text in distinct],
-            max_items=max(1, min(self._max_texts, _NUMBERS_A_REQUEST // self._space.dimensions)),
+            max_items=max(1, min(self._max_texts, _NUMBERS_A_REQUEST // self.space.dimensions)),
             max_size=self._service.max_request_tokens,
         )
         parts = await all_of(self._embed_batch(distinct[batch.start : batch.stop], role) for batch in ranges)
@@ -284,10 +276,10 @@ class OpenAIEmbedder(EndpointClient):
             ) from None
 
     async def _ask(self, texts: list[str], role: TextRole) -> Vectors:
-        dimensions = self._space.dimensions if self._sends_dimensions else None
-        body = self._service.request(self._space.model, texts, role, dimensions)
+        dimensions = self.space.dimensions if self._sends_dimensions else None
+        body = self._service.request(self.space.model, texts, role, dimensions)
         answer = await self._post(self._service.path, body)
-        return vectors_in(answer, self._space, [f"text {number}" for number in range(1, len(texts) + 1)])
+        return vectors_in(answer, self.space, [f"text {number}" for number in range(1, len(texts) + 1)])
 
     @classmethod
     async def probe(cls, *, service: EmbeddingService, model: str, **options: Any) -> OpenAIEmbedder:

@@ -32,7 +32,8 @@ class SentenceTransformersEmbedder(LocalModel[Any]):
 
     def __init__(self, space: EmbeddingSpace, model: Any = None) -> None:
         """``model``: the library's model, if it is loaded already."""
-        self._space = space
+        self.space = space
+        """The space that the vectors belong to."""
         super().__init__(EMBEDDER, lambda: _load(space.model), loaded=model)
 
     @classmethod
@@ -55,11 +56,6 @@ class SentenceTransformersEmbedder(LocalModel[Any]):
         return cls(space, model)
 
     @property
-    def space(self) -> EmbeddingSpace:
-        """The space that the vectors belong to."""
-        return self._space
-
-    @property
     def max_tokens(self) -> int | None:
         """The most tokens of one text that the model reads; None: it has no such limit."""
         return getattr(self._loaded(), "max_seq_length", None)
@@ -67,7 +63,7 @@ class SentenceTransformersEmbedder(LocalModel[Any]):
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text, the model's boundary tokens included."""
         tokenizer = self._loaded().tokenizer
-        return [len(tokenizer.encode(text)) for text in prepared(texts, TextRole.DOCUMENT, self._space)]
+        return [len(tokenizer.encode(text)) for text in prepared(texts, TextRole.DOCUMENT, self.space)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
@@ -75,15 +71,15 @@ class SentenceTransformersEmbedder(LocalModel[Any]):
         Raises ``EmbedderRejectedError`` for a model that cannot be loaded, or whose vectors are unusable. When
         cancelled, it stops after the batch that is being computed.
         """
-        distinct, places = without_repeats(prepared(texts, role, self._space))
+        distinct, places = without_repeats(prepared(texts, role, self.space))
         if not distinct:
-            return np.zeros((0, self._space.dimensions), dtype=np.float32)
+            return np.zeros((0, self.space.dimensions), dtype=np.float32)
         parts = [distinct[start : start + _TEXTS_A_BATCH] for start in range(0, len(distinct), _TEXTS_A_BATCH)]
         vectors = np.concatenate([await self._run(partial(_vectors, texts=part)) for part in parts])
         try:
-            checked: Vectors = checked_vectors(vectors, self._space, [f"text {n + 1}" for n in range(len(distinct))])
+            checked: Vectors = checked_vectors(vectors, self.space, [f"text {n + 1}" for n in range(len(distinct))])
         except InvalidVectorError as unusable:
-            raise EmbedderRejectedError(f"model {self._space.model!r} gave no usable vector: {unusable}") from None
+            raise EmbedderRejectedError(f"model {self.space.model!r} gave no usable vector: {unusable}") from None
         return checked[places]
 
 

@@ -130,13 +130,9 @@ class EndpointReranker(EndpointClient):
             raise ConfigurationError(f"the {provider} reranker needs a key; set {_SETTINGS}_API_KEY")
         endpoint = replace(RERANKING, url=url, api_key=api_key)
         self._model = model or endpoint.host
-        self._name = f"{provider}/{self._model}"
-        super().__init__(replace(endpoint, model=self._model), **CallLimits(max_attempts=2, max_concurrency=8) | limits)
-
-    @property
-    def name(self) -> str:
+        self.name = f"{provider}/{self._model}"
         """Provider and model, or the host of a server with one model."""
-        return self._name
+        super().__init__(replace(endpoint, model=self._model), **CallLimits(max_attempts=2, max_concurrency=8) | limits)
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """One score a text, in order, 0 to 1; without a text, nothing is sent.

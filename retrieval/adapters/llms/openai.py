@@ -133,16 +133,13 @@ class OpenAILLM(EndpointClient):
         if not isinstance(model, str) or not model or not model.isprintable():
             raise ConfigurationError("no language model is named; set RETRIEVAL_LLM_MODEL")
         self._model = model
+        self.name = f"openai/{model}"
+        """``openai/`` and the model, whatever the endpoint."""
         endpoint = replace(CHAT, url=base_url, model=model, api_key=api_key)
         super().__init__(endpoint, **CallLimits(max_attempts=3, max_concurrency=8) | limits)
         self._forms = list(Form)
         """The forms that the endpoint has not refused, the strictest first."""
         self._answers = 0
-
-    @property
-    def name(self) -> str:
-        """``openai/`` and the model, whatever the endpoint."""
-        return f"openai/{self._model}"
 
     async def complete(self, prompt: str, *, system: str = "") -> str:
         """The answer in words: not empty, without space around it.
