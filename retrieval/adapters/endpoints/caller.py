@@ -46,7 +46,7 @@ def _trust() -> ssl.SSLContext:
     return create_ssl_context()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class EndpointUsage:
     """Counts since the embedder or language model was made."""
 
@@ -139,12 +139,8 @@ class EndpointClient:
         self._sleep = sleep
         self._rng = rng or random.Random()  # noqa: S311 - jitter is no secret
         self._now = now
-        self._requests = self._tokens = self._retries = 0
-
-    @property
-    def usage(self) -> EndpointUsage:
+        self.usage = EndpointUsage()
         """The requests and tokens so far."""
-        return EndpointUsage(requests=self._requests, tokens=self._tokens, retries=self._retries)
 
     async def _post(self, path: str, body: Mapping[str, Any], *, most_bytes: int | None = None) -> Any:
         """The JSON of the answer to one request with a body of JSON, for use in ``_call``; its tokens are counted.
@@ -155,7 +151,7 @@ class EndpointClient:
         """
         answer = await self._answer("POST", path, body, most_bytes or MOST_ANSWER_BYTES)
         tokens = total_tokens(answer)
-        self._tokens += tokens
+        self.usage.tokens += tokens
         get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
         return answer
 
@@ -206,8 +202,8 @@ class EndpointClient:
                         if self._closed:
                             raise endpoint.role.closed()
                         attempts += 1
-                        self._requests += 1
-                        self._retries += attempts > 1
+                        self.usage.requests += 1
+                        self.usage.retries += attempts > 1
                         try:
                             return await self._attempt(ask)
                         except TryAgainError as failure:
