@@ -14,7 +14,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -40,7 +40,7 @@ class Principle:
     status: str = ACTIVE
     added_by: str = ""
     """The author that was named when it was added; may be empty."""
-    created_at: datetime = field(default=_EPOCH)
+    created_at: datetime = _EPOCH
     use_count: int = 0
     """Verdicts, at least 0."""
     success_count: int = 0
@@ -130,7 +130,6 @@ def principle_item(
 
 def principle_of(item: Item | Hit, standing: Standing | None) -> Principle:
     """The principle of an item or a hit, with its statistics."""
-    created_at = item.occurred_at or (standing.created_at if standing else None)
     return Principle(
         id=item.item_id,
         title=item.title,
@@ -138,7 +137,7 @@ def principle_of(item: Item | Hit, standing: Standing | None) -> Principle:
         tags=item.tags,
         status=item.status,
         added_by=item.source,
-        **({} if created_at is None else {"created_at": created_at}),
+        created_at=item.occurred_at or (standing.created_at if standing else _EPOCH),
         use_count=standing.uses if standing else 0,
         success_count=standing.successes if standing else 0,
         last_used_at=standing.last_used_at if standing else None,
