@@ -211,14 +211,10 @@ class EndpointClient:
                         await self._sleep(seconds)
             finally:
                 if span_ is not None:
-                    span_.set_attributes(
-                        {
-                            "gen_ai.operation.name": endpoint.operation,
-                            "gen_ai.request.model": endpoint.model,
-                            "server.address": endpoint.host,
-                            "retrieval.attempts": attempts,
-                        }
-                    )
+                    span_.set_attribute("gen_ai.operation.name", endpoint.operation)
+                    span_.set_attribute("gen_ai.request.model", endpoint.model)
+                    span_.set_attribute("server.address", endpoint.host)
+                    span_.set_attribute("retrieval.attempts", attempts)
 
     def _seconds_after(self, failure: TryAgainError, attempts: int) -> float:
         """The seconds to wait before the next attempt.
@@ -226,11 +222,8 @@ class EndpointClient:
         Raises the error of an unavailable service when the attempts are used up, the server asks for too long a wait,
         or the next attempt would begin after the deadline.
         """
-        unavailable, requested, jitter = (
-            self._endpoint.role.unavailable,
-            failure.retry_after_seconds,
-            self._rng.random(),
-        )
+        requested, jitter = failure.retry_after_seconds, self._rng.random()
+        unavailable = self._endpoint.role.unavailable
         if requested is not None and requested > _LONGEST_RETRY_AFTER_SECONDS:
             raise unavailable(f"{failure}, and asks to wait {requested:.0f} seconds; try again after that") from failure
         seconds = delay(attempts, jitter) if requested is None else requested + _FIRST_SECONDS * jitter
