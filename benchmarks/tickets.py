@@ -33,7 +33,7 @@ from retrieval.apps.tickets import (
     ticket_item,
 )
 from retrieval.apps.tickets.answers import rank_by_weights
-from retrieval.apps.tickets.config import Weights, tickets_profile
+from retrieval.apps.tickets.models import Weights, tickets_profile
 from retrieval.domain.checks import clean_value
 from retrieval.domain.search.signals import Facts, Question, ResolutionTime
 from retrieval.engine.plan import default_profile

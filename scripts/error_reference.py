@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from retrieval.apps.tickets import config as tickets
+from retrieval.apps.tickets import models as tickets
 from retrieval.domain import errors
 from retrieval.domain.errors import RetrievalError, RunningLoopError
 from retrieval.surfaces.http import problems

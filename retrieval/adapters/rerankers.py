@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from types import MappingProxyType
 from typing import Any
 
@@ -19,8 +18,9 @@ from numpy.typing import NDArray
 from retrieval.adapters.embedders.batching import padded_batches
 from retrieval.adapters.embedders.cached import LOADING_SECONDS, is_patient
 from retrieval.adapters.endpoints.breaker import RERANKER, before_deadline
-from retrieval.adapters.extras import missing_extra
+from retrieval.adapters.extras import require_extra
 from retrieval.adapters.llms.choice import Chosen, ChosenLLM
+from retrieval.adapters.local_models import LocalModel, onnx_session, tokenizer_of
 from retrieval.domain.checks import clean_text, quoted, shown_line
 from retrieval.domain.errors import (
     ConfigurationError,
@@ -30,7 +30,7 @@ from retrieval.domain.errors import (
     RerankerUnavailableError,
     RetrievalError,
 )
-from retrieval.domain.llm import LLM
+from retrieval.domain.llm import LLM, list_schema, object_schema
 from retrieval.domain.search.reranking import Rerank, Reranker, Scored, checked_scores, is_reranker, squashed
 from retrieval.settings import Settings
 
@@ -127,11 +127,8 @@ class LLMReranker:
 
     def __init__(self, llm: LLM) -> None:
         self._llm, self._closed = llm, False
-
-    @property
-    def name(self) -> str:
+        self.name = f"llm/{llm.name}"
         """``llm/`` and the language model's name."""
-        return f"llm/{self._llm.name}"
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """A tenth of each text's points, in order.
@@ -140,7 +137,7 @@ class LLMReranker:
         answer without points for each text.
         """
         if self._closed:
-            raise RerankerRejectedError("the reranker is closed; make a new one")
+            raise RERANKER.closed()
         if not texts:
             return []
         try:
@@ -165,14 +162,8 @@ def _prompt(query: str, texts: Sequence[str]) -> str:
 
 
 def _points_schema(texts: int) -> Mapping[str, Any]:
-    points = {
-        "type": "array",
-        "items": {"type": "integer", "minimum": 0, "maximum": _MOST_POINTS},
-        "minItems": texts,
-        "maxItems": texts,
-    }
-    properties = {"points": points}
-    return {"type": "object", "properties": properties, "required": ["points"], "additionalProperties": False}
+    point = {"type": "integer", "minimum": 0, "maximum": _MOST_POINTS}
+    return object_schema(points={**list_schema(point), "minItems": texts, "maxItems": texts})
 
 
 MAX_TOKENS = 512
@@ -190,7 +181,7 @@ _INPUTS: Mapping[str, str] = MappingProxyType(
 _USUAL_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 
 
-class OnnxReranker:
+class OnnxReranker(LocalModel["_CrossEncoder | RerankerRejectedError"]):
     """A cross-encoder as an ONNX file with its ``tokenizer.json``, as exported from Hugging Face. One thread.
 
     The network takes ``input_ids``, ``attention_mask`` and optionally ``token_type_ids``, and returns one logit a pair,
@@ -202,24 +193,11 @@ class OnnxReranker:
 
         Raises ``ConfigurationError`` for missing files.
         """
-        self._model, self._tokenizer = _files(Path(model).expanduser())
         folder = Path(model).expanduser()
-        self._name = f"onnx/{(folder if folder.is_dir() else self._tokenizer.parent).resolve().name}"
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="reranker")
-        self._loading = threading.Lock()
-        self._encoder: _CrossEncoder | Exception | None = None
-        """None until it is loaded; the error if it cannot be, so that not every search loads it again."""
-        self._closed = False
-
-    @property
-    def name(self) -> str:
+        self._file, tokenizer = _files(folder)
+        self.name = f"onnx/{(folder if folder.is_dir() else tokenizer.parent).resolve().name}"
         """``onnx/`` and the name of the folder."""
-        return self._name
-
-    @property
-    def needs_loading(self) -> bool:
-        """Whether the next call loads the model first; a search then waits longer."""
-        return self._encoder is None
+        super().__init__(RERANKER, lambda: _cross_encoder(self._file, tokenizer))
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """The logistic function of each pair's logit, in order; of two logits, the softmax of the second.
@@ -227,45 +205,22 @@ class OnnxReranker:
         Raises ``RerankerRejectedError`` for files that are not a cross-encoder, and if the extra ``local`` is not
         installed. When cancelled, it stops after the batch that is being computed.
         """
-        if self._closed:
-            raise RerankerRejectedError("the reranker is closed; make a new one")
         if not texts:
             return []
-        stop = threading.Event()
-        short_query = clean_text(query)[:_MOST_QUERY_CHARACTERS]
+        short_query, clean_texts, stop = clean_text(query)[:_MOST_QUERY_CHARACTERS], [*map(clean_text, texts)], Event()
+
+        def scores(encoder: _CrossEncoder | RerankerRejectedError) -> list[float]:
+            if isinstance(encoder, RerankerRejectedError):
+                raise encoder.with_traceback(None)
+            try:
+                return encoder.scores(short_query, clean_texts, stop)
+            except Exception as damage:
+                raise _refusal(self._file, damage) from damage
+
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._executor, self._scores, short_query, [clean_text(text) for text in texts], stop
-            )
+            return await self._run(scores)
         finally:
             stop.set()
-
-    def _scores(self, query: str, texts: Sequence[str], stop: threading.Event) -> list[float]:
-        try:
-            return self._cross_encoder().scores(query, texts, stop)
-        # The tokenizer raises bare Exception for a damaged file, the network its own unrelated classes.
-        except Exception as damage:
-            why = shown_line(str(damage), _LONGEST_REASON).rstrip(".") or type(damage).__name__
-            raise RerankerRejectedError(
-                f"{self._model.name} gives no scores: {why}; see docs/how-to/rerank.md"
-            ) from damage
-
-    def _cross_encoder(self) -> _CrossEncoder:
-        with self._loading:
-            if self._encoder is None:
-                try:
-                    self._encoder = _CrossEncoder(self._model, self._tokenizer)
-                except Exception as refusal:  # noqa: BLE001 - the file's faults have unrelated classes
-                    self._encoder = refusal
-            if isinstance(self._encoder, Exception):
-                raise self._encoder.with_traceback(None)
-            return self._encoder
-
-    async def aclose(self) -> None:
-        """Give back the thread and the model, once the batch being computed is done."""
-        self._closed = True
-        await asyncio.to_thread(self._executor.shutdown, cancel_futures=True)
-        self._encoder = None
 
 
 def _files(path: Path) -> tuple[Path, Path]:
@@ -279,29 +234,34 @@ def _files(path: Path) -> tuple[Path, Path]:
     return model, tokenizer
 
 
+def _cross_encoder(model: Path, tokenizer: Path) -> _CrossEncoder | RerankerRejectedError:
+    """The cross-encoder, or the error if it cannot be loaded, so that not every search loads it again."""
+    try:
+        return _CrossEncoder(model, tokenizer)
+    # The tokenizer raises bare Exception for a damaged file, the network its own unrelated classes.
+    except Exception as damage:  # noqa: BLE001
+        return _refusal(model, damage)
+
+
+def _refusal(model: Path, damage: Exception) -> RerankerRejectedError:
+    why = shown_line(str(damage), _LONGEST_REASON).rstrip(".") or type(damage).__name__
+    return RerankerRejectedError(f"{model.name} gives no scores: {why}; see docs/how-to/rerank.md")
+
+
 class _CrossEncoder:
     def __init__(self, model: Path, tokenizer: Path) -> None:
+        require_extra("local", "the onnx reranker", "onnxruntime", "tokenizers")
         try:
-            import onnxruntime
-            from tokenizers import Tokenizer
-        except ImportError as missing:
-            raise missing_extra("local", "the onnx reranker", str(missing.name)) from None
-        onnxruntime.disable_telemetry_events()
-        try:
-            self._tokenizer: Any = Tokenizer.from_file(str(tokenizer))
+            self._tokenizer = tokenizer_of(tokenizer)
         except Exception as damage:
             raise ValueError(f"{tokenizer.name} cannot be read: {damage}") from damage
-        self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(MAX_TOKENS, strategy="only_second")
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads, options.inter_op_num_threads = min(os.cpu_count() or 1, _MOST_THREADS), 1
-        options.log_severity_level = 3  # errors only: users cannot act on warnings about graphs
-        self._session: Any = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+        self._session = onnx_session(model, threads=min(os.cpu_count() or 1, _MOST_THREADS))
         self._inputs = [wanted.name for wanted in self._session.get_inputs()]
         if strange := next((name for name in self._inputs if name not in _INPUTS), None):
             raise ValueError(f"the model wants {strange!r:.80}, which is not given")
 
-    def scores(self, query: str, texts: Sequence[str], stop: threading.Event) -> list[float]:
+    def scores(self, query: str, texts: Sequence[str], stop: Event) -> list[float]:
         """The score of each text; 0 for the remaining texts once ``stop`` is set, because nobody waits for them."""
         pairs = [self._tokenizer.encode(query, text) for text in texts]
         scores = [0.0] * len(pairs)

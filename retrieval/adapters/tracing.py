@@ -33,14 +33,11 @@ def tracer() -> Tracer | None:
     return None if isinstance(provider, trace.ProxyTracerProvider) else _tracer_of(provider)
 
 
-def span(name: str, kind: SpanKind = SpanKind.INTERNAL) -> SpanContext:
-    """A child of the current span, which it replaces as the current span; records the class of an error."""
-    maker = tracer()
-    return _NOTHING if maker is None else Current(maker.start_span(name, None, kind))
+def span(name: str, kind: SpanKind = SpanKind.INTERNAL, parent: Context | None = None) -> SpanContext:
+    """A span that replaces the current span, and records the class of an error.
 
-
-def span_under(name: str, kind: SpanKind, parent: Context | None) -> SpanContext:
-    """The same as ``span``, with another parent, such as a client's span; None: the current one."""
+    Its parent is the current span, or ``parent``, such as a client's.
+    """
     maker = tracer()
     return _NOTHING if maker is None else Current(maker.start_span(name, parent, kind))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import InitVar, dataclass
 from typing import TypeVar
+from uuid import UUID
 
 T = TypeVar("T")
 
@@ -17,3 +18,13 @@ class ResultList(list[T]):
 
     def __post_init__(self, results: Iterable[T]) -> None:
         self.extend(results)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class AnswerList(ResultList[T]):
+    """The results of a search."""
+
+    retrieval_id: UUID | None = None
+    """The id of the recorded answer, for feedback, figures and replay; None: it is not recorded."""
+    notes: tuple[str, ...] = ()
+    """Notes for the caller, such as about a leg that could not run, or why nothing was generated."""

@@ -58,16 +58,11 @@ _AROUND = 16
 """An upper bound of the tokens that models put around a text."""
 
 
-def estimated_measure(texts: Sequence[str]) -> list[int]:
-    """The estimated tokens of each text."""
-    return [estimated_tokens(text) if text else 0 for text in texts]
-
-
 def measure_of(embedder: Embedder | None) -> TokenMeasure:
     """The measure of the embedder's model; an estimate if it has none, or there is no embedder."""
     count = getattr(embedder, "count_tokens", None)
     if embedder is None or count is None:
-        return TokenMeasure(estimated_measure)
+        return TokenMeasure(lambda texts: [estimated_tokens(text) if text else 0 for text in texts])
     prefix = len(embedder.space.prefix(TextRole.DOCUMENT).encode())
     return TokenMeasure(count, getattr(embedder, "max_tokens", None), _AROUND + prefix)
 

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 from math import ceil, inf
 
@@ -68,34 +69,27 @@ def is_patient() -> bool:
     return _IS_PATIENT.get()
 
 
+@dataclass(eq=False)
 class CachedEmbedder:
     """Embeds the texts that neither the cache nor an earlier text of the same call has.
 
     Vectors come back as the database keeps them (half precision), so that a cached text and a fresh one rank alike.
     """
 
-    def __init__(
-        self,
-        embedder: Embedder,
-        database: Database,
-        tenant_id: int,
-        space: StoredSpace,
-        *,
-        guard: Guard,
-        budget_seconds: float,
-    ) -> None:
-        """``budget_seconds``: how long a search waits for the embedder; ``guard`` has the embedder's breaker."""
-        self._embedder = embedder
-        self._guard = guard
-        self._budget_seconds = budget_seconds
-        self._database = database
-        self._tenant_id = tenant_id
-        self.stored_space = space
-        self._queries: OrderedDict[str, Vector] = OrderedDict()
+    embedder: Embedder
+    database: Database
+    tenant_id: int
+    stored_space: StoredSpace
+    _: KW_ONLY
+    guard: Guard
+    """It has the embedder's breaker."""
+    budget_seconds: float
+    """How long a search waits for the embedder."""
+    _queries: OrderedDict[str, Vector] = field(default_factory=OrderedDict, init=False)
 
     async def measure(self) -> TokenMeasure:
         """The measure of texts by the embedder's model, which is loaded in a thread if it must be."""
-        return await asyncio.to_thread(measure_of, self._embedder)
+        return await asyncio.to_thread(measure_of, self.embedder)
 
     async def embed_documents(
         self, texts: Sequence[str], keys: Sequence[str], *, seconds: float | None = inf
@@ -108,13 +102,13 @@ class CachedEmbedder:
         ``InvalidVectorError`` with the key.
         """
         if not texts:
-            return np.zeros((0, self._embedder.space.dimensions), dtype=np.float32)
+            return np.zeros((0, self.embedder.space.dimensions), dtype=np.float32)
         return np.stack(_all(*await self._embed(texts, keys, TextRole.DOCUMENT, seconds)))
 
     async def uncached(self, texts: Sequence[str], role: TextRole) -> list[str]:
         """The distinct texts that are not cached, in order."""
-        hashes = {cache_key(self._embedder.space, role, text): text for text in reversed(texts)}
-        cached = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(hashes))
+        hashes = {cache_key(self.embedder.space, role, text): text for text in reversed(texts)}
+        cached = await cached_vectors(self.database, self.tenant_id, self.stored_space, list(hashes))
         return [text for hash_, text in reversed(hashes.items()) if hash_ not in cached]
 
     async def embed_query(self, text: str) -> Vector:
@@ -152,11 +146,11 @@ class CachedEmbedder:
     async def try_out(self) -> None:
         """Ask the embedder itself for a vector, without the cache. Raises as ``embed_documents``."""
         vectors = await self._ask(["retrieval"], TextRole.QUERY, inf)
-        checked_vectors(vectors, self._embedder.space, ["a test word"])
+        checked_vectors(vectors, self.embedder.space, ["a test word"])
 
     async def answers(self) -> bool:
         """Whether the embedder makes a vector of a test word in the time that a search waits; False near a deadline."""
-        if seconds_left() < 2 * self._budget_seconds:
+        if seconds_left() < 2 * self.budget_seconds:
             return False
         try:
             await self._ask(["retrieval"], TextRole.QUERY, None)
@@ -167,15 +161,15 @@ class CachedEmbedder:
     async def _embed(
         self, texts: Sequence[str], keys: Sequence[str], role: TextRole, seconds: float | None
     ) -> tuple[list[Vector | None], EmbedderError | None]:
-        hashes = [cache_key(self._embedder.space, role, text) for text in texts]
-        stored = await cached_vectors(self._database, self._tenant_id, self.stored_space, list(set(hashes)))
+        hashes = [cache_key(self.embedder.space, role, text) for text in texts]
+        stored = await cached_vectors(self.database, self.tenant_id, self.stored_space, list(set(hashes)))
         fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in stored}
         failure: EmbedderError | None = None
         if fresh:
             places = sorted(fresh.values())
             try:
                 vectors = await self._ask([texts[place] for place in places], role, seconds)
-                vectors = checked_vectors(vectors, self._embedder.space, [keys[place] for place in places])
+                vectors = checked_vectors(vectors, self.embedder.space, [keys[place] for place in places])
             except EmbedderError as error:
                 failure = error
             except (InvalidVectorError, WrongDimensionError) as error:
@@ -183,27 +177,26 @@ class CachedEmbedder:
                     raise
                 failure = EmbedderRejectedError(f"the embedder is at fault: {error}")
             else:
-                fresh_vectors = {
-                    hashes[place]: _as_stored(vector) for place, vector in zip(places, vectors, strict=True)
-                }
+                as_stored = vectors.astype(np.float16).astype(np.float32)
+                fresh_vectors = {hashes[place]: vector for place, vector in zip(places, as_stored, strict=True)}
                 await self._cache(fresh_vectors)
                 stored |= fresh_vectors
         return [stored.get(hash_) for hash_ in hashes], failure
 
     async def _cache(self, vectors: Mapping[bytes, Vector]) -> None:
         try:
-            await cache_vectors(self._database, self._tenant_id, self.stored_space, vectors)
+            await cache_vectors(self.database, self.tenant_id, self.stored_space, vectors)
         except DatabaseUnreachableError as error:
             # The vectors exist; the next statement reaches the database again, or raises its error.
             _log.info("vectors were not cached: %s", error)
 
     async def _ask(self, texts: Sequence[str], role: TextRole, seconds: float | None) -> Vectors:
         """The embedder's vectors, as they are. ``seconds``: as in ``embed_documents``."""
-        ask = partial(self._embedder.embed, texts, role)
-        budget = wait_seconds(self._embedder, self._budget_seconds, len(texts))
+        ask = partial(self.embedder.embed, texts, role)
+        budget = wait_seconds(self.embedder, self.budget_seconds, len(texts))
         try:
             if seconds is None:
-                return await self._guard.in_time(ask, budget)
+                return await self.guard.in_time(ask, budget)
             return await before_deadline(ask, EmbedderUnavailableError, max(seconds, budget))
         except RetrievalError:
             raise
@@ -222,7 +215,3 @@ def _all(vectors: Sequence[Vector | None], error: EmbedderError | None) -> list[
     if error is not None:
         raise error
     return [vector for vector in vectors if vector is not None]
-
-
-def _as_stored(vector: Vector) -> Vector:
-    return vector.astype(np.float16).astype(np.float32)

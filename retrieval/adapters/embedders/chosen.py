@@ -161,7 +161,7 @@ def _configured_service(settings: Settings, name: EmbedderName) -> ChosenService
 
 def _chosen(service: EmbeddingService, settings: Settings, model: str, dimensions: int | None) -> ChosenService:
     """The service by the settings. Raises ``ConfigurationError`` for anything but an HTTP address."""
-    from retrieval.adapters.endpoints.retries import check_address
+    from retrieval.adapters.endpoints.endpoint import check_address
 
     is_configured = _is_configured(service.name, settings)
     base_url = (settings.embedder_name.url or settings.embedding_base_url) if is_configured else None

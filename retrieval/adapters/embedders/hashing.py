@@ -73,7 +73,7 @@ class HashingEmbedder:
     ) -> None:
         """``dimensions`` is 1 to 4000; another ``seed`` is another space. Raises ``ConfigurationError``."""
         self._seed = seed
-        self._space = EmbeddingSpace(
+        self.space = EmbeddingSpace(
             provider="hashing",
             model="words-and-trigrams",
             revision="1" if seed == 0 else f"1-seed-{seed}",
@@ -81,19 +81,15 @@ class HashingEmbedder:
             document_prefix=document_prefix,
             query_prefix=query_prefix,
         )
-
-    @property
-    def space(self) -> EmbeddingSpace:
         """The space that the vectors belong to; its provider is ``hashing``."""
-        return self._space
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
 
         Raises ``EmbedderRejectedError`` for a string instead of a sequence of strings.
         """
-        texts_with_prefix = prepared(texts, role, self._space)
-        rows = np.zeros((len(texts_with_prefix), self._space.dimensions), dtype=np.float32)
+        texts_with_prefix = prepared(texts, role, self.space)
+        rows = np.zeros((len(texts_with_prefix), self.space.dimensions), dtype=np.float32)
         sizes = [len(text) for text in texts_with_prefix]
         for step in batches(sizes, max_items=_TEXTS_A_STEP, max_size=_CHARACTERS_A_STEP):
             rows[step.start : step.stop] = await asyncio.to_thread(
@@ -102,7 +98,7 @@ class HashingEmbedder:
         return rows
 
     def _hash(self, texts: Sequence[str]) -> Vectors:
-        return np.stack([hashed_vector(text, self._space.dimensions, self._seed) for text in texts])
+        return np.stack([hashed_vector(text, self.space.dimensions, self._seed) for text in texts])
 
     async def aclose(self) -> None:
         """Nothing to give back."""

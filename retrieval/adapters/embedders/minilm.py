@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property, partial
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.adapters.embedders.batching import all_of, padded_batches, prepared, without_repeats
+from retrieval.adapters.endpoints.breaker import EMBEDDER
 from retrieval.adapters.extras import DISTRIBUTION, missing_extra, require_extra
+from retrieval.adapters.local_models import LocalModel, onnx_session, tokenizer_of
 from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors
 
@@ -86,14 +86,11 @@ class MiniLMModel:
 
     def __init__(self, files: MiniLMFiles) -> None:
         """Read both files, which takes 0.2 s and some 200 MB."""
-        import onnxruntime
-
-        onnxruntime.disable_telemetry_events()
-        self._tokenizer = _tokenizer_of(files)
+        self._tokenizer = tokenizer_of(files.tokenizer)
         self._tokenizer.enable_truncation(MAX_TOKENS)
-        self._session: Any = onnxruntime.InferenceSession(
-            str(files.model), _session_options(onnxruntime), providers=["CPUExecutionProvider"]
-        )
+        # One thread for each text is faster than several threads in one text, which wait for one another. The weights
+        # become float32 at loading instead of at each use.
+        self._session = onnx_session(files.model, threads=1, **{"session.disable_quant_qdq": "1"})
 
     def tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """The tokens of each text, in order."""
@@ -126,15 +123,6 @@ class MiniLMModel:
         return rows
 
 
-def _tokenizer_of(files: MiniLMFiles) -> Any:
-    from tokenizers import Tokenizer
-
-    tokenizer = Tokenizer.from_file(str(files.tokenizer))
-    tokenizer.no_padding()
-    tokenizer.no_truncation()
-    return tokenizer
-
-
 def _number_of_tokens(tokenizer: Any, text: str) -> int:
     """The number of tokens, the boundary tokens included.
 
@@ -156,18 +144,6 @@ def _last_word_start(text: str) -> int:
     return 0 if from_behind is None else len(text) - from_behind.end()
 
 
-def _session_options(onnxruntime: Any) -> Any:
-    options = onnxruntime.SessionOptions()
-    # One thread for each text is faster than several threads in one text, which wait for one another.
-    options.intra_op_num_threads = 1
-    options.inter_op_num_threads = 1
-    # Errors only: a caller cannot act on warnings about graphs and devices.
-    options.log_severity_level = 3
-    # The weights become float32 at loading instead of at each use.
-    options.add_session_config_entry("session.disable_quant_qdq", "1")
-    return options
-
-
 T = TypeVar("T")
 
 _MOST_THREADS = 4
@@ -177,12 +153,11 @@ _TOKENS_A_BATCH = 256
 _WINDOW = 128
 
 
-class MiniLMEmbedder:
-    """Embeds in threads of its own, so that the event loop stays free.
+class MiniLMEmbedder(LocalModel[MiniLMModel]):
+    """Embeds in threads of its own (see ``LocalModel``).
 
     Calls share the threads batch by batch: a query waits for one batch of a long indexing run, not for the
-    run. Texts are cut at 256 tokens, some 190 English words. The model is loaded at first use. A process forked
-    after that must not use it, because threads do not survive a fork.
+    run. Texts are cut at 256 tokens, some 190 English words.
     """
 
     max_tokens = MAX_TOKENS
@@ -198,38 +173,26 @@ class MiniLMEmbedder:
             raise ConfigurationError(f"{threads} threads cannot embed anything; give at least 1")
         self._threads = threads or min(_usable_cores(), _MOST_THREADS)
         self._files = installed_files()
-        self._space = EmbeddingSpace(
+        self.space = EmbeddingSpace(
             provider="minilm",
             model="all-MiniLM-L6-v2",
             revision=self._files.revision,
             dimensions=DIMENSIONS,
         )
-        self._executor = ThreadPoolExecutor(self._threads, thread_name_prefix="minilm")
-        self._loading = threading.Lock()
-        self._loaded_model: MiniLMModel | None = None
-        self._counter: Any = None
-        self._closed = False
-
-    @property
-    def space(self) -> EmbeddingSpace:
         """The space that the vectors belong to."""
-        return self._space
+        super().__init__(EMBEDDER, lambda: _load(lambda: MiniLMModel(self._files)), threads=self._threads)
 
-    @property
-    def needs_loading(self) -> bool:
-        """Whether the next call loads the model first, which takes longer than any text."""
-        return self._loaded_model is None
+    @cached_property
+    def _counter(self) -> Any:
+        """The tokenizer that counts: the model's own cuts texts."""
+        return _load(lambda: tokenizer_of(self._files.tokenizer))
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text, the two boundary tokens included.
 
         Raises ``EmbedderRejectedError`` when the tokenizer's file cannot be read.
         """
-        with self._loading:
-            if self._counter is None:
-                self._counter = _load(lambda: _tokenizer_of(self._files))
-            counter = self._counter
-        return [_number_of_tokens(counter, text) for text in prepared(texts, TextRole.DOCUMENT, self._space)]
+        return [_number_of_tokens(self._counter, text) for text in prepared(texts, TextRole.DOCUMENT, self.space)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), 384), float32, unit length.
@@ -237,7 +200,7 @@ class MiniLMEmbedder:
         Raises ``EmbedderRejectedError`` when the model's files cannot be read. When cancelled, it stops
         after the batches that are being computed.
         """
-        distinct, places = without_repeats(prepared(texts, role, self._space))
+        distinct, places = without_repeats(prepared(texts, role, self.space))
         rows = np.zeros((len(distinct), DIMENSIONS), dtype=np.float32)
         for start in range(0, len(distinct), _WINDOW):
             window = distinct[start : start + _WINDOW]
@@ -246,34 +209,15 @@ class MiniLMEmbedder:
 
     async def _embed_window(self, texts: list[str], rows: Vectors) -> None:
         """Write the vectors of some texts into ``rows``, shape (len(texts), 384)."""
-        tokens = await self._off_loop(lambda: self._model().tokens(texts))
+        tokens = await self._run(lambda model: model.tokens(texts))
         shared = padded_batches([len(text) for text in tokens], max_area=_TOKENS_A_BATCH)
         await all_of(self._embed_batches(shared, tokens, rows) for _ in range(self._threads))
 
     async def _embed_batches(self, shared: Iterator[list[int]], tokens: list[Tokens], rows: Vectors) -> None:
         """Embed batches from ``shared``, an iterator shared with other tasks, until it is exhausted."""
         for batch in shared:
-            rows[batch] = await self._vectors([tokens[place] for place in batch])
-
-    async def _vectors(self, texts: list[Tokens]) -> Vectors:
-        return await self._off_loop(lambda: self._model().vectors(texts))
-
-    async def _off_loop(self, work: Callable[[], T]) -> T:
-        if self._closed:
-            raise EmbedderRejectedError("the embedder is closed; make a new one")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
-
-    def _model(self) -> MiniLMModel:
-        with self._loading:
-            if self._loaded_model is None:
-                self._loaded_model = _load(lambda: MiniLMModel(self._files))
-            return self._loaded_model
-
-    async def aclose(self) -> None:
-        """Give back the threads and the model, once the batches being computed are done."""
-        self._closed = True
-        await asyncio.to_thread(self._executor.shutdown)
-        self._loaded_model = None
+            part = [tokens[place] for place in batch]
+            rows[batch] = await self._run(partial(MiniLMModel.vectors, texts=part))
 
 
 def _load(load: Callable[[], T]) -> T:

@@ -15,8 +15,8 @@ from retrieval.adapters.embedders.batching import all_of, batches, cut, estimate
 from retrieval.adapters.embedders.services import DESTINATIONS, SERVICES, EmbeddingService, known_model
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.breaker import EMBEDDER
-from retrieval.adapters.endpoints.caller import CallLimits, EndpointCaller, EndpointUsage, check_positive
-from retrieval.adapters.endpoints.retries import Endpoint, shown_address
+from retrieval.adapters.endpoints.caller import CallLimits, EndpointClient, check_positive
+from retrieval.adapters.endpoints.endpoint import Endpoint, shown_address
 from retrieval.domain.errors import (
     ConfigurationError,
     EmbedderRejectedError,
@@ -120,26 +120,6 @@ _LEAST_BYTES = 256
 _ANY_MODEL = "the model that it serves"
 
 
-def _endpoint_of(service: EmbeddingService, url: str, model: str, api_key: str) -> Endpoint:
-    return Endpoint(
-        role=EMBEDDER,
-        serves="embeddings",
-        operation="embeddings",
-        settings=_SETTINGS,
-        where=f"RETRIEVAL_EMBEDDER={service.name}:MODEL@ADDRESS (an address often ends in /v1)",
-        refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS",
-        too_long=TooLongError,
-        refused=EmbedderRejectedError,
-        title=service.title,
-        key_variable=service.key_variable if url == service.url else "",
-        start=service.start,
-        pull=service.pull,
-        url=url,
-        model=model,
-        api_key=api_key,
-    )
-
-
 _destinations: set[str] = set()
 """The hosts that this process has named in its log."""
 
@@ -154,8 +134,8 @@ def _tell_destination(endpoint: Endpoint, service: EmbeddingService) -> None:
         )
 
 
-class OpenAIEmbedder:
-    """Embeds over HTTP, in batches and in parallel; belongs to the event loop that it is first used in.
+class OpenAIEmbedder(EndpointClient):
+    """Embeds over HTTP, in batches and in parallel.
 
     - A text that occurs several times in a call is sent once. An empty text, which the API refuses, is sent
       as one space.
@@ -201,51 +181,54 @@ class OpenAIEmbedder:
             raise ConfigurationError(f"{service.title} needs a key; set {variables}")
         self._service = service
         self._max_texts = service.max_texts if max_texts is None else max_texts
-        self._endpoint = _endpoint_of(service, base_url, model, api_key)
-        self._caller = EndpointCaller(self._endpoint, **CallLimits(max_attempts=6, max_concurrency=4) | limits)
+        endpoint = Endpoint(
+            role=EMBEDDER,
+            serves="embeddings",
+            operation="embeddings",
+            settings=_SETTINGS,
+            where=f"RETRIEVAL_EMBEDDER={service.name}:MODEL@ADDRESS (an address often ends in /v1)",
+            refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS",
+            too_long=TooLongError,
+            refused=EmbedderRejectedError,
+            title=service.title,
+            key_variable=service.key_variable if base_url == service.url else "",
+            start=service.start,
+            pull=service.pull,
+            url=base_url,
+            model=model,
+            api_key=api_key,
+        )
+        super().__init__(endpoint, **CallLimits(max_attempts=6, max_concurrency=4) | limits)
         known = known_model(model)
         if known is None and dimensions is None:
             raise ConfigurationError(
                 f"the dimensions of model {model!r} are not known; set RETRIEVAL_EMBEDDING_DIMENSIONS"
             )
         known_max_tokens = known.max_tokens if known else _UNKNOWN_MAX_TOKENS
-        self._max_tokens = known_max_tokens if max_input_tokens is None else max_input_tokens
-        check_positive(max_texts=self._max_texts, max_input_tokens=self._max_tokens)
-        self._space = EmbeddingSpace(
+        self.max_tokens = known_max_tokens if max_input_tokens is None else max_input_tokens
+        """The most tokens of one text that the model takes."""
+        check_positive(max_texts=self._max_texts, max_input_tokens=self.max_tokens)
+        self.space = EmbeddingSpace(
             provider=service.space_provider(base_url),
             model=model,
             dimensions=known.dimensions if known and dimensions is None else dimensions or 0,
             document_prefix=document_prefix,
             query_prefix=query_prefix,
         )
+        """The space that the vectors belong to."""
         is_fixed = known is not None and not known.is_shortened
         if known is not None:
-            known.check_dimensions(model, self._space.dimensions)
+            known.check_dimensions(model, self.space.dimensions)
         may_send = not is_fixed and (dimensions is not None or model.startswith(_SHORTENING))
         self._sends_dimensions = may_send if send_dimensions is None else send_dimensions
         self._is_implicit = is_implicit
         self._found_too_long: set[bytes] = set()
         """The hashes of texts that the server refused as too long, so that they are reported as cut."""
 
-    @property
-    def space(self) -> EmbeddingSpace:
-        """The space that the vectors belong to."""
-        return self._space
-
-    @property
-    def usage(self) -> EndpointUsage:
-        """The requests and tokens so far."""
-        return self._caller.usage
-
-    @property
-    def max_tokens(self) -> int:
-        """The most tokens of one text that the model takes."""
-        return self._max_tokens
-
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text: estimates, but above the limit for texts that the server refused as too long."""
         longest, counts = self.max_tokens * _BYTES_A_TOKEN, []
-        for text in prepared(texts, TextRole.DOCUMENT, self._space):
+        for text in prepared(texts, TextRole.DOCUMENT, self.space):
             is_too_long = bool(self._found_too_long) and text_hash(cut(text, longest)) in self._found_too_long
             counts.append(max(estimated_tokens(text or " "), self.max_tokens + 1 if is_too_long else 0))
         return counts
@@ -258,15 +241,15 @@ class OpenAIEmbedder:
         requests are cancelled.
         """
         longest = self.max_tokens * _BYTES_A_TOKEN
-        inputs = [cut(text, longest) or " " for text in prepared(texts, role, self._space)]
+        inputs = [cut(text, longest) or " " for text in prepared(texts, role, self.space)]
         distinct, places = without_repeats(inputs)
         if not distinct:
-            return np.zeros((0, self._space.dimensions), dtype=np.float32)
+            return np.zeros((0, self.space.dimensions), dtype=np.float32)
         if self._is_implicit:
             _tell_destination(self._endpoint, self._service)
         ranges = batches(
             [estimated_tokens(text) for text in distinct],
-            max_items=max(1, min(self._max_texts, _NUMBERS_A_REQUEST // self._space.dimensions)),
+            max_items=max(1, min(self._max_texts, _NUMBERS_A_REQUEST // self.space.dimensions)),
             max_size=self._service.max_request_tokens,
         )
         parts = await all_of(self._embed_batch(distinct[batch.start : batch.stop], role) for batch in ranges)
@@ -276,7 +259,7 @@ class OpenAIEmbedder:
     async def _embed_batch(self, texts: list[str], role: TextRole) -> Vectors:
         """The vectors of a batch; a batch that is too long is halved, so that only the long text is cut."""
         try:
-            return await self._caller.call(lambda: self._ask(texts, role), role)
+            return await self._call(lambda: self._ask(texts, role), role)
         except TooLongError as refusal:
             if len(texts) > 1:
                 middle = len(texts) // 2
@@ -293,10 +276,10 @@ class OpenAIEmbedder:
             ) from None
 
     async def _ask(self, texts: list[str], role: TextRole) -> Vectors:
-        dimensions = self._space.dimensions if self._sends_dimensions else None
-        body = self._service.request(self._space.model, texts, role, dimensions)
-        answer = await self._caller.post(self._service.path, body)
-        return vectors_in(answer, self._space, [f"text {number}" for number in range(1, len(texts) + 1)])
+        dimensions = self.space.dimensions if self._sends_dimensions else None
+        body = self._service.request(self.space.model, texts, role, dimensions)
+        answer = await self._post(self._service.path, body)
+        return vectors_in(answer, self.space, [f"text {number}" for number in range(1, len(texts) + 1)])
 
     @classmethod
     async def probe(cls, *, service: EmbeddingService, model: str, **options: Any) -> OpenAIEmbedder:
@@ -307,23 +290,15 @@ class OpenAIEmbedder:
         # The one dimension stands for those that are asked for.
         probe = cls(**options, service=service, model=model or _ANY_MODEL, dimensions=1, send_dimensions=False)
         try:
-            name = model or await probe._caller.call(probe._served_model)
-            options |= service.prefixes(name)
-            if known_model(name) is not None:
-                return cls(**options, service=service, model=name)
-            dimensions = await probe._caller.call(lambda: probe._served_dimensions(name))
+            if not model:
+                answer = await probe._call(lambda: probe._get(service.models_path))
+                model = model_of(answer, probe._endpoint, service.name)
+            options |= service.prefixes(model)
+            if known_model(model) is not None:
+                return cls(**options, service=service, model=model)
+            body = service.request(model, ["retrieval"], TextRole.QUERY, None)
+            (row,) = _rows(await probe._call(lambda: probe._post(service.path, body)), 1, model)
+            dimensions = len(_numbers(row.get("embedding"), "the test text"))
         finally:
             await probe.aclose()
-        return cls(**options, service=service, model=name, dimensions=dimensions, send_dimensions=False)
-
-    async def _served_model(self) -> str:
-        return model_of(await self._caller.get(self._service.models_path), self._endpoint, self._service.name)
-
-    async def _served_dimensions(self, model: str) -> int:
-        body = self._service.request(model, ["retrieval"], TextRole.QUERY, None)
-        (row,) = _rows(await self._caller.post(self._service.path, body), 1, model)
-        return len(_numbers(row.get("embedding"), "the test text"))
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._caller.aclose()
+        return cls(**options, service=service, model=model, dimensions=dimensions, send_dimensions=False)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from retrieval.adapters.embedders.batching import prepared, without_repeats
 from retrieval.adapters.embedders.services import prefixes_of
+from retrieval.adapters.endpoints.breaker import EMBEDDER
+from retrieval.adapters.local_models import LocalModel
 from retrieval.domain.errors import EmbedderRejectedError, InvalidVectorError, MissingExtraError
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
 from retrieval.settings import SENTENCE_TRANSFORMERS
-
-T = TypeVar("T")
 
 _TEXTS_A_BATCH = 16
 """A query waits for one batch of a long indexing run, not for the run."""
@@ -26,19 +24,17 @@ _DOCUMENT_PROMPTS, _QUERY_PROMPTS = ("document", "passage", "corpus"), ("query",
 """The names of the prompts that models bring for the two roles."""
 
 
-class SentenceTransformersEmbedder:
-    """Embeds in a thread of its own, so that the event loop stays free; the model is loaded at first use.
+class SentenceTransformersEmbedder(LocalModel[Any]):
+    """Embeds in a thread of its own (see ``LocalModel``).
 
     The prefixes of its space are the model's own prompts for documents and queries, else those of ``prefixes_of``.
     """
 
     def __init__(self, space: EmbeddingSpace, model: Any = None) -> None:
         """``model``: the library's model, if it is loaded already."""
-        self._space = space
-        self._model = model
-        self._loading = threading.Lock()
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="sentence-transformers")
-        self._closed = False
+        self.space = space
+        """The space that the vectors belong to."""
+        super().__init__(EMBEDDER, lambda: _load(space.model), loaded=model)
 
     @classmethod
     async def load(cls, name: str) -> SentenceTransformersEmbedder:
@@ -60,24 +56,14 @@ class SentenceTransformersEmbedder:
         return cls(space, model)
 
     @property
-    def space(self) -> EmbeddingSpace:
-        """The space that the vectors belong to."""
-        return self._space
-
-    @property
-    def needs_loading(self) -> bool:
-        """Whether the next call loads the model first, which takes longer than any text."""
-        return self._model is None
-
-    @property
     def max_tokens(self) -> int | None:
         """The most tokens of one text that the model reads; None: it has no such limit."""
-        return getattr(self._loaded_model(), "max_seq_length", None)
+        return getattr(self._loaded(), "max_seq_length", None)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text, the model's boundary tokens included."""
-        tokenizer = self._loaded_model().tokenizer
-        return [len(tokenizer.encode(text)) for text in prepared(texts, TextRole.DOCUMENT, self._space)]
+        tokenizer = self._loaded().tokenizer
+        return [len(tokenizer.encode(text)) for text in prepared(texts, TextRole.DOCUMENT, self.space)]
 
     async def embed(self, texts: Sequence[str], role: TextRole) -> Vectors:
         """One vector a text, in order: shape (len(texts), dimensions), float32, unit length.
@@ -85,37 +71,21 @@ class SentenceTransformersEmbedder:
         Raises ``EmbedderRejectedError`` for a model that cannot be loaded, or whose vectors are unusable. When
         cancelled, it stops after the batch that is being computed.
         """
-        distinct, places = without_repeats(prepared(texts, role, self._space))
+        distinct, places = without_repeats(prepared(texts, role, self.space))
         if not distinct:
-            return np.zeros((0, self._space.dimensions), dtype=np.float32)
+            return np.zeros((0, self.space.dimensions), dtype=np.float32)
         parts = [distinct[start : start + _TEXTS_A_BATCH] for start in range(0, len(distinct), _TEXTS_A_BATCH)]
-        vectors = np.concatenate([await self._off_loop(partial(self._vectors, part)) for part in parts])
+        vectors = np.concatenate([await self._run(partial(_vectors, texts=part)) for part in parts])
         try:
-            checked: Vectors = checked_vectors(vectors, self._space, [f"text {n + 1}" for n in range(len(distinct))])
+            checked: Vectors = checked_vectors(vectors, self.space, [f"text {n + 1}" for n in range(len(distinct))])
         except InvalidVectorError as unusable:
-            raise EmbedderRejectedError(f"model {self._space.model!r} gave no usable vector: {unusable}") from None
+            raise EmbedderRejectedError(f"model {self.space.model!r} gave no usable vector: {unusable}") from None
         return checked[places]
 
-    def _vectors(self, texts: list[str]) -> Any:
-        # The texts have their prompt already.
-        return self._loaded_model().encode(texts, prompt="", convert_to_numpy=True, show_progress_bar=False)
 
-    async def _off_loop(self, work: Callable[[], T]) -> T:
-        if self._closed:
-            raise EmbedderRejectedError("the embedder is closed; make a new one")
-        return await asyncio.get_running_loop().run_in_executor(self._executor, work)
-
-    def _loaded_model(self) -> Any:
-        with self._loading:
-            if self._model is None:
-                self._model = _load(self._space.model)
-            return self._model
-
-    async def aclose(self) -> None:
-        """Give back the thread and the model, once the batch being computed is done."""
-        self._closed = True
-        await asyncio.to_thread(self._executor.shutdown)
-        self._model = None
+def _vectors(model: Any, texts: list[str]) -> Any:
+    # The texts have their prompt already.
+    return model.encode(texts, prompt="", convert_to_numpy=True, show_progress_bar=False)
 
 
 def _load(name: str) -> Any:

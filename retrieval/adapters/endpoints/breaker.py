@@ -111,6 +111,10 @@ class Role:
     more_time: str = ""
     """The advice behind the message of a spent budget."""
 
+    def closed(self) -> RetrievalError:
+        """The error of a call after ``aclose``."""
+        return self.rejected(f"the {self.name} is closed; make a new one")
+
 
 EMBEDDER = Role("embedder", EmbedderUnavailableError, EmbedderRejectedError)
 LANGUAGE_MODEL = Role("language model", LLMUnavailableError, LLMRejectedError)

@@ -1,8 +1,9 @@
-"""Calls to one endpoint, with limits on concurrency and time, retries, and counters."""
+"""Calls to one endpoint: limits on concurrency and time, retries by exponential backoff with jitter, counters."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import ssl
 from collections import defaultdict
@@ -14,9 +15,8 @@ from typing import Any, TypedDict, TypeVar
 
 from httpx2 import AsyncClient, RequestError, Response, Timeout, TimeoutException, create_ssl_context
 from opentelemetry.trace import SpanKind, get_current_span
-from opentelemetry.util.types import AttributeValue
 
-from retrieval.adapters.endpoints.retries import Endpoint, Sleep, TryAgainError, total_tokens, with_retries
+from retrieval.adapters.endpoints.endpoint import Endpoint, TryAgainError, total_tokens
 from retrieval.adapters.store.deadline import seconds_left
 from retrieval.adapters.tracing import span
 from retrieval.domain.checks import is_number
@@ -28,16 +28,6 @@ def check_positive(**numbers: object) -> None:
     for name, number in numbers.items():
         if not is_number(number) or number <= 0:
             raise ConfigurationError(f"{name} is {number!r:.80}; it must be a number above 0")
-
-
-def _client_of(endpoint: Endpoint) -> AsyncClient:
-    """The client, which follows no redirect: texts go to the host that was set, and to no other."""
-    return AsyncClient(
-        base_url=endpoint.url,
-        headers={"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {},
-        follow_redirects=False,
-        verify=_trust(),
-    )
 
 
 async def _read(answer: Response, most_bytes: int) -> bytes:
@@ -56,7 +46,7 @@ def _trust() -> ssl.SSLContext:
     return create_ssl_context()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class EndpointUsage:
     """Counts since the embedder or language model was made."""
 
@@ -69,6 +59,28 @@ class EndpointUsage:
 
 
 T = TypeVar("T")
+
+Sleep = Callable[[float], Awaitable[object]]
+"""Waits for a number of seconds."""
+
+_FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 20.0
+"""The first wait, and the longest between two attempts, unless the server asks for one."""
+
+_LONGEST_RETRY_AFTER_SECONDS = 60.0
+"""The longest wait that a server may ask for; on a longer one there is no further attempt."""
+
+_log = logging.getLogger(__name__)
+
+
+def delay(failures: int, jitter: float) -> float:
+    """Seconds to wait after the given number of failures (from 1), doubling each time; ``jitter`` is in [0, 1).
+
+    The wait is between half and all of the doubled time ("equal jitter", M. Brooker, AWS Architecture Blog, 2015), so
+    that clients which failed at the same time do not retry at the same time.
+    """
+    ceiling = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(failures - 1, 30))
+    return ceiling * (1 + jitter) / 2
+
 
 MOST_ANSWER_BYTES = 64 * 1024 * 1024
 """The longest answer that is read, unless a caller says less. A million numbers take some 24 MB as decimals."""
@@ -96,8 +108,8 @@ class CallLimits(TypedDict, total=False):
     """The time, with a zone, from which the date of a ``Retry-After`` is counted."""
 
 
-class EndpointCaller:
-    """Belongs to the event loop that it is first used in."""
+class EndpointClient:
+    """The base of every client of an endpoint; belongs to the event loop that it is first used in."""
 
     def __init__(
         self,
@@ -114,7 +126,12 @@ class EndpointCaller:
         endpoint.check()
         check_positive(timeout_seconds=timeout_seconds, max_concurrency=max_concurrency, max_attempts=max_attempts)
         self._endpoint = endpoint
-        self._client = _client_of(endpoint)
+        self._client = AsyncClient(
+            base_url=endpoint.url,
+            headers={"Authorization": f"Bearer {endpoint.api_key}"} if endpoint.api_key else {},
+            follow_redirects=False,  # texts go to the host that was set, and to no other
+            verify=_trust(),
+        )
         self._closed = False
         self._timeout_seconds = timeout_seconds
         self._slots = defaultdict[Hashable, asyncio.Semaphore](lambda: asyncio.Semaphore(max_concurrency))
@@ -122,15 +139,11 @@ class EndpointCaller:
         self._sleep = sleep
         self._rng = rng or random.Random()  # noqa: S311 - jitter is no secret
         self._now = now
-        self._requests = self._tokens = self._retries = 0
-
-    @property
-    def usage(self) -> EndpointUsage:
+        self.usage = EndpointUsage()
         """The requests and tokens so far."""
-        return EndpointUsage(requests=self._requests, tokens=self._tokens, retries=self._retries)
 
-    async def post(self, path: str, body: Mapping[str, Any], *, most_bytes: int | None = None) -> Any:
-        """The JSON of the answer to one request with a body of JSON, for use in ``call``; its tokens are counted.
+    async def _post(self, path: str, body: Mapping[str, Any], *, most_bytes: int | None = None) -> Any:
+        """The JSON of the answer to one request with a body of JSON, for use in ``_call``; its tokens are counted.
 
         Raises the client's errors, and for an answer with any status but 2xx the error that ``Endpoint.refusal`` makes.
         Raises the role's error of a rejected request for an answer of more than ``most_bytes``, while it arrives, and
@@ -138,12 +151,12 @@ class EndpointCaller:
         """
         answer = await self._answer("POST", path, body, most_bytes or MOST_ANSWER_BYTES)
         tokens = total_tokens(answer)
-        self._tokens += tokens
+        self.usage.tokens += tokens
         get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
         return answer
 
-    async def get(self, path: str) -> Any:
-        """The JSON of the answer to one request without a body, for use in ``call``. Raises as ``post`` does."""
+    async def _get(self, path: str) -> Any:
+        """The JSON of the answer to one request without a body, for use in ``_call``. Raises as ``_post`` does."""
         return await self._answer("GET", path, None, MOST_ANSWER_BYTES)
 
     async def _answer(self, method: str, path: str, body: Mapping[str, Any] | None, most_bytes: int) -> Any:
@@ -174,41 +187,53 @@ class EndpointCaller:
         seconds = min(self._timeout_seconds, seconds_left())
         return Timeout(seconds, connect=_CONNECT_SHARE * seconds)
 
-    async def call(self, ask: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
-        """Return the result of ``ask``, which sends one request by ``post`` or ``get`` and reads the answer.
+    async def _call(self, ask: Callable[[], Awaitable[T]], lane: Hashable = None) -> T:
+        """Return the result of ``ask``, which sends one request by ``_post`` or ``_get`` and reads the answer.
 
         Calls of different lanes do not wait for each other. No attempt begins after the task's deadline. Raises the
         service's errors, also after ``aclose``, and those of ``ask`` except ``TryAgainError`` and the client's, which
         become the service's.
         """
-        endpoint = self._endpoint
-        attempts = 0
-
-        async def attempt() -> T:
-            nonlocal attempts
-            if self._closed:
-                raise endpoint.role.rejected(f"the {endpoint.role.name} is closed; make a new one")
-            attempts += 1
-            self._requests += 1
-            self._retries += attempts > 1
-            return await self._ask(ask)
-
+        endpoint, attempts = self._endpoint, 0
         with span(f"{endpoint.operation} {endpoint.model}", SpanKind.CLIENT) as span_:
             try:
                 async with self._slots[lane]:
-                    return await with_retries(
-                        attempt,
-                        max_attempts=self._max_attempts,
-                        sleep=self._sleep,
-                        rng=self._rng,
-                        unavailable=endpoint.role.unavailable,
-                        seconds_left=seconds_left,
-                    )
+                    while True:
+                        if self._closed:
+                            raise endpoint.role.closed()
+                        attempts += 1
+                        self.usage.requests += 1
+                        self.usage.retries += attempts > 1
+                        try:
+                            return await self._attempt(ask)
+                        except TryAgainError as failure:
+                            seconds = self._seconds_after(failure, attempts)
+                        await self._sleep(seconds)
             finally:
                 if span_ is not None:
-                    span_.set_attributes(_attributes(endpoint, attempts))
+                    span_.set_attribute("gen_ai.operation.name", endpoint.operation)
+                    span_.set_attribute("gen_ai.request.model", endpoint.model)
+                    span_.set_attribute("server.address", endpoint.host)
+                    span_.set_attribute("retrieval.attempts", attempts)
 
-    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
+    def _seconds_after(self, failure: TryAgainError, attempts: int) -> float:
+        """The seconds to wait before the next attempt.
+
+        Raises the error of an unavailable service when the attempts are used up, the server asks for too long a wait,
+        or the next attempt would begin after the deadline.
+        """
+        requested, jitter = failure.retry_after_seconds, self._rng.random()
+        unavailable = self._endpoint.role.unavailable
+        if requested is not None and requested > _LONGEST_RETRY_AFTER_SECONDS:
+            raise unavailable(f"{failure}, and asks to wait {requested:.0f} seconds; try again after that") from failure
+        seconds = delay(attempts, jitter) if requested is None else requested + _FIRST_SECONDS * jitter
+        if attempts >= self._max_attempts or seconds >= seconds_left():
+            times = "once" if attempts == 1 else f"{attempts} times"
+            raise unavailable(f"{failure} (tried {times}); try again later") from failure
+        _log.info("%s; attempt %d in %.1f s", failure, attempts + 1, seconds)
+        return seconds
+
+    async def _attempt(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Send one request. Errors do not chain the client's, which quote the server, which may quote the key."""
         host, seconds = self._endpoint.host, self._timeout_seconds
         loop = asyncio.get_running_loop()
@@ -238,12 +263,3 @@ def _is_refused(error: BaseException) -> bool:
     while cause is not None and not isinstance(cause, ConnectionRefusedError):
         cause = cause.__cause__ or cause.__context__
     return cause is not None
-
-
-def _attributes(endpoint: Endpoint, attempts: int) -> dict[str, AttributeValue]:
-    return {
-        "gen_ai.operation.name": endpoint.operation,
-        "gen_ai.request.model": endpoint.model,
-        "server.address": endpoint.host,
-        "retrieval.attempts": attempts,
-    }

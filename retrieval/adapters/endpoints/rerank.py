@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Unpack
 
 from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.endpoints.breaker import RERANKER
-from retrieval.adapters.endpoints.caller import CallLimits, EndpointCaller, EndpointUsage
-from retrieval.adapters.endpoints.retries import Endpoint
+from retrieval.adapters.endpoints.caller import CallLimits, EndpointClient
+from retrieval.adapters.endpoints.endpoint import Endpoint
 from retrieval.domain.checks import choices_hint, clean_text, is_number, is_whole
 from retrieval.domain.errors import ConfigurationError, RerankerRejectedError
 
@@ -96,8 +97,8 @@ def _lied(endpoint: Endpoint, what: str) -> RerankerRejectedError:
     return RerankerRejectedError(f"{endpoint.host} gave {what}")
 
 
-class EndpointReranker:
-    """Asks over HTTP; belongs to the event loop that it is first used in.
+class EndpointReranker(EndpointClient):
+    """Asks over HTTP.
 
     Overload (408, 409, 425, 429, 5xx), broken connections, truncated answers and timeouts are retried, as long as the
     search waits.
@@ -129,19 +130,9 @@ class EndpointReranker:
             raise ConfigurationError(f"the {provider} reranker needs a key; set {_SETTINGS}_API_KEY")
         endpoint = replace(RERANKING, url=url, api_key=api_key)
         self._model = model or endpoint.host
-        self._name = f"{provider}/{self._model}"
-        self._endpoint = replace(endpoint, model=self._model)
-        self._caller = EndpointCaller(self._endpoint, **CallLimits(max_attempts=2, max_concurrency=8) | limits)
-
-    @property
-    def name(self) -> str:
+        self.name = f"{provider}/{self._model}"
         """Provider and model, or the host of a server with one model."""
-        return self._name
-
-    @property
-    def usage(self) -> EndpointUsage:
-        """The requests and tokens so far."""
-        return self._caller.usage
+        super().__init__(replace(endpoint, model=self._model), **CallLimits(max_attempts=2, max_concurrency=8) | limits)
 
     async def rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         """One score a text, in order, 0 to 1; without a text, nothing is sent.
@@ -153,18 +144,11 @@ class EndpointReranker:
         query, texts = clean_text(query) or " ", [clean_text(text) or " " for text in texts]
         most = self._shape.most_texts
         batches = [texts[start : start + most] for start in range(0, len(texts), most)]
-        parts = await all_of(self._rerank(query, batch) for batch in batches)
+        parts = await all_of(self._call(partial(self._ask, query, batch)) for batch in batches)
         return [score for part in parts for score in part]
-
-    async def _rerank(self, query: str, texts: list[str]) -> list[float]:
-        return await self._caller.call(lambda: self._ask(query, texts))
 
     async def _ask(self, query: str, texts: list[str]) -> list[float]:
         body = {"query": query, self._shape.texts: texts, **self._shape.constants}
         if self._shape.has_model:
             body["model"] = self._model
-        return read_rerank(await self._caller.post("/rerank", body), len(texts), self._endpoint)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._caller.aclose()
+        return read_rerank(await self._post("/rerank", body), len(texts), self._endpoint)

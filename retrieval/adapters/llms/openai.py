@@ -6,12 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
+from functools import partial
 from typing import Any, Unpack
 
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL
-from retrieval.adapters.endpoints.caller import CallLimits, EndpointCaller, EndpointUsage
-from retrieval.adapters.endpoints.retries import Endpoint
+from retrieval.adapters.endpoints.caller import CallLimits, EndpointClient
+from retrieval.adapters.endpoints.endpoint import Endpoint
 from retrieval.adapters.llms.json_shape import JSONShape, messages_of
 from retrieval.domain.checks import encodable
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError
@@ -110,8 +111,8 @@ _UNTIL_FORGOTTEN = 100
 """Answers after which the strictest form is tried again."""
 
 
-class OpenAILLM:
-    """Asks over HTTP; belongs to the event loop that it is first used in.
+class OpenAILLM(EndpointClient):
+    """Asks over HTTP.
 
     - A JSON answer is requested with its schema (``json_schema``); as any JSON object (``json_object``) if the endpoint
       refuses that; and as text if it refuses that too. In each case the instructions contain the schema, and the answer
@@ -132,21 +133,13 @@ class OpenAILLM:
         if not isinstance(model, str) or not model or not model.isprintable():
             raise ConfigurationError("no language model is named; set RETRIEVAL_LLM_MODEL")
         self._model = model
-        self._endpoint = replace(CHAT, url=base_url, model=model, api_key=api_key)
-        self._caller = EndpointCaller(self._endpoint, **CallLimits(max_attempts=3, max_concurrency=8) | limits)
+        self.name = f"openai/{model}"
+        """``openai/`` and the model, whatever the endpoint."""
+        endpoint = replace(CHAT, url=base_url, model=model, api_key=api_key)
+        super().__init__(endpoint, **CallLimits(max_attempts=3, max_concurrency=8) | limits)
         self._forms = list(Form)
         """The forms that the endpoint has not refused, the strictest first."""
         self._answers = 0
-
-    @property
-    def name(self) -> str:
-        """``openai/`` and the model, whatever the endpoint."""
-        return f"openai/{self._model}"
-
-    @property
-    def usage(self) -> EndpointUsage:
-        """The requests and tokens so far."""
-        return self._caller.usage
 
     async def complete(self, prompt: str, *, system: str = "") -> str:
         """The answer in words: not empty, without space around it.
@@ -188,12 +181,5 @@ class OpenAILLM:
         request: dict[str, Any] = {"model": self._model, "messages": messages}
         if form is not None:
             request["response_format"] = form
-        return await self._caller.call(lambda: self._post(request))
-
-    async def _post(self, request: dict[str, Any]) -> str:
-        answer = await self._caller.post("/chat/completions", request, most_bytes=_MOST_ANSWER_BYTES)
-        return read_chat(answer, self._endpoint)
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        await self._caller.aclose()
+        post = partial(self._post, "/chat/completions", request, most_bytes=_MOST_ANSWER_BYTES)
+        return read_chat(await self._call(post), self._endpoint)

@@ -82,7 +82,9 @@ def sim_rewrites(query: str, rng: random.Random) -> list[str]:
     possible = [core, first_rewording, " ".join(_names(query)), second_rewording]
     spare = [f"{core} details", f"about {core}", f"{core} notes"]
     rng.shuffle(spare)
-    return _different(query, [*possible, *spare])[: rng.choice((2, 3))]
+    own = " ".join(query.casefold().split())
+    different = [rewrite for rewrite in _each_once([*possible, *spare]) if rewrite and rewrite.casefold() != own]
+    return different[: rng.choice((2, 3))]
 
 
 def _with_synonyms(words: list[str], rng: random.Random) -> list[str]:
@@ -98,11 +100,6 @@ def _synonyms(word: str) -> list[str]:
 
 def _names(query: str) -> list[str]:
     return [word for word in content_words(query) if word[0].isupper() and not query.lstrip().startswith(word)]
-
-
-def _different(query: str, rewrites: list[str]) -> list[str]:
-    own = " ".join(query.casefold().split())
-    return [rewrite for rewrite in _each_once(rewrites) if rewrite and rewrite.casefold() != own]
 
 
 def _each_once(texts: list[str]) -> list[str]:

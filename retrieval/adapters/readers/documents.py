@@ -117,8 +117,7 @@ class _Path:
 
     def enter(self, level: int, heading: str) -> tuple[str, ...]:
         """Add a heading unless it is too deep, and return the path."""
-        while self._open and self._open[-1][0] >= level:
-            self._open.pop()
+        self.leave(level)
         if len(self._open) < MAX_DEPTH:
             self._open.append((level, clean_text(heading, is_line=True).strip()[:MAX_HEADING]))
         return self.now

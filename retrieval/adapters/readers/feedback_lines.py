@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import datetime
 from hashlib import sha256
 from typing import Any
@@ -21,20 +21,10 @@ _OF_CONTEXT = ("domain", "complexity")
 _NAMES = {field.name for field in fields(Feedback)} - {"context", "of_session"} | {"helpful", *_OF_CONTEXT}
 
 
-@dataclass(frozen=True, slots=True)
-class FeedbackLine:
-    """A line of a file, as an event or as an error: exactly one of the two is set."""
+def read_feedback(file: str) -> Iterator[tuple[int, Feedback | BadLineError]]:
+    """Every line that is not blank: its number, from 1, and its event or the error.
 
-    file: str
-    line: int
-    """Counts from 1."""
-    event: Feedback | None
-    error: BadLineError | None
-
-
-def read_feedback(file: str) -> Iterator[FeedbackLine]:
-    """Every line that is not blank. The key of an event without actor, session and key is made from its line.
-
+    The key of an event without actor, session and key is made from its line.
     So a file that is read twice counts once; the same line twice in a file is two events. Raises
     ``InvalidRequestError`` if the file cannot be read.
     """
@@ -53,9 +43,9 @@ def read_feedback(file: str) -> Iterator[FeedbackLine]:
                 raise InvalidRequestError(fault)  # noqa: TRY301 - one place makes errors of lines
             event = feedback_from_record(_parse(text), key=f"{occurrences[digest.digest()]} {digest.hexdigest()}")
         except InvalidRequestError as error:
-            yield FeedbackLine(file, line.number, None, BadLineError(file, line.number, str(error)))
+            yield line.number, BadLineError(file, line.number, str(error))
         else:
-            yield FeedbackLine(file, line.number, event, None)
+            yield line.number, event
 
 
 def feedback_from_record(record: Mapping[str, Any], *, key: str | None = None) -> Feedback:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast
+from typing import Any, NamedTuple, cast
 
 from retrieval.adapters.readers.records import item_cleaned_if_needed
 from retrieval.domain.checks import JSONTextError
@@ -53,7 +53,9 @@ def read_lines(file: str, *, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[L
     number = total = 0
     with ExitStack() as stack:
         source = _open(file, stack)
-        lines = _line_source(source, stack)
+        lines: io.BufferedIOBase = stack.enter_context(io.BufferedReader(source, io.DEFAULT_BUFFER_SIZE * 8))
+        if source.is_packed:
+            lines = stack.enter_context(gzip.GzipFile(fileobj=lines, mode="rb"))
         while True:
             try:
                 data, size = _next_line(lines, max_line_bytes)
@@ -104,10 +106,6 @@ def readable_status(file: str) -> os.stat_result:
     return status
 
 
-class _LineSource(Protocol):
-    def readline(self, size: int, /) -> bytes: ...
-
-
 class _CountedInput(io.RawIOBase):
     """Passes bytes through, counts them, and knows the first two."""
 
@@ -151,14 +149,7 @@ def standard_input() -> io.BufferedReader:
     return cast(io.BufferedReader, sys.stdin.buffer)
 
 
-def _line_source(source: _CountedInput, stack: ExitStack) -> _LineSource:
-    if not source.is_packed:
-        return stack.enter_context(io.BufferedReader(source, io.DEFAULT_BUFFER_SIZE * 8))
-    buffered = stack.enter_context(io.BufferedReader(source))
-    return stack.enter_context(gzip.GzipFile(fileobj=buffered, mode="rb"))
-
-
-def _next_line(source: _LineSource, limit: int) -> tuple[bytes, int]:
+def _next_line(source: io.BufferedIOBase, limit: int) -> tuple[bytes, int]:
     """The next line, or the beginning of a line beyond the limit, and the line's size."""
     data = source.readline(limit + 1)
     size = len(data)

@@ -7,7 +7,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime, time
+from datetime import UTC, datetime, time
 from numbers import Real
 from typing import Any
 
@@ -279,11 +279,13 @@ def _metadata(value: object, key: str) -> dict[str, Any]:
     return _without_nulls(value)
 
 
-def _time(value: object, key: str) -> datetime | None:
+def _time(value: Any, key: str) -> datetime | None:
     if value == "":
         return None
     try:
-        moment = _moment(value)
+        moment = datetime.fromisoformat(value.strip()) if isinstance(value, str) else value
+        if not isinstance(moment, datetime):
+            moment = datetime.combine(moment, time())  # of a date; anything else raises TypeError
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
     except (TypeError, ValueError, OverflowError):
         raise InvalidItemError(
@@ -291,16 +293,6 @@ def _time(value: object, key: str) -> datetime | None:
             "write ISO 8601, such as 2024-05-31T12:00:00Z",
             item_id=key,
         ) from None
-
-
-def _moment(value: object) -> datetime:
-    if isinstance(value, datetime):
-        return value
-    if isinstance(value, date):
-        return datetime.combine(value, time())
-    if isinstance(value, str):
-        return datetime.fromisoformat(value.strip())
-    raise TypeError
 
 
 EXPLANATION_KEY = "_retrieval"

@@ -168,27 +168,19 @@ def _page(blocks: Sequence[str], nothing: str = NOTHING) -> str:
 
 def _block(number: int, memory: RelevantMemory, standing: Standing | None, content: str) -> str:
     created = memory.occurred_at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds")
+    summary = escaped(shortened(shown_line(memory.summary or memory.text), SUMMARY_CHARACTERS))
+    uses, successes = (standing.uses, standing.successes) if standing else (0, 0)
+    times = "once" if memory.accesses == 1 else f"{memory.accesses} times"
     return "\n".join(
         [
             f"### Memory {number} ({named(shown_line(memory.interaction_type, _TYPE_CHARACTERS))})",
             f"**Created**: {created}",
             f"**Relevance**: {memory.computed_relevance_score:.2f}",
-            quoted_block(f"**Summary**: {_shown(memory.summary or memory.text, SUMMARY_CHARACTERS)}"),
+            quoted_block(f"**Summary**: {summary}"),
             quoted_block(f"**Content**: {escaped(content)}"),
-            f"**Record**: {_record(memory, standing)}",
+            f"**Record**: {provenance(memory.user_id, uses, successes)} · retrieved {times} before",
         ]
     )
-
-
-def _shown(text: str, most: int) -> str:
-    return escaped(shortened(shown_line(text), most))
-
-
-def _record(memory: RelevantMemory, standing: Standing | None) -> str:
-    """``added by ann · helped in 2 of 3 uses · retrieved 7 times before``."""
-    times = "once" if memory.accesses == 1 else f"{memory.accesses} times"
-    uses, successes = (standing.uses, standing.successes) if standing else (0, 0)
-    return f"{provenance(memory.user_id, uses, successes)} · retrieved {times} before"
 
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
@@ -430,14 +422,11 @@ class RetrievalEngine:
 
     _get_related_types = staticmethod(related_types)
     _tokenize = staticmethod(tokens)
+    _format_content = staticmethod(format_content)
 
     def _extract_text(self, memory: RelevantMemory) -> str:
         """The searchable text of a memory: its summary and its text."""
         return Item.as_stored(item_id=memory.memory_id, title=memory.summary, body=memory.text).indexed_text
-
-    def _format_content(self, content: Any, max_length: int = CONTENT_CHARACTERS) -> str:
-        """See ``format_content``."""
-        return format_content(content, max_length)
 
     def _compute_keyword_score(self, query: str, text: str) -> float:
         """Words of the query that occur in the text / words of the query, without stop words; 0 to 1."""

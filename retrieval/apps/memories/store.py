@@ -10,8 +10,15 @@ from typing import Any
 
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.memories import list_memories, rate_memory, read_memories
-from retrieval.apps.memories.messages import FACT, RECEIPT, RememberReport, checked_conversation
-from retrieval.apps.memories.remembering import Remembering, near_memories, needed_llm
+from retrieval.apps.memories.messages import (
+    FACT,
+    RECEIPT,
+    Remembering,
+    RememberReport,
+    checked_conversation,
+    near_memories,
+    needed_llm,
+)
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_types
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of

@@ -1,6 +1,5 @@
 """Metaphors that may fit a problem: found by meaning, by earlier success, and by a language model."""
 
-from retrieval.apps.metaphors.answering import RetrievalMetrics, RetrievalModel, Retrieved
 from retrieval.apps.metaphors.corpus import STANDARD_CORPUS, MetaphorCorpus
 from retrieval.apps.metaphors.metaphor import (
     GENERATED,
@@ -13,7 +12,7 @@ from retrieval.apps.metaphors.metaphor import (
     combine_scores,
     validate_metaphor,
 )
-from retrieval.apps.metaphors.retriever import MetaphorRetriever
+from retrieval.apps.metaphors.retriever import MetaphorRetriever, RetrievalMetrics, RetrievalModel, Retrieved
 
 __all__ = [
     "GENERATED",

@@ -6,7 +6,7 @@ import math
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -26,8 +26,10 @@ from retrieval.domain.checks import (
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
+from retrieval.domain.learning.arm import Expectation
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
-from retrieval.domain.search.hit import Hit
+from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.search.hit import Contribution, Explanation, Hit
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned, Recording
 from retrieval.domain.search.signals import AttributeValue, VectorSimilarity
@@ -403,6 +405,110 @@ def _checked_ranking(ranking: object) -> list[Scored]:
         if not (is_pair and isinstance(pair[0], Metaphor) and is_finite(pair[1])):
             raise InvalidRequestError(f"a ranking holds {pair!r:.80}; give pairs of (metaphor, score), as of retrieve")
     return pairs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A metaphor in an answer."""
+
+    metaphor: Metaphor
+    relevance: float
+    """The metaphor's relevance, 0 to 1, the input of a model of the learned reward."""
+    explanation: Explanation
+    score: float
+
+    @property
+    def shown(self) -> ShownItem:
+        """The item to record."""
+        return ShownItem(item_id=self.metaphor.id, score=self.score, signals={"relevance": self.relevance})
+
+    @property
+    def order(self) -> tuple[float, str]:
+        """The key that sorts entries best first, then by id."""
+        return -self.score, self.metaphor.id
+
+
+def _explained(metaphor: Metaphor, relevance: float, *parts: Contribution, kind: str = "union") -> Entry:
+    explanation = Explanation(kind, parts)
+    return Entry(metaphor=metaphor, relevance=relevance, explanation=explanation, score=explanation.score)
+
+
+def _part(leg: str, rank: int, raw: float, weight: float = 1.0) -> Contribution:
+    return Contribution(leg, rank, raw, weight, weight * raw)
+
+
+def entries(hits: Sequence[Hit]) -> list[Entry]:
+    """The hits as metaphors."""
+    return [
+        Entry(metaphor=metaphor_of(hit), score=hit.score, relevance=_relevance_of(hit), explanation=hit.explanation)
+        for hit in hits
+    ]
+
+
+def untried_entries(similar: Sequence[Entry]) -> list[Entry]:
+    """The candidates, the most similar first, by 0.9 × similarity."""
+    return [
+        _explained(entry.metaphor, entry.score, _part("generated", rank, entry.score, UNTRIED_SHARE), kind="generated")
+        for rank, entry in enumerate(similar, 1)
+    ]
+
+
+def _relevance_of(hit: Hit) -> float:
+    """The part of the score without the learned reward, 0 to 1."""
+    learned = [part for part in hit.explanation.contributions if part.leg == "learned"]
+    if not learned:
+        return hit.score
+    share = learned[0].weight if learned[0].weight < 1 else LEARNED_SHARE
+    return (hit.score - learned[0].value) / (1 - share)
+
+
+RELEVANCE_MAX = 1 + 1e-6
+"""The largest cosine after rounding."""
+
+
+def relevance_of_each(hits: Iterable[Entry]) -> dict[str, float]:
+    """The relevance of each metaphor, 0 to 1, by id. Raises ``InvalidRequestError`` for scores that are not cosines."""
+    relevance = {entry.metaphor.id: entry.relevance for entry in hits}
+    if any(not 0 <= value <= RELEVANCE_MAX for value in relevance.values()):
+        raise InvalidRequestError(
+            "the profile of the corpus's collection gives scores outside 0 to 1, which cannot be combined with learned "
+            "rewards; set METAPHORS_PROFILE, or a profile with only the leg dense and the fusion union"
+        )
+    return {key: min(1.0, value) for key, value in relevance.items()}
+
+
+def learned_entries(
+    metaphors: Iterable[Metaphor], expected: Mapping[str, Expectation], relevance: Mapping[str, float]
+) -> list[Entry]:
+    """The metaphors by their expected rewards; those without one are left out."""
+    with_reward = [metaphor for metaphor in metaphors if metaphor.id in expected]
+    best = sorted(with_reward, key=lambda metaphor: (-expected[metaphor.id].mean, metaphor.id))
+    return [
+        _explained(metaphor, relevance.get(metaphor.id, 0.0), _part("learned", rank, expected[metaphor.id].mean))
+        for rank, metaphor in enumerate(best, 1)
+    ]
+
+
+def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation], rate: float) -> list[Entry]:
+    """The entries by score + rate × uncertainty of the expected reward, best first, then by id."""
+    bonus = {
+        entry.metaphor.id: expected[entry.metaphor.id].uncertainty for entry in base if entry.metaphor.id in expected
+    }
+    most_uncertain = sorted(bonus, key=lambda key: (-bonus[key], key))
+    parts = {key: _part("uncertainty", rank, bonus[key], rate) for rank, key in enumerate(most_uncertain, 1)}
+    explored = []
+    for entry in base:
+        added = [parts[entry.metaphor.id]] if entry.metaphor.id in parts else []
+        explored.append(_explained(entry.metaphor, entry.relevance, *entry.explanation.contributions, *added))
+    return sorted(explored, key=lambda entry: entry.order)
+
+
+def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownItem]:
+    """The items to record: an item that is shown only for its uncertainty is explored."""
+    best_ids = {entry.metaphor.id for entry in base[: len(shown)]}
+    return [
+        entry.shown if entry.metaphor.id in best_ids else replace(entry.shown, slot=Slot.EXPLORE) for entry in shown
+    ]
 
 
 TRUSTED_FROM = 20

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from retrieval.adapters.embedders.batching import all_of
-from retrieval.apps.metaphors.answering import (
-    Entry,
-    RetrievalMetrics,
-    RetrievalModel,
-    Retrieved,
-    entries,
-    explored_entries,
-    explored_items,
-    learned_entries,
-    relevance_of_each,
-    untried_entries,
-)
 from retrieval.apps.metaphors.corpus import MetaphorCorpus, own_vector, text_vector
 from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, suggestion_prompt
 from retrieval.apps.metaphors.metaphor import (
@@ -32,9 +20,11 @@ from retrieval.apps.metaphors.metaphor import (
     IN_CORPUS,
     LIMIT_MAX,
     RICHNESS,
+    Entry,
     Metaphor,
     MetaphorSearch,
     Problem,
+    Scored,
     away_from,
     checked_limit,
     checked_metaphor,
@@ -42,24 +32,33 @@ from retrieval.apps.metaphors.metaphor import (
     checked_problem,
     checked_problems,
     checked_text,
+    entries,
+    explored_entries,
+    explored_items,
+    learned_entries,
     preferred_after,
+    relevance_of_each,
     session_of,
     situation_of,
+    untried_entries,
     why_generate,
 )
 from retrieval.apps.probation import ACTIVE, CANDIDATE
+from retrieval.apps.result_list import AnswerList
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags, checked_number, checked_positive, checked_texts, checked_whole
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector
+from retrieval.domain.learning.arm import Expectation
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
 from retrieval.domain.records.search_record import score_spread
 from retrieval.domain.records.slate import ShownItem
-from retrieval.domain.search.hit import SearchResult
+from retrieval.domain.search.hit import Explanation, SearchResult
 from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import FRESH_SECONDS
-from retrieval.engine.learning import count_verdicts
+from retrieval.engine.learning import count_verdicts, is_trained
 from retrieval.platform import Platform
 
 GENERATION_TIMEOUT_SECONDS = 20.0
@@ -83,6 +82,89 @@ LATE = "nothing was generated: the batch's time for suggestions is used up; ask 
 
 KNOWN_FROM_VERDICTS = 20
 """The number of verdicts from which a domain can be unusual: with fewer, every domain would be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetrievalMetrics(Serializable):
+    """The measurements of a retrieval; the view ``analytics_queries`` has the same by its ``retrieval_id``.
+
+    For an empty answer the scores are 0 here and NULL in the view.
+    """
+
+    retrieval_time_ms: float = 0.0
+    """The milliseconds of finding and ranking the candidates."""
+    top_score: float = 0.0
+    """The highest score; 0 without metaphors."""
+    score_spread: float = 0.0
+    """The first score minus the fifth, or minus the last if there are fewer; 0 without metaphors."""
+    generation_triggered: bool = False
+    """Whether generation was triggered: a model was asked, or its earlier suggestions were used."""
+    backtrack_count: int = 0
+    """The number of times that the caller has returned with this problem."""
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Retrieved(AnswerList[Scored]):
+    """Pairs of metaphor and score, best first."""
+
+    problem: Problem
+    """The problem that was asked about."""
+    collection: str
+    """The collection of the corpus."""
+    metrics: RetrievalMetrics = RetrievalMetrics()
+    explanations: tuple[Explanation, ...] = ()
+    """The explanations of the scores, in the same order."""
+    why_generated: str | None = None
+    """The reason why candidates were generated; None: they were not."""
+
+
+class RetrievalModel:
+    """The learned reward of a corpus's metaphors.
+
+    It predicts by the verdicts on each metaphor in the problem's domain, range of complexity (thirds) and cluster of
+    embeddings; see docs/concepts/learning.md.
+    """
+
+    def __init__(self, corpus: MetaphorCorpus) -> None:
+        self._corpus = corpus
+
+    async def is_trained(self) -> bool:
+        """Whether a model is in use; without one, predictions follow only from a metaphor's counts."""
+        return await is_trained(handle_of(self._corpus.collection))
+
+    async def predict(self, problem: Problem, metaphor: Metaphor) -> float:
+        """The expected reward of the metaphor, 0 to 1. Raises ``UnknownItemError`` if it is not in the corpus."""
+        return (await self._expectation(problem, metaphor)).mean
+
+    async def get_uncertainty(self, problem: Problem, metaphor: Metaphor) -> float:
+        """The expected error of that prediction, 0 to 0.5. Raises ``UnknownItemError`` if it is not in the corpus.
+
+        See ``Expectation.uncertainty``: it never rises with use. Unlike 1 / uses, it is finite for an untried metaphor
+        and on the scale of the reward.
+        """
+        return (await self._expectation(problem, metaphor)).uncertainty
+
+    async def _expectation(self, problem: Problem, metaphor: Metaphor) -> Expectation:
+        key = checked_metaphor("metaphor", metaphor).id
+        if not await self._corpus.get([key]):
+            raise UnknownItemError(f"metaphor {key!r:.80} is not in the corpus; add it first: await corpus.add(...)")
+        return (await self.expectations(problem, [key]))[key]
+
+    async def expectations(
+        self, problem: Problem, ids: Sequence[str], relevance: Mapping[str, float] | None = None
+    ) -> dict[str, Expectation]:
+        """The expected reward of each of these metaphors, by id, in one call; see ``Collection.expectations``.
+
+        ``relevance``: the similarity of each, 0 to 1 by id; models that are fitted on many verdicts use it.
+        """
+        problem = checked_problem(problem)
+        return await self._corpus.collection.expectations(
+            ids,
+            context=situation_of(problem),
+            vector=problem.embedding,
+            query=None if problem.embedding is not None else problem.description,
+            relevance=relevance,
+        )
 
 
 class MetaphorRetriever:

@@ -14,7 +14,7 @@ import random
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -40,7 +40,7 @@ class Principle:
     status: str = ACTIVE
     added_by: str = ""
     """The author that was named when it was added; may be empty."""
-    created_at: datetime = field(default=_EPOCH)
+    created_at: datetime = _EPOCH
     use_count: int = 0
     """Verdicts, at least 0."""
     success_count: int = 0
@@ -130,7 +130,6 @@ def principle_item(
 
 def principle_of(item: Item | Hit, standing: Standing | None) -> Principle:
     """The principle of an item or a hit, with its statistics."""
-    created_at = item.occurred_at or (standing.created_at if standing else None)
     return Principle(
         id=item.item_id,
         title=item.title,
@@ -138,7 +137,7 @@ def principle_of(item: Item | Hit, standing: Standing | None) -> Principle:
         tags=item.tags,
         status=item.status,
         added_by=item.source,
-        **({} if created_at is None else {"created_at": created_at}),
+        created_at=item.occurred_at or (standing.created_at if standing else _EPOCH),
         use_count=standing.uses if standing else 0,
         success_count=standing.successes if standing else 0,
         last_used_at=standing.last_used_at if standing else None,
@@ -303,6 +302,16 @@ def boosted(principle: Principle, tags: Collection[str]) -> float:
     return principle.score + TAG_BOOST * sum(tag in tags for tag in principle.tags)
 
 
+def with_propensities(principles: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[FoundPrinciple]:
+    """The principles in the order of the picks, with their probabilities."""
+    by_id = {principle.principle.id: principle for principle in principles}
+    return [
+        replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity)
+        for pick in picks
+        if pick.id in by_id
+    ]
+
+
 def choose(
     principles: Iterable[Principle],
     tags: Collection[str],
@@ -321,24 +330,14 @@ def choose(
     ``slots``, the best by score get the places.
     """
     every = list(principles)
-    unsure = {rival.id: rival for rival in rivals(every, tags, now=now, most=most, slots=slots)}
-    near = frozenset(rival.id for rival in unsure.values() if any(tag in tags for tag in rival.tags))
-    trials = [Trials(rival.id, rival.use_count, rival.success_count) for rival in unsure.values()]
+    unsure = rivals(every, tags, now=now, most=most, slots=slots)
+    near = frozenset(rival.id for rival in unsure if any(tag in tags for tag in rival.tags))
+    trials = [Trials(rival.id, rival.use_count, rival.success_count) for rival in unsure]
     picks = thompson(trials, min(slots, most), rng, rows, fitting=near)
     picked = {pick.id for pick in picks}
-    ranked = best(every, tags)
-    by_score = [choice for choice in ranked if choice.principle.id not in picked][: most - len(picks)]
-    explored = [
-        FoundPrinciple(
-            unsure[pick.id],
-            boosted(unsure[pick.id], tags),
-            is_exploratory=True,
-            propensity=pick.propensity,
-            rank_propensity=pick.rank_propensity,
-        )
-        for pick in picks
-    ]
-    return [*by_score, *explored]
+    by_score = [choice for choice in best(every, tags) if choice.principle.id not in picked][: most - len(picks)]
+    explored = [FoundPrinciple(rival, boosted(rival, tags)) for rival in unsure if rival.id in picked]
+    return [*by_score, *with_propensities(explored, picks)]
 
 
 def rivals(

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
-from uuid import UUID
 
 from retrieval.apps.principles.principle import (
     FEWER_USES_THAN,
@@ -15,11 +14,10 @@ from retrieval.apps.principles.principle import (
     TAG_BOOST,
     YOUNGER_THAN,
     FoundPrinciple,
-    Pick,
     Trials,
 )
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
-from retrieval.apps.result_list import ResultList
+from retrieval.apps.result_list import AnswerList
 from retrieval.domain.checks import checked_time, checked_whole
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.learning.arm import Standing
@@ -70,13 +68,8 @@ def relevance_only(profile: Profile) -> Profile:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FoundPrinciples(ResultList[FoundPrinciple]):
+class FoundPrinciples(AnswerList[FoundPrinciple]):
     """An answer: the best principles first, then the explored ones."""
-
-    retrieval_id: UUID | None = None
-    """The id of the recorded answer; None: it is not recorded."""
-    notes: tuple[str, ...] = ()
-    """Notes for the caller, such as a leg that could not run, with the reason."""
 
 
 MOST_FOUND = 1000
@@ -131,16 +124,6 @@ MOST_ELIGIBLE = 30
 """The most eligible principles that exploration draws from, the most relevant first, because a verdict on an irrelevant
 principle is worth little.
 """
-
-
-def with_propensities(principles: Iterable[FoundPrinciple], picks: Sequence[Pick]) -> list[FoundPrinciple]:
-    """The principles in the order of the picks, with their probabilities."""
-    by_id = {principle.principle.id: principle for principle in principles}
-    return [
-        replace(by_id[pick.id], is_exploratory=True, propensity=pick.propensity, rank_propensity=pick.rank_propensity)
-        for pick in picks
-        if pick.id in by_id
-    ]
 
 
 def trials_of(standings: Iterable[Standing]) -> list[Trials]:

@@ -32,6 +32,7 @@ from retrieval.apps.principles.principle import (
     principle_item,
     principle_of,
     thompson,
+    with_propensities,
 )
 from retrieval.apps.principles.search import (
     MOST_ELIGIBLE,
@@ -47,7 +48,6 @@ from retrieval.apps.principles.search import (
     relevance_only,
     traces_filter,
     trials_of,
-    with_propensities,
 )
 from retrieval.apps.principles.traces import (
     LATEST_PROFILE,

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Self
-from uuid import UUID
 
 from retrieval.adapters.clock import utc_now
 from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
-from retrieval.apps.result_list import ResultList
+from retrieval.apps.result_list import AnswerList
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import (
     STORED_NOTE,
@@ -183,7 +182,7 @@ NOTHING = "Nothing that fits is remembered."
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Recalled(ResultList[Entity]):
+class Recalled(AnswerList[Entity]):
     """The entities, best first."""
 
     degraded: str | None = None
@@ -194,10 +193,6 @@ class Recalled(ResultList[Entity]):
     """The time that the question names; None: it names none, or times are not interpreted."""
     time_range: TimeRange | None = None
     """The range of event times that were required or preferred, start and end; None: there was none."""
-    notes: tuple[str, ...] = ()
-    """Notes for the caller."""
-    retrieval_id: UUID | None = None
-    """The id of the recorded search, for feedback and replay; None: it is not recorded."""
 
 
 def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) -> str:
@@ -220,29 +215,6 @@ def _block(number: int, entity: Entity, standing: Standing | None) -> str:
 
 
 K_MAX = 1_000_000
-
-
-def merged_by_rrf(lists: Sequence[Sequence[Entity]], k: int) -> list[Entity]:
-    """Reciprocal rank fusion: score(d) = Σ over the lists of 1 / (k + rank of d in the list), ranks from 1.
-
-    Best first, equal scores by id; of duplicates in a list the first counts. Raises ``InvalidRequestError`` for a ``k``
-    that is not a whole number from 1 to ``K_MAX``, and for lists of other values.
-    """
-    checked_whole("k", k, 1, K_MAX)
-    rankings = {}
-    entities: dict[str, Entity] = {}
-    for number, entity_list in enumerate(lists, 1):
-        first: dict[str, Entity] = {}
-        for entity in checked_entities(entity_list):
-            first.setdefault(entity.id, entity)
-        entities = first | entities
-        name = f"list:{number}"
-        rankings[name] = [Candidate(name, key, rank, first[key].score) for rank, key in enumerate(first, 1)]
-    fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
-    return [
-        replace(entities[found.item_id], score=found.score, explanation=Explanation("rrf", found.contributions))
-        for found in fused
-    ]
 
 
 def checked_entities(entities: object) -> list[Entity]:
@@ -405,9 +377,25 @@ class DualRetriever:
     def merge_rrf(self, *result_lists: list[Entity], k: int = RRF_K) -> list[Entity]:
         """Merges the lists by reciprocal rank fusion: score(d) = Σ 1 / (k + rank of d in the list).
 
-        Equal scores are ordered by id. Raises ``InvalidRequestError`` for a ``k`` that is not 1 to a million.
+        Ranks count from 1. Best first, equal scores by id; of duplicates in a list the first counts. Raises
+        ``InvalidRequestError`` for a ``k`` that is not a whole number from 1 to a million, and for lists of other
+        values.
         """
-        return merged_by_rrf(result_lists, k)
+        checked_whole("k", k, 1, K_MAX)
+        rankings = {}
+        entities: dict[str, Entity] = {}
+        for number, entity_list in enumerate(result_lists, 1):
+            first: dict[str, Entity] = {}
+            for entity in checked_entities(entity_list):
+                first.setdefault(entity.id, entity)
+            entities = first | entities
+            name = f"list:{number}"
+            rankings[name] = [Candidate(name, key, rank, first[key].score) for rank, key in enumerate(first, 1)]
+        fused = fuse(rankings, dict.fromkeys(rankings, 1.0), Fusion(k=k))
+        return [
+            replace(entities[found.item_id], score=found.score, explanation=Explanation("rrf", found.contributions))
+            for found in fused
+        ]
 
     def reset(self) -> None:
         """Reset the language model, if it has a ``reset``, to the initial state of its seed."""

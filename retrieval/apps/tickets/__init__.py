@@ -8,17 +8,14 @@ response = await service.process(RetrievalRequest(title="Login fails", domain_fi
 from __future__ import annotations
 
 from retrieval.apps.tickets.answers import rescored
-from retrieval.apps.tickets.config import (
+from retrieval.apps.tickets.models import (
     ALIASES,
     PRESETS,
+    MovedTicket,
+    PreviewConfig,
     PriorityWeights,
     ProcessingError,
     RetrievalConfig,
-    tickets_profile,
-)
-from retrieval.apps.tickets.models import (
-    MovedTicket,
-    PreviewConfig,
     RetrievalRequest,
     RetrievalResponse,
     SearchMetadata,
@@ -26,6 +23,7 @@ from retrieval.apps.tickets.models import (
     SimilarTicket,
     Weighting,
     WeightingPreview,
+    tickets_profile,
 )
 from retrieval.apps.tickets.service import RetrievalService
 from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE, ticket_item

@@ -9,25 +9,23 @@ from numbers import Real
 from statistics import fmean
 from typing import Any
 
-from retrieval.apps.tickets.config import (
+from retrieval.apps.tickets.models import (
     NORMALIZATION_HOURS,
     PRIORITY_SHARE,
     TIME_SHARE,
     UNKNOWN_HOURS,
+    MovedTicket,
     PriorityWeights,
     ProcessingError,
     RetrievalConfig,
-    Weights,
-    tickets_profile,
-)
-from retrieval.apps.tickets.models import (
-    MovedTicket,
     RetrievalRequest,
     RetrievalResponse,
     SearchMetadata,
     SimilarTicket,
     Weighting,
     WeightingPreview,
+    Weights,
+    tickets_profile,
 )
 from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of
 from retrieval.domain.checks import checked_list, is_number
@@ -234,18 +232,13 @@ def rescored(
     """
     profile = tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
     each = checked_list("tickets", tickets, '[{"vector_similarity": 0.8}]')
-    scored = [_rescore(ticket, profile, place) for place, ticket in enumerate(each, 1)]
+    scored: list[dict[str, Any]] = []
+    for place, ticket in enumerate(each, 1):
+        facts = Facts(attributes=ticket, cosine=_cosine(ticket, place))
+        values = {signal.key: signal.value(facts, _AT_ANY_TIME) for signal in profile.signals}
+        score = sum(_contributions(values, profile).values())
+        scored.append({**ticket, "similarity_score": score, "metadata_score": _metadata_score(values)})
     return sorted(scored, key=lambda entry: (-entry["similarity_score"], str(entry.get("ticket_id", ""))))
-
-
-def _rescore(ticket: Mapping[str, Any], profile: Profile, place: int) -> dict[str, Any]:
-    facts = Facts(attributes=ticket, cosine=_cosine(ticket, place))
-    values = {signal.key: signal.value(facts, _AT_ANY_TIME) for signal in profile.signals}
-    return {
-        **ticket,
-        "similarity_score": sum(_contributions(values, profile).values()),
-        "metadata_score": _metadata_score(values),
-    }
 
 
 COSINE_MAX = 1.001

@@ -21,8 +21,16 @@ from retrieval.apps.tickets.answers import (
     response_of,
     ticket_search,
 )
-from retrieval.apps.tickets.config import ProcessingError, RetrievalConfig, tickets_profile
-from retrieval.apps.tickets.models import PreviewConfig, RetrievalRequest, RetrievalResponse, SearchPreview, Weighting
+from retrieval.apps.tickets.models import (
+    PreviewConfig,
+    ProcessingError,
+    RetrievalConfig,
+    RetrievalRequest,
+    RetrievalResponse,
+    SearchPreview,
+    Weighting,
+    tickets_profile,
+)
 from retrieval.apps.tickets.ticket_item import DOMAIN
 from retrieval.collection import handle_of
 from retrieval.domain.errors import (

@@ -201,7 +201,7 @@ def _warn_unknown_variables() -> None:
 
     known = _variables(Settings)
     if unknown - known:
-        from retrieval.apps.tickets.config import RetrievalConfig  # which imports much
+        from retrieval.apps.tickets.models import RetrievalConfig  # which imports much
 
         known |= _variables(RetrievalConfig)
     for name in sorted(unknown - known):

@@ -29,7 +29,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from retrieval.adapters.tracing import span_under, tracer
+from retrieval.adapters.tracing import span, tracer
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
@@ -94,10 +94,10 @@ class Frame:
                 parent = propagate.extract(
                     {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
                 )
-                with span_under(scope["method"], SpanKind.SERVER, parent) as span:
+                with span(scope["method"], SpanKind.SERVER, parent) as current:
                     await self._serve_in_place(exchange, scope)
-                    if span is not None:
-                        _describe(span, scope, exchange.status or HUNG_UP, request_id)
+                    if current is not None:
+                        _describe(current, scope, exchange.status or HUNG_UP, request_id)
         finally:
             self._record(exchange, scope, request_id, time.perf_counter() - began)
             reset_request_id(token)

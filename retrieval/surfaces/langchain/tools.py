@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
@@ -26,14 +26,14 @@ from retrieval.apps.tickets import (
     rescored,
 )
 from retrieval.apps.tickets.answers import metadata_of
-from retrieval.apps.tickets.config import (
+from retrieval.apps.tickets.models import (
+    CUSTOM,
     METADATA_WEIGHT,
     NORMALIZATION_HOURS,
     VECTOR_WEIGHT,
-    complete_weights,
+    Weighted,
     given_weights,
 )
-from retrieval.apps.tickets.models import CUSTOM
 from retrieval.domain.checks import STORED_NOTE, named, shown_line, shown_value
 from retrieval.domain.errors import RetrievalError
 from retrieval.platform import Platform
@@ -116,7 +116,7 @@ def shown(tickets: Any) -> Any:
     return shown_value(tickets, _LINES)
 
 
-class ScoringArguments(BaseModel):
+class ScoringArguments(Weighted, frozen=True):
     """The arguments of ``apply_hybrid_scoring``."""
 
     similar_tickets: list[dict[str, Any]] = Field(
@@ -135,11 +135,6 @@ class ScoringArguments(BaseModel):
     @classmethod
     def _given(cls, values: Any) -> Any:
         return given_weights(values)
-
-    @model_validator(mode="after")
-    def _both_weights(self) -> Self:
-        complete_weights(self)
-        return self
 
 
 @tool(args_schema=ScoringArguments)

@@ -55,22 +55,20 @@ def judge_file(file: str, *, as_json: bool) -> None:
     """Store the events of a file; raises ``RetrievalError`` at the end if there were lines that cannot be used."""
     from retrieval.adapters.readers.feedback_lines import read_feedback
     from retrieval.adapters.readers.lines import STANDARD_INPUT
-    from retrieval.domain.learning.feedback import FeedbackReport
+    from retrieval.domain.learning.feedback import Feedback, FeedbackReport
     from retrieval.engine.feedback import take_valid_feedback
 
     lines = read_feedback(file)
     refused, report = 0, FeedbackReport()
     with opened(when_interrupted=CONTINUES, reads_standard_input=file == STANDARD_INPUT) as (platform, wait):
         while batch := list(islice(lines, BATCH_EVENTS)):
-            valid = [(line, line.event) for line in batch if line.event is not None]
+            valid = [(number, event) for number, event in batch if isinstance(event, Feedback)]
             part, errors = wait(
                 take_valid_feedback(platform.database, platform.tenant_id, [event for _, event in valid], platform.now)
             )
             report += part
-            faults = [(line.line, str(line.error)) for line in batch if line.error is not None]
-            for place, error in errors:
-                line = valid[place][0]
-                faults.append((line.line, f"{line.file}:{line.line}: {error}"))
+            faults = [(number, str(event)) for number, event in batch if not isinstance(event, Feedback)]
+            faults += [(valid[place][0], f"{file}:{valid[place][0]}: {error}") for place, error in errors]
             for _, fault in sorted(faults)[: max(MAX_REASONS - refused, 0)]:
                 tell(f"rejected: {fault}")
             refused += len(faults)

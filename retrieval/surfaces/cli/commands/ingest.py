@@ -393,7 +393,7 @@ async def announce_destination(platform: Platform, collection: str, text_bytes: 
     only English. Raises ``InvalidRequestError`` for the answer no: nothing is stored.
     """
     from retrieval.adapters.embedders.chosen import is_english_alone, service_in_use
-    from retrieval.adapters.endpoints.retries import shown_address
+    from retrieval.adapters.endpoints.endpoint import shown_address
 
     is_terminal = has_terminal()
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
-from retrieval.adapters.endpoints.retries import shown_address
+from retrieval.adapters.endpoints.endpoint import shown_address
 from retrieval.adapters.llms.openai import CHAT
 from retrieval.domain.errors import ConfigurationError
 

@@ -5,14 +5,26 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from retrieval.adapters.endpoints.retries import TryAgainError, delay, retry_after, with_retries
-from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError
+from retrieval.adapters.endpoints.caller import EndpointClient, delay
+from retrieval.adapters.endpoints.endpoint import TryAgainError, retry_after
+from retrieval.adapters.endpoints.rerank import RERANKING
+from retrieval.domain.errors import RerankerRejectedError, RerankerUnavailableError
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+ENDPOINT = replace(RERANKING, url="http://localhost:1", model="m")
+
+
+class Client(EndpointClient):
+    """A client that asks nothing but a script."""
+
+    async def play(self, script: Script) -> str:
+        """Make the script's attempts."""
+        return await self._call(script.attempt)
 
 
 class Script:
@@ -36,14 +48,10 @@ class Script:
 
     async def run(self, max_attempts: int = 6, seconds_left: Callable[[], float] = lambda: math.inf) -> str:
         """Play it."""
-        return await with_retries(
-            self.attempt,
-            max_attempts=max_attempts,
-            sleep=self.sleep,
-            rng=random.Random(1),
-            unavailable=EmbedderUnavailableError,
-            seconds_left=seconds_left,
-        )
+        client = Client(ENDPOINT, max_attempts=max_attempts, max_concurrency=1, sleep=self.sleep, rng=random.Random(1))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("retrieval.adapters.endpoints.caller.seconds_left", seconds_left)
+            return await client.play(self)
 
 
 async def test_success_needs_no_waiting() -> None:
@@ -71,15 +79,15 @@ async def test_clients_do_not_come_back_together() -> None:
 async def test_the_last_failure_is_reported_with_the_number_of_attempts() -> None:
     """When attempts are used up the error says why, how often, and what to do."""
     script = Script(*[TryAgainError("busy") for _ in range(9)])
-    with pytest.raises(EmbedderUnavailableError, match=r"^busy \(tried 3 times\); try again later$"):
+    with pytest.raises(RerankerUnavailableError, match=r"^busy \(tried 3 times\); try again later$"):
         await script.run(max_attempts=3)
     assert (script.attempts, len(script.waits)) == (3, 2)
 
 
 async def test_permanent_errors_are_not_retried() -> None:
     """Other errors pass through at once."""
-    script = Script(EmbedderRejectedError("no"))
-    with pytest.raises(EmbedderRejectedError, match="no"):
+    script = Script(RerankerRejectedError("no"))
+    with pytest.raises(RerankerRejectedError, match="no"):
         await script.run()
     assert script.attempts == 1
 
@@ -95,7 +103,7 @@ async def test_the_servers_wish_replaces_our_own_wait() -> None:
 async def test_a_wish_beyond_the_bound_ends_it() -> None:
     """Too long a wait is the caller's decision; the message says how long."""
     script = Script(TryAgainError("busy", retry_after_seconds=61))
-    with pytest.raises(EmbedderUnavailableError, match="asks to wait 61 seconds"):
+    with pytest.raises(RerankerUnavailableError, match="asks to wait 61 seconds"):
         await script.run()
     assert script.waits == []
 
@@ -130,6 +138,6 @@ async def test_no_attempt_begins_after_the_time_is_over() -> None:
     """The error is raised while there is time for an alternative."""
     script = Script(*[TryAgainError("answered 500") for _ in range(5)])
     remaining = iter([10.0, 1.0, 0.3])
-    with pytest.raises(EmbedderUnavailableError, match=r"^answered 500 \(tried 3 times\); try again later$"):
+    with pytest.raises(RerankerUnavailableError, match=r"^answered 500 \(tried 3 times\); try again later$"):
         await script.run(seconds_left=lambda: next(remaining))
     assert len(script.waits) == 2

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.endpoints.retries import TryAgainError, total_tokens
+from retrieval.adapters.endpoints.endpoint import TryAgainError, total_tokens
 from retrieval.adapters.llms.json_shape import JSONShape
 from retrieval.adapters.llms.openai import CHAT, OpenAILLM, read_chat
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError

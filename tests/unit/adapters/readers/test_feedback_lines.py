@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from retrieval import Context
+from retrieval import Context, Feedback
 from retrieval.adapters.readers.feedback_lines import MAX_LINE_BYTES, read_feedback
+from retrieval.domain.errors import BadLineError
 
 DIRECT = {"collection": "docs", "item_id": "a", "helpful": True}
 
@@ -18,17 +19,18 @@ def test_a_line_is_an_event(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     more = {"domain": "db", "complexity": 0.2, "at": "2026-03-01T12:00:00+00:00", "actor": "u", "note": None}
     path.write_text(json.dumps(DIRECT | more) + "\n\n")
-    (line,) = read_feedback(str(path))
-    assert line.event is not None
-    assert line.event.context == Context(domain="db", complexity=0.2)
-    assert (line.event.actor, line.event.at and line.event.at.year, line.event.note) == ("u", 2026, "")
+    ((number, event),) = read_feedback(str(path))
+    assert number == 1
+    assert isinstance(event, Feedback)
+    assert event.context == Context(domain="db", complexity=0.2)
+    assert (event.actor, event.at and event.at.year, event.note) == ("u", 2026, "")
 
 
 def test_events_without_an_actor_are_recognised_by_their_lines(tmp_path: Path) -> None:
     """The same line twice is two events; the same file twice is the same events."""
     path = tmp_path / "events.jsonl"
     path.write_text(f"{json.dumps(DIRECT)}\n" * 2)
-    keys = [[line.event.own_key for line in read_feedback(str(path)) if line.event] for _ in range(2)]
+    keys = [[event.own_key for _, event in read_feedback(str(path)) if isinstance(event, Feedback)] for _ in range(2)]
     assert keys[0] == keys[1]
     assert len(set(keys[0])) == 2
 
@@ -38,7 +40,7 @@ def test_lines_that_differ_late_are_two_events(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     blank = " " * 20_000
     path.write_text("".join(f"{{{blank}{json.dumps(DIRECT | {'item_id': item_id})[1:]}\n" for item_id in "ab"))
-    first, second = (line.event and line.event.own_key for line in read_feedback(str(path)))
+    first, second = (event.own_key for _, event in read_feedback(str(path)) if isinstance(event, Feedback))
     assert None is not first != second
 
 
@@ -58,8 +60,8 @@ def test_an_unusable_line_is_reported_with_its_number(tmp_path: Path, text: str,
     """The lines after it are read."""
     path = tmp_path / "events.jsonl"
     path.write_text(f"\n{text}\n{json.dumps(DIRECT)}\n")
-    bad, good = read_feedback(str(path))
-    assert bad.error is not None
-    assert str(bad.error).startswith(f"{path}:2: ")
-    assert reason in str(bad.error)
-    assert good.event is not None
+    (_, bad), (_, good) = read_feedback(str(path))
+    assert isinstance(bad, BadLineError)
+    assert str(bad).startswith(f"{path}:2: ")
+    assert reason in str(bad)
+    assert isinstance(good, Feedback)

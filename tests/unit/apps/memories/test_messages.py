@@ -1,8 +1,10 @@
-"""Facts of messages: the prompt, the accepted answers, and the refusals."""
+"""Facts of messages: the prompt, the accepted answers, the refusals, and the comparison with stored memories."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -10,11 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.adapters.llms.sim import sim_decisions, sim_facts
+from retrieval.apps.memories import messages
 from retrieval.apps.memories.messages import (
     MOST_FACTS,
     NEW,
     FactDecision,
     FactQuestion,
+    Remembering,
     Turn,
     checked_conversation,
     decision_prompt,
@@ -23,9 +27,11 @@ from retrieval.apps.memories.messages import (
     found_facts,
     grounded_share,
 )
-from retrieval.domain.items.memory import FactOutcome
+from retrieval.domain.errors import DatabaseUnreachableError
+from retrieval.domain.items.memory import FactOutcome, NewMemory
 from retrieval.services.memories import Near
 
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
 ANN = Turn(1, "Ann", "I moved to Munich, and I'm living near the Isar.")
 
 
@@ -147,3 +153,36 @@ def test_the_simulated_model_takes_sentences_for_facts() -> None:
     }
     assert sim_facts("Rewrite this query: <messages>\nnonsense\n</messages>") is None
     assert sim_decisions("no facts") is None
+
+
+class Writer:
+    """A writer of a collection without vectors."""
+
+    async def vectors_of(self, items: list[Any]) -> None:
+        """None: no vectors."""
+
+
+async def test_a_failed_comparison_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error reaches the caller, and no search goes on behind the caller's back."""
+    searching = set[str]()
+
+    async def near(_collection: object, fact: NewMemory, *_: object, **__: object) -> list[Any]:
+        searching.add(fact.memory_id)
+        try:
+            await asyncio.sleep(0)
+            if fact.memory_id == "1":
+                raise DatabaseUnreachableError("gone")
+            await asyncio.sleep(60)
+        finally:
+            searching.remove(fact.memory_id)
+        return []
+
+    monkeypatch.setattr(messages, "near_memories", near)
+    facts = [
+        NewMemory(memory_id=str(number), project_id="p", interaction_type="fact", content="A cat", occurred_at=NOW)
+        for number in range(10)
+    ]
+    parts: Any = dict.fromkeys(("conversation", "memory_of", "receipt", "llm", "collection", "place"))
+    with pytest.raises(DatabaseUnreachableError):
+        await Remembering(**parts, now=NOW, writer=Writer()).decisions(facts)  # type: ignore[arg-type]
+    assert searching == set()

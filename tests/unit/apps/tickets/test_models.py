@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from retrieval.apps.tickets import PreviewConfig, RetrievalRequest, Weighting
-from retrieval.apps.tickets.config import Weights
+from retrieval.apps.tickets.models import Weights
 
 
 @pytest.mark.parametrize(

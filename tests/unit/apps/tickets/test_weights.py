@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from retrieval.apps.tickets import ALIASES, PriorityWeights, tickets_profile
-from retrieval.apps.tickets.config import ProcessingError, preset_named
+from retrieval.apps.tickets.models import ProcessingError, preset_named
 from retrieval.domain.search.signals import Facts, Question
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)

@@ -1,16 +1,15 @@
-"""The meaning of an endpoint's refusals, and retries by exponential backoff with jitter."""
+"""An endpoint: its address, and the meaning of its refusals and answers."""
 
 from __future__ import annotations
 
-import logging
 import math
-import random
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from httpx2 import URL, InvalidURL, Response
@@ -20,16 +19,9 @@ from retrieval.adapters.endpoints.breaker import Role
 from retrieval.domain.checks import JSONSyntaxError, JSONTextError, clean_text, is_finite, json_of
 from retrieval.domain.errors import ConfigurationError, RetrievalError
 
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-
-Sleep = Callable[[float], Awaitable[object]]
-"""Waits for a number of seconds."""
-
 
 class TryAgainError(Exception):
-    """An attempt failed, and another may succeed. ``with_retries`` never raises this error.
+    """An attempt failed, and another may succeed. A client never raises this error.
 
     ``retry_after_seconds`` is the wait that the server asked for, or None.
     """
@@ -37,56 +29,6 @@ class TryAgainError(Exception):
     def __init__(self, message: str, *, retry_after_seconds: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_seconds = retry_after_seconds
-
-
-_FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 20.0
-"""The first wait, and the longest between two attempts, unless the server asks for one."""
-
-_LONGEST_RETRY_AFTER_SECONDS = 60.0
-"""The longest wait that a server may ask for; on a longer one there is no further attempt."""
-
-
-def delay(failures: int, jitter: float) -> float:
-    """Seconds to wait after the given number of failures (from 1), doubling each time; ``jitter`` is in [0, 1).
-
-    The wait is between half and all of the doubled time ("equal jitter", M. Brooker, AWS Architecture Blog, 2015), so
-    that clients which failed at the same time do not retry at the same time.
-    """
-    ceiling = min(_LONGEST_SECONDS, _FIRST_SECONDS * 2.0 ** min(failures - 1, 30))
-    return ceiling * (1 + jitter) / 2
-
-
-async def with_retries(
-    attempt: Callable[[], Awaitable[T]],
-    *,
-    max_attempts: int,
-    sleep: Sleep,
-    rng: random.Random,
-    unavailable: type[RetrievalError],
-    seconds_left: Callable[[], float] = lambda: math.inf,
-) -> T:
-    """Return the result of ``attempt``; retry it while it raises ``TryAgainError``.
-
-    Raises ``unavailable`` when the attempts are used up, the server asks for too long a wait, or the next attempt would
-    begin after ``seconds_left``. Other errors of the attempt pass through.
-    """
-    failures = 0
-    while True:
-        try:
-            return await attempt()
-        except TryAgainError as failure:
-            failures += 1
-            jitter, requested = rng.random(), failure.retry_after_seconds
-            seconds = delay(failures, jitter) if requested is None else requested + _FIRST_SECONDS * jitter
-            if requested is not None and requested > _LONGEST_RETRY_AFTER_SECONDS:
-                raise unavailable(
-                    f"{failure}, and asks to wait {requested:.0f} seconds; try again after that"
-                ) from failure
-            if failures >= max_attempts or seconds >= seconds_left():
-                attempts = "once" if failures == 1 else f"{failures} times"
-                raise unavailable(f"{failure} (tried {attempts}); try again later") from failure
-            logger.info("%s; attempt %d in %.1f s", failure, failures + 1, seconds)
-        await sleep(seconds)
 
 
 def host_of(url: str) -> str:
@@ -117,21 +59,13 @@ def retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     aware).
     """
     value = headers.get("retry-after", "").strip()
-    try:
+    with suppress(ValueError):
         seconds = float(value)
-    except ValueError:
-        return _seconds_until(value, now)
-    return max(0.0, seconds) if math.isfinite(seconds) else None
-
-
-def _seconds_until(value: str, now: datetime) -> float | None:
-    try:
+        return max(0.0, seconds) if math.isfinite(seconds) else None
+    with suppress(ValueError, OverflowError):
         then = parsedate_to_datetime(value)
-    except (ValueError, OverflowError):
-        return None
-    if then.tzinfo is None:
-        then = then.replace(tzinfo=UTC)
-    return max(0.0, (then - now).total_seconds())
+        return max(0.0, ((then if then.tzinfo else then.replace(tzinfo=UTC)) - now).total_seconds())
+    return None
 
 
 _LONGEST_DETAIL = 200
