@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
@@ -129,7 +129,7 @@ MAX_REASONS = 10
 """The number of reasons that are shown during the run."""
 
 
-class RejectedLines:
+class RejectedLines(ExitStack):
     """Collects bad lines: appends them to a file, which is created with the first one, and shows a few.
 
     Lines of a CSV file follow its header; ``headers`` has the header of each file read so far. Use it in a ``with``
@@ -137,13 +137,13 @@ class RejectedLines:
     """
 
     def __init__(self, chosen: Path | None, *, inputs: Sequence[str], headers: Mapping[str, str]) -> None:
+        super().__init__()
         self._chosen = chosen
         self._inputs = inputs
         self._headers = headers
         self._count = 0
         self._files: dict[Path, tuple[TextIO, str | None, set[str]]] = {}
         """The open files, each with its header, and the lines that earlier runs put there."""
-        self._stack = ExitStack()
         if chosen is not None:
             checked_path(chosen)
             if not chosen.absolute().parent.is_dir():
@@ -154,12 +154,6 @@ class RejectedLines:
     def paths(self) -> list[Path]:
         """The files written to."""
         return list(self._files)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def add(self, line: InputLine) -> None:
         """Put the line aside. Raises ``InvalidRequestError`` if that fails."""
@@ -190,7 +184,7 @@ class RejectedLines:
                 raise InvalidRequestError(
                     f"{path} has other columns than the input; move it away or choose another --rejects"
                 )
-            file = self._stack.enter_context(path.open("a", encoding="utf-8", newline="", buffering=1))
+            file = self.enter_context(path.open("a", encoding="utf-8", newline="", buffering=1))
             file.write("\n" if text and not text.endswith("\n") else "" if text else start)
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidRequestError(
