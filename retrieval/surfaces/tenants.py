@@ -32,15 +32,17 @@ class PlatformOpening:
         self.opened: Platform | None = None
         """The platform, once it is open."""
 
-    def begin(self) -> None:
+    def begin(self) -> asyncio.Task[Platform]:
         """Start opening the platform without waiting for it."""
-        self._task = self._start()
+        self._task = task = in_background(self._open())
+        task.add_done_callback(_report)
+        return task
 
     async def platform(self) -> Platform:
         """The open platform. Raises the error of opening it: a ``RetrievalError`` with the reason."""
         # A caller that gives up does not cancel the opening, because others may wait for it.
         task = self._task
-        return await asyncio.shield(self._start() if task is None or _has_failed(task) else task)
+        return await asyncio.shield(self.begin() if task is None or _has_failed(task) else task)
 
     async def aclose(self) -> None:
         """Close the platform; an opening in progress is cancelled."""
@@ -50,11 +52,6 @@ class PlatformOpening:
         if self.opened is not None:
             await self.opened.__aexit__(None, None, None)
             self.opened = None
-
-    def _start(self) -> asyncio.Task[Platform]:
-        self._task = task = in_background(self._open())
-        task.add_done_callback(_report)
-        return task
 
     async def _open(self) -> Platform:
         platform = await self._make().__aenter__()
@@ -105,7 +102,7 @@ class ServedPlatforms:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
-        self._host.begin()
+        _ = self._host.begin()  # opens in the background
         return self
 
     async def __aexit__(self, *_: object) -> None:

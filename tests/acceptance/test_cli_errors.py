@@ -170,7 +170,7 @@ def test_help_needs_nothing_heavy(program: Program) -> None:
     (program.folder / "sitecustomize.py").write_text(
         "import atexit, sys\n"
         "heavy = {'psycopg', 'sqlalchemy', 'numpy', 'openai', 'alembic', 'ir_measures'}\n"
-        "heavy |= {'retrieval.surfaces.cli.commands.keys'} if 'search' in sys.argv else set()\n"
+        "heavy |= {'retrieval.surfaces.cli.commands.access'} if 'search' in sys.argv else set()\n"
         "atexit.register(lambda: print(sorted(heavy & set(sys.modules)), file=sys.stderr))\n"
     )
     for command in (["--help"], ["search", "--help"]):

@@ -82,11 +82,12 @@ _PANELS = {
 _PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
 
 _MODULES = {
+    "access": "keys actors analysts",
     "db": "backup restore",
     "doctor": "status",
     "evaluate": "tune calibrate",
     "feedback": "models",
-    "import_langchain": "import-langchain",
+    "ingest": "import-langchain",
     "jobs": "worker reindex reembed",
     "retrievals": "replay",
     "search": "complete passages",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any
 
 import typer
 from rich import box
@@ -24,8 +24,6 @@ from retrieval.domain.checks import clean_text, escaped_json
 from retrieval.domain.serialization import plain as plain_values
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import PENDING
-
-T = TypeVar("T")
 
 NO_COLLECTIONS = "no collections yet; make one with: retrieval ingest NAME FILE"
 
@@ -145,14 +143,6 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Co
     for row in cells:
         grid.add_row(*map(Text, row))
     return grid
-
-
-def table_of(
-    records: Iterable[T], columns: Mapping[str, Callable[[T], object]], *, right: Container[str] = ()
-) -> Table:
-    """A table with a row for each record; ``columns`` has the value of a record by column."""
-    rows = ([value(record) for value in columns.values()] for record in records)
-    return table(list(columns), rows, right=right)
 
 
 def cell_text(value: object) -> str:

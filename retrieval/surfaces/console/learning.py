@@ -103,12 +103,8 @@ def _number(value: object) -> float | None:
 
 def _interval(rows: Sequence[Row], name: str, error: str) -> tuple[list[float | None], ...]:
     """The values with the ends of their 95 % intervals."""
-    pairs = [(_number(row[name]), _number(row[error])) for row in rows]
-    ends = [
-        [None if value is None or spread is None else value + side * 1.96 * spread for value, spread in pairs]
-        for side in (-1, 1)
-    ]
-    return ([value for value, _ in pairs], *ends)
+    known = [() if (mean := _number(row[name])) is None else interval(mean, _number(row[error])) for row in rows]
+    return tuple([ends[place] if place < len(ends) else None for ends in known] for place in range(3))
 
 
 async def _arms(visit: Visit, name: str) -> h.Node:

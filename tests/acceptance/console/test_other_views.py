@@ -203,11 +203,11 @@ def test_operations_show_how_a_collection_stands(visitor: Visitor, ask: Ask) -> 
 def test_a_job_shows_how_far_it_is_until_it_is_done(visitor: Visitor, ask: Ask) -> None:
     """The progress appears without reloading the page."""
 
-    async def place_in(platform: Platform) -> CollectionPlace:
+    async def place_of(platform: Platform) -> CollectionPlace:
         return await handle_of(await platform.collection("tickets", create=False)).place()
 
     async def begin(platform: Platform) -> int:
-        place = await place_in(platform)
+        place = await place_of(platform)
         run = await begin_run(place, "reindex")
         await note_progress(place, run, 1234)
         return run
@@ -215,7 +215,8 @@ def test_a_job_shows_how_far_it_is_until_it_is_done(visitor: Visitor, ask: Ask) 
     run = ask(begin)
 
     async def end(platform: Platform) -> bool:
-        await end_run(await place_in(platform), run, outcome="done", details={"items": 2500})
+        # Each call has a platform of its own, and the first one is closed.
+        await end_run(await place_of(platform), run, outcome="done", details={"items": 2500})
         return True
 
     page = visitor.go("/console/operations?collection=tickets")

@@ -208,6 +208,7 @@ for _purpose, _packages in _PURPOSES.items():
         _TAGS.setdefault(_package, []).append(_purpose)
 
 
+_MOST_DEPENDENCIES = 200
 _MOST_NAMES = 40
 """The most package names of one manifest that become tags: a long list would hide other tags."""
 
@@ -219,15 +220,15 @@ class PackageName(str):
 
 
 def tags_of_dependencies(names: Iterable[str]) -> list[str]:
-    """The distinct tags of the packages, followed by the packages' own names (``PackageName``)."""
-    packages = list(dict.fromkeys(name.strip().casefold() for name in names if name.strip()))
+    """The distinct tags of the first 200 packages, followed by the packages' own names (``PackageName``)."""
+    first = itertools.islice(names, _MOST_DEPENDENCIES)
+    packages = list(dict.fromkeys(name.strip().casefold() for name in first if name.strip()))
     # A name may have a scope: @scope/name, vendor/name.
     short = {package: package.rpartition("/")[2] for package in packages}
     tags = [tag for package in packages if package in _TAGS for tag in (short[package], *_TAGS[package])]
     return list(dict.fromkeys([*tags, *map(PackageName, list(short.values())[:_MOST_NAMES])]))
 
 
-_MOST_DEPENDENCIES = 200
 _REQUIREMENT = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _GEM = re.compile(r"""^[ \t]*gem[ \t]+['"]([^'"\s]{1,100})['"]""", re.MULTILINE)
 _GO_MODULE = re.compile(r"^[ \t]*(?:require[ \t]+)?([\w.-]+(?:/[\w.~-]+)+)[ \t]+v\d", re.MULTILINE)
@@ -253,11 +254,15 @@ def _package_json(text: str) -> list[str]:
     names = _texts(package, "dependencies", "devDependencies", "peerDependencies", "optionalDependencies")
     scripts = " ".join(map(str, _table(package, "scripts").values()))
     names += [word for word in scripts.split() if word in _TAGS]
-    return [*_of(names), *keywords(_texts(package, "keywords"), 20), *keywords([str(package.get("name", ""))], 10)]
+    return [
+        *tags_of_dependencies(names),
+        *keywords(_texts(package, "keywords"), 20),
+        *keywords([str(package.get("name", ""))], 10),
+    ]
 
 
 def _composer_json(text: str) -> list[str]:
-    return _of(_texts(json.loads(text), "require", "require-dev"))
+    return tags_of_dependencies(_texts(json.loads(text), "require", "require-dev"))
 
 
 def _pyproject(text: str) -> list[str]:
@@ -270,31 +275,29 @@ def _pyproject(text: str) -> list[str]:
     names += [name for name in _texts(poetry, "dependencies") if name != "python"]
     for group in _table(poetry, "group").values():
         names += _texts(group, "dependencies")
-    return [*_of([*names, *_texts(document, "tool")]), *keywords(_texts(project, "keywords"), 20)]
+    return [*tags_of_dependencies([*names, *_texts(document, "tool")]), *keywords(_texts(project, "keywords"), 20)]
 
 
 def _requirements_txt(text: str) -> list[str]:
-    return _of(_requirements(line for line in text.splitlines() if not line.lstrip().startswith(("#", "-"))))
+    return tags_of_dependencies(
+        _requirements(line for line in text.splitlines() if not line.lstrip().startswith(("#", "-")))
+    )
 
 
 def _cargo(text: str) -> list[str]:
     document = parse_toml(text)
     keys = ("dependencies", "dev-dependencies", "build-dependencies")
-    return _of([*_texts(document, *keys), *_texts(_table(document, "workspace"), *keys)])
+    return tags_of_dependencies([*_texts(document, *keys), *_texts(_table(document, "workspace"), *keys)])
 
 
 def _go_mod(text: str) -> list[str]:
     modules = [_GO_VERSION.sub("", module) for module in _GO_MODULE.findall(text)]
-    return _of([module.rpartition("/")[2].removeprefix("go-") for module in modules])
+    return tags_of_dependencies([module.rpartition("/")[2].removeprefix("go-") for module in modules])
 
 
 def _docker(text: str) -> list[str]:
     images = [*_IMAGE.findall(text), *_SERVICE_IMAGE.findall(text)]
     return [image.rpartition("/")[2].casefold() for image in images[:20] if image.casefold() != "scratch"]
-
-
-def _of(names: Iterable[str]) -> list[str]:
-    return tags_of_dependencies(list(names)[:_MOST_DEPENDENCIES])
 
 
 def _texts(table: Mapping[str, Any], *keys: str) -> list[str]:
@@ -330,10 +333,10 @@ MANIFESTS: Mapping[str, Manifest] = {
     "manage.py": Manifest(("python", "django")),
     "Cargo.toml": Manifest(("rust",), _cargo),
     "go.mod": Manifest(("go",), _go_mod),
-    "Gemfile": Manifest(("ruby",), lambda text: _of(_GEM.findall(text))),
-    "pom.xml": Manifest(("java", "maven"), lambda text: _of(_ARTIFACT.findall(text))),
-    "build.gradle": Manifest(("java", "gradle"), lambda text: _of(_GRADLE.findall(text))),
-    "build.gradle.kts": Manifest(("kotlin", "gradle"), lambda text: _of(_GRADLE.findall(text))),
+    "Gemfile": Manifest(("ruby",), lambda text: tags_of_dependencies(_GEM.findall(text))),
+    "pom.xml": Manifest(("java", "maven"), lambda text: tags_of_dependencies(_ARTIFACT.findall(text))),
+    "build.gradle": Manifest(("java", "gradle"), lambda text: tags_of_dependencies(_GRADLE.findall(text))),
+    "build.gradle.kts": Manifest(("kotlin", "gradle"), lambda text: tags_of_dependencies(_GRADLE.findall(text))),
     "composer.json": Manifest(("php",), _composer_json),
     "mix.exs": Manifest(("elixir",)),
     "pubspec.yaml": Manifest(("dart", "flutter")),

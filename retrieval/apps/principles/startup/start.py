@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -19,30 +19,19 @@ from retrieval.adapters.store.installation.embedded.place import check_is_made, 
 from retrieval.adapters.store.installation.opening import ensure_tenant, open_database
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import store_recordings
-from retrieval.adapters.store.records.session_start import KnownPrinciple, StartQuestion, read_start
 from retrieval.apps.principles.principle import (
     COLLECTION,
-    FEWER_USES_THAN,
-    IN_USE,
-    KIND,
-    LATEST_TRACES,
     MAX_PRINCIPLES,
-    MIN_PRINCIPLE_SCORE,
-    RECENT_DAYS,
-    RECENT_TAGS,
     SESSION_START,
     SLOTS,
     TAG_BOOST,
-    YOUNGER_THAN,
     FoundPrinciple,
-    Principle,
     choose,
     normalised_tags,
     rivals,
-    traces_name,
 )
+from retrieval.apps.principles.startup.candidates import read_start
 from retrieval.apps.principles.startup.surroundings import Surroundings, look_around
-from retrieval.apps.probation import ACTIVE, FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.retrieval_id import uuid7
@@ -165,10 +154,6 @@ def _first_line(body: str) -> str:
     return next((line for part in clean_text(body).splitlines() if (line := shown_line(part, _LONGEST_LINE))), "")
 
 
-MOST_UNSURE = 150
-"""The most eligible principles that compete, the latest first, half of them with a tag of the session."""
-
-
 async def start_session(
     settings: Settings,
     say: Callable[[str], None],
@@ -197,16 +182,15 @@ async def start_session(
         database = await open_database(settings, stack)
         tenant_id = await ensure_tenant(database, settings.tenant)
         context, now = await look, clock()
-        answer = await read_start(database, tenant_id, _question(collection, limit, explore, context.tags, now))
+        answer = await read_start(database, tenant_id, collection, context.tags, most=limit, explored=explore, now=now)
         seed = int.from_bytes(os.urandom(8)) >> 1
         chance = random.Random(seed)  # noqa: S311 - for exploration, not for secrets
-        principles = [_principle(principle) for principle in answer.principles]
         tags = frozenset((*context.tags, *answer.recent_tags))
         start = SessionStart(
             session=session or str(_identifier(now)),
             surroundings=context,
             recent_tags=answer.recent_tags,
-            principles=tuple(choose(principles, tags, chance, now=now, most=limit, slots=explore)),
+            principles=tuple(choose(answer.principles, tags, chance, now=now, most=limit, slots=explore)),
         )
         show(start)
         if not start.principles or chance.random() >= answer.recorded:
@@ -216,49 +200,10 @@ async def start_session(
             retrieval_id=_identifier(clock()),
             collection_id=answer.collection_id,
             seed=seed,
-            eligible=len(rivals(principles, tags, now=now, most=limit, slots=explore)),
+            eligible=len(rivals(answer.principles, tags, now=now, most=limit, slots=explore)),
             took_ms=1000 * (time.monotonic() - begin),
         )
         await store_recordings(database, tenant_id, [encoded(record.record())], {})
-
-
-def _question(collection: str, limit: int, explore: int, tags: Sequence[str], now: datetime) -> StartQuestion:
-    return StartQuestion(
-        collection=collection,
-        traces=traces_name(collection),
-        tags=tags,
-        most=limit + explore,
-        certain=max(0, limit - explore),
-        kind=KIND,
-        in_use=IN_USE,
-        active=ACTIVE,
-        least_score=MIN_PRINCIPLE_SCORE,
-        boost=TAG_BOOST,
-        fewer_uses_than=FEWER_USES_THAN,
-        young_since=now - YOUNGER_THAN,
-        most_unsure=MOST_UNSURE,
-        failed_from=LEAST_TO_FAIL,
-        failed_below=FAILED_BELOW,
-        since=now - timedelta(days=RECENT_DAYS),
-        now=now,
-        latest_traces=LATEST_TRACES,
-        recent_tags=RECENT_TAGS,
-    )
-
-
-def _principle(stored: KnownPrinciple) -> Principle:
-    return Principle(
-        id=stored.item_id,
-        title=stored.title,
-        body=stored.body,
-        tags=tuple(stored.tags),
-        status=stored.status,
-        added_by=stored.source,
-        created_at=datetime.fromtimestamp(stored.created_at, UTC),
-        use_count=stored.uses,
-        success_count=stored.successes,
-        last_used_at=None if stored.last_used_at is None else datetime.fromtimestamp(stored.last_used_at, UTC),
-    )
 
 
 def _identifier(now: datetime) -> UUID:

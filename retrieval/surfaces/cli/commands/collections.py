@@ -41,19 +41,22 @@ def list_collections(*, as_json: options.Json = False) -> None:
     """List the collections, as ``retrieval collections`` does: other groups have the command ``list``."""
     with opened() as (platform, wait):
         infos = [wait(collection.info()) for collection in wait(platform.collections())]
-    rows = output.table_of(
-        infos,
-        {
-            "name": lambda info: info.name,
-            "items": lambda info: info.items,
-            "pending": lambda info: info.pending or "",
-            "space": lambda info: output.short_space(info.space),
-            "language": lambda info: info.text_search_config,
-            "profile": lambda info: f"v{info.profile_version}" if info.profile_version > 1 else "",
-            "model": lambda info: f"v{info.model_version}" if info.model_version else "",
-            "HNSW": _index_text,
-            "filterable": lambda info: len(info.filterable) or "",
-        },
+    rows = output.table(
+        ["name", "items", "pending", "space", "language", "profile", "model", "HNSW", "filterable"],
+        (
+            (
+                info.name,
+                info.items,
+                info.pending or "",
+                output.short_space(info.space),
+                info.text_search_config,
+                f"v{info.profile_version}" if info.profile_version > 1 else "",
+                f"v{info.model_version}" if info.model_version else "",
+                _index_text(info),
+                len(info.filterable) or "",
+            )
+            for info in infos
+        ),
         right={"pending", "filterable"},
     )
     output.print_answer(infos, rows if infos else output.NO_COLLECTIONS, as_json=as_json)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,12 +12,10 @@ from rich.table import Table
 
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, Json, command, flag, option
-from retrieval.surfaces.cli.output import print_answer, table, table_of
+from retrieval.surfaces.cli.output import print_answer, table
 from retrieval.surfaces.cli.run import opened
 
 if TYPE_CHECKING:
-    from retrieval.adapters.store.learning.off_policy import TargetComparison
-    from retrieval.domain.learning.off_policy import Weighing
     from retrieval.services.compare import InterleavedComparison, ProfileComparison
 
 
@@ -36,26 +34,31 @@ def comparison_lines(comparison: ProfileComparison) -> Iterator[str | Table]:
         yield f"left out: {several(searches, 'search')}: {reason}"
     if comparison.estimates:
         yield ""
-        estimates: dict[str, Callable[[TargetComparison], object]] = {
-            "mean reward of a hit": lambda each: (
-                f"{each.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if each.is_clipped else ''}"
-            ),
-            names[0]: lambda each: each.first.text(),
-            names[1]: lambda each: each.second.text(),
-            "difference": lambda each: each.difference.text("+"),
-        }
-        yield table_of(comparison.estimates, estimates, right=(*names, "difference"))
+        rows = (
+            (
+                f"{each.estimator.value.upper()}{f', weights clipped at {CLIP:g}' if each.is_clipped else ''}",
+                each.first.text(),
+                each.second.text(),
+                each.difference.text("+"),
+            )
+            for each in comparison.estimates
+        )
+        yield table(["mean reward of a hit", *names, "difference"], rows, right=(*names, "difference"))
     yield ""
-    weights: dict[str, Callable[[tuple[str, Weighing]], object]] = {
-        "weights": lambda row: row[0],
-        "searches": lambda row: row[1].retrievals,
-        "rated hits": lambda row: row[1].rated,
-        "effective sample": lambda row: f"{row[1].effective_sample_size:,.0f}",
-        "mean (expected)": lambda row: f"{_figure(row[1].mean_weight)} ({_figure(row[1].expected_weight)})",
-        "largest": lambda row: _figure(row[1].max_weight),
-        "without support": lambda row: _figure(row[1].unsupported, ".1%"),
-    }
-    yield table_of(zip(names, comparison.weighings, strict=True), weights, right=list(weights)[3:])
+    columns = ["weights", "searches", "rated hits", "effective sample", "mean (expected)", "largest", "without support"]
+    weights = (
+        (
+            name,
+            weighing.retrievals,
+            weighing.rated,
+            f"{weighing.effective_sample_size:,.0f}",
+            f"{_figure(weighing.mean_weight)} ({_figure(weighing.expected_weight)})",
+            _figure(weighing.max_weight),
+            _figure(weighing.unsupported, ".1%"),
+        )
+        for name, weighing in zip(names, comparison.weighings, strict=True)
+    )
+    yield table(columns, weights, right=columns[3:])
     yield ""
     yield comparison.verdict.text
 

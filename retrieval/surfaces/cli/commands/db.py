@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.errors import FAILED
@@ -137,7 +138,6 @@ def upgrade_server(
     and ALTER SYSTEM are not copied.
     """
     from retrieval.adapters.store.installation.backup import upgrade_server as move_data
-    from retrieval.adapters.store.installation.embedded.place import default_home
 
     settings = program_settings()
     if settings.database_url is not None:
@@ -164,7 +164,6 @@ def backup(*, folder: BackupFolder, as_json: Json = False) -> None:
     The backup is read again to verify it. It contains the logins' password hashes: protect it like the database.
     """
     from retrieval.adapters.store.installation.backup import back_up, check_folder
-    from retrieval.adapters.store.installation.embedded.place import check_is_made, default_home
 
     check_folder(folder)
     settings = program_settings()
@@ -182,7 +181,6 @@ def restore(*, folder: BackupFolder, as_json: Json = False) -> None:
     Nothing is overwritten. Missing roles and logins of the database are created.
     """
     from retrieval.adapters.store.installation.backup import restore_database, restore_home
-    from retrieval.adapters.store.installation.embedded.place import default_home
 
     settings = program_settings()
     with spinner("restoring the database"):
@@ -208,7 +206,6 @@ def _size(report: Backup) -> str:
 @contextmanager
 def _server() -> Iterator[tuple[str, str]]:
     """The URL of the configured server, or of the embedded one while it is needed, and the schema's name."""
-    from retrieval.adapters.store.installation.embedded.place import default_home
     from retrieval.adapters.store.installation.embedded.server import start_embedded
 
     settings = program_settings()

@@ -165,17 +165,20 @@ def status_lines(statuses: list[CollectionStatus]) -> Iterator[Table | str]:
     if not statuses:
         yield output.NO_COLLECTIONS
         return
-    yield output.table_of(
-        statuses,
-        {
-            "collection": lambda status: status.name,
-            "items": lambda status: status.items,
-            "pending": lambda status: status.pending or "",
-            "weights": lambda status: "pending" if status.weights_pending else "",
-            "space": lambda status: output.short_space(status.space),
-            "index": lambda status: ", ".join(map(_index_text, status.indexes)) or "none",
-            "recall": _recall_text,
-        },
+    yield output.table(
+        ["collection", "items", "pending", "weights", "space", "index", "recall"],
+        (
+            (
+                status.name,
+                status.items,
+                status.pending or "",
+                "pending" if status.weights_pending else "",
+                output.short_space(status.space),
+                ", ".join(map(_index_text, status.indexes)) or "none",
+                _recall_text(status),
+            )
+            for status in statuses
+        ),
         right={"pending"},
     )
     for status in statuses:
@@ -186,20 +189,21 @@ def status_lines(statuses: list[CollectionStatus]) -> Iterator[Table | str]:
         if status.chosen_model is not None:
             until = f"retrieval models {status.name} --use latest"
             yield f"{status.name}: model {status.chosen_model} (0: none) was chosen, until: {until}"
-    runs = [(status.name, run) for status in statuses for run in status.runs]
+    runs = [
+        (
+            status.name,
+            run.job,
+            run.started_at,
+            None if run.seconds is None else f"{run.seconds:.1f}",
+            run.outcome,
+            output.facts_line(run.details),
+        )
+        for status in statuses
+        for run in status.runs
+    ]
     if runs:
         yield ""
-        yield output.table_of(
-            runs,
-            {
-                "collection": lambda row: row[0],
-                "job": lambda row: row[1].job,
-                "started (UTC)": lambda row: row[1].started_at,
-                "seconds": lambda row: None if row[1].seconds is None else f"{row[1].seconds:.1f}",
-                "outcome": lambda row: row[1].outcome,
-                "details": lambda row: output.facts_line(row[1].details),
-            },
-        )
+        yield output.table(["collection", "job", "started (UTC)", "seconds", "outcome", "details"], runs)
 
 
 def _index_text(index: IndexStatus) -> str:

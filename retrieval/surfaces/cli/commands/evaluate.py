@@ -11,7 +11,7 @@ from rich.table import Table
 
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli import options
-from retrieval.surfaces.cli.output import Step, print_answer, progress, table, table_of
+from retrieval.surfaces.cli.output import Step, print_answer, progress, table
 from retrieval.surfaces.cli.run import opened_collection
 
 if TYPE_CHECKING:
@@ -57,16 +57,19 @@ def comparison_lines(comparisons: Sequence[Comparison], metric: str) -> Iterator
     first = comparisons[0]
     yield ""
     yield f"{metric} of {first.name_a}, {first.mean_a:.4f}, against"
-    yield table_of(
-        comparisons,
-        {
-            "": lambda comparison: comparison.name_b,
-            "mean": lambda comparison: comparison.mean_b,
-            "difference": lambda comparison: f"{comparison.difference:+.4f}",
-            "95 % interval": lambda comparison: f"{comparison.low:+.4f} to {comparison.high:+.4f}",
-            "p": lambda comparison: comparison.p_value,
-            "significant": lambda comparison: comparison.significant,
-        },
+    yield table(
+        ["", "mean", "difference", "95 % interval", "p", "significant"],
+        (
+            (
+                each.name_b,
+                each.mean_b,
+                f"{each.difference:+.4f}",
+                f"{each.low:+.4f} to {each.high:+.4f}",
+                each.p_value,
+                each.significant,
+            )
+            for each in comparisons
+        ),
         right=("difference", "95 % interval"),
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +11,7 @@ import typer
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import CollectionName, Json, argument, command, option
-from retrieval.surfaces.cli.output import print_answer, table, table_of, tell
+from retrieval.surfaces.cli.output import print_answer, table, tell
 from retrieval.surfaces.cli.run import CONTINUES, opened, opened_collection
 
 if TYPE_CHECKING:
@@ -167,16 +167,11 @@ def models(
         listed, used = wait(target.models()), wait(target.info()).model_version
     parts: list[str | Table] = []
     if listed:
-        columns: dict[str, Callable[[StoredModel], object]] = {
-            "version": lambda model: model.version,
-            "used": lambda model: model.version == used,
-            "kind": lambda model: model.kind,
-            "verdicts": lambda model: model.events,
-            "made": lambda model: model.created_at,
-            "reason": lambda model: model.reason,
-            "trial": trial_text,
-        }
-        parts.append(table_of(listed, columns))
+        rows = (
+            (row.version, row.version == used, row.kind, row.events, row.created_at, row.reason, trial_text(row))
+            for row in listed
+        )
+        parts.append(table(["version", "used", "kind", "verdicts", "made", "reason", "trial"], rows))
         if is_chosen:
             parts.append(f"Chosen: {used or 'none'}, until: retrieval models {collection} --use latest")
     else:

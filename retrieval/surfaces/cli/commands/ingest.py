@@ -1,4 +1,4 @@
-"""``retrieval ingest``: stores files of items, and documents, in a collection; bad lines are put aside."""
+"""``retrieval ingest`` and ``import-langchain``: files, documents, and a store of LangChain's, in a collection."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
@@ -24,6 +24,7 @@ from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import (
     CollectionName,
     Json,
+    Quiet,
     argument,
     command,
     filterable_of,
@@ -128,7 +129,7 @@ MAX_REASONS = 10
 """The number of reasons that are shown during the run."""
 
 
-class RejectedLines:
+class RejectedLines(ExitStack):
     """Collects bad lines: appends them to a file, which is created with the first one, and shows a few.
 
     Lines of a CSV file follow its header; ``headers`` has the header of each file read so far. Use it in a ``with``
@@ -136,13 +137,13 @@ class RejectedLines:
     """
 
     def __init__(self, chosen: Path | None, *, inputs: Sequence[str], headers: Mapping[str, str]) -> None:
+        super().__init__()
         self._chosen = chosen
         self._inputs = inputs
         self._headers = headers
         self._count = 0
         self._files: dict[Path, tuple[TextIO, str | None, set[str]]] = {}
         """The open files, each with its header, and the lines that earlier runs put there."""
-        self._stack = ExitStack()
         if chosen is not None:
             checked_path(chosen)
             if not chosen.absolute().parent.is_dir():
@@ -153,12 +154,6 @@ class RejectedLines:
     def paths(self) -> list[Path]:
         """The files written to."""
         return list(self._files)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
 
     def add(self, line: InputLine) -> None:
         """Put the line aside. Raises ``InvalidRequestError`` if that fails."""
@@ -189,7 +184,7 @@ class RejectedLines:
                 raise InvalidRequestError(
                     f"{path} has other columns than the input; move it away or choose another --rejects"
                 )
-            file = self._stack.enter_context(path.open("a", encoding="utf-8", newline="", buffering=1))
+            file = self.enter_context(path.open("a", encoding="utf-8", newline="", buffering=1))
             file.write("\n" if text and not text.endswith("\n") else "" if text else start)
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidRequestError(
@@ -538,3 +533,61 @@ def ingest(
         files, columns=mapped_columns(columns or ()), file_format=file_format, clean=clean, id_from=id_from
     )
     ingest_files(options, source, rejects, skip=on_error == "skip")
+
+
+@command(
+    app,
+    "retrieval import-langchain docs --from postgresql://user@localhost/app --name my_docs",
+    "retrieval import-langchain docs --from postgresql://user@localhost/app --table my_table",
+)
+def import_langchain(
+    *,
+    collection: CollectionName,
+    url: Annotated[
+        str,
+        option(
+            "URL", "The store's database; a password is safer in the variable.", "--from", envvar="RETRIEVAL_SOURCE_URL"
+        ),
+    ],
+    name: Annotated[str | None, option("NAME", "The collection of a PGVector.")] = None,
+    table_name: Annotated[str | None, option("NAME", "The table of a PGVectorStore.", "--table")] = None,
+    schema: Annotated[str, option("NAME", "Where its tables are.")] = "public",
+    content: Annotated[str | None, option("NAME", "The texts' column; else content.", "--content-column")] = None,
+    metadata: Annotated[str | None, option("NAME", "The JSON's; else langchain_metadata.", "--metadata-column")] = None,
+    embedding: Annotated[
+        str | None, option("NAME", "The vectors', if there are several.", "--embedding-column")
+    ] = None,
+    skip: Annotated[bool, flag("Leave out documents that cannot be stored.", "--skip-bad")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Copy a store of langchain-postgres: ids, texts, metadata and vectors.
+
+    Nothing is embedded again, so the collection needs the embedder that made
+    the vectors. Run an interrupted copy again to complete it.
+    """
+    from retrieval.adapters.readers.langchain_postgres import LangChainStore
+    from retrieval.surfaces.langchain.migrate import copy_store
+
+    store = LangChainStore(
+        name=name, table=table_name, schema=schema,
+        content_column=content, metadata_column=metadata, embedding_column=embedding,
+    )  # fmt: skip
+
+    def report_skipped(item_id: str, why: str) -> None:
+        tell(f"left out {item_id!r}: {why}")
+
+    with (
+        opened(when_interrupted=CONTINUES) as (platform, wait),
+        progress(f"import {collection}", "document", quiet=quiet) as update,
+    ):
+        report = wait(
+            copy_store(
+                url, store, wait(platform.collection(collection)),
+                rejected=report_skipped if skip else None,
+                progress=lambda report: update(Step(report.read, None, report.read)),
+            )
+        )  # fmt: skip
+    counts = report.as_dict()
+    shown = table(["documents", "count"], ((plain_name(name), number) for name, number in counts.items()))
+    print_answer({"collection": collection, **counts}, shown, as_json=as_json, quiet=quiet)

@@ -11,7 +11,7 @@ from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli import options
-from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
+from retrieval.surfaces.cli.output import field_rows, print_answer, table, tell
 from retrieval.surfaces.cli.run import opened_collection
 
 if TYPE_CHECKING:
@@ -69,18 +69,10 @@ def list_items(
     conditions = options.where_of(where)
     with opened_collection(collection) as (target, wait):
         page = wait(target.page(conditions, after=after, limit=limit))
-    parts: list[Table | str] = [
-        table_of(
-            page,
-            {
-                "item": lambda stored: stored.item.item_id,
-                "title": lambda stored: stored.item.title,
-                "status": lambda stored: stored.item.status,
-                "changed": lambda stored: stored.updated_at.date(),
-                "version": lambda stored: stored.version,
-            },
-        )
-    ]
+    rows = (
+        (each.item.item_id, each.item.title, each.item.status, each.updated_at.date(), each.version) for each in page
+    )
+    parts: list[Table | str] = [table(["item", "title", "status", "changed", "version"], rows)]
     if len(page) == limit:
         parts.append(f"there may be more: --after {page[-1].item.item_id}")
     print_answer(page, parts, as_json=as_json)

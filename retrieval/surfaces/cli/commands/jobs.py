@@ -131,16 +131,9 @@ def list_jobs(*, as_json: options.Json = False) -> None:
 
     with opened() as (platform, wait):
         planned = wait(planned_jobs(platform.workplace, platform.tenant_id, now=platform.now))
-    rows = output.table_of(
-        planned,
-        {
-            "job": lambda job: job.name,
-            "schedule": lambda job: job.schedule or "off",
-            "last run": lambda job: job.last_at,
-            "outcome": lambda job: job.last_outcome,
-            "next run": lambda job: job.next_at,
-            "what it does": lambda job: job.what,
-        },
+    rows = output.table(
+        ["job", "schedule", "last run", "outcome", "next run", "what it does"],
+        ((job.name, job.schedule or "off", job.last_at, job.last_outcome, job.next_at, job.what) for job in planned),
     )
     output.print_answer(planned, rows, as_json=as_json)
 

@@ -12,7 +12,7 @@ from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.errors import InvalidRequestError, UnknownCollectionError
 from retrieval.domain.wording import several
 from retrieval.surfaces.cli.options import Json, Yes, argument, command, confirm, flag, group, option
-from retrieval.surfaces.cli.output import field_rows, print_answer, table, table_of, tell
+from retrieval.surfaces.cli.output import field_rows, print_answer, table, tell
 from retrieval.surfaces.cli.run import Wait, opened
 from retrieval.surfaces.since import moment_of
 
@@ -134,17 +134,11 @@ def history(*, memory_id: MemoryId, collection: Collection = "memories", as_json
     """Show the versions of a memory, newest first, with their sources."""
     with _opened_store(collection) as (store, wait):
         versions = wait(store.history(memory_id))
-    rows = table_of(
-        versions,
-        {
-            "said": lambda memory: memory.occurred_at,
-            "memory": lambda memory: memory.text,
-            "sources": lambda memory: ", ".join(memory.sources),
-            "reason": lambda memory: memory.metadata.get("reason", ""),
-            "id": lambda memory: memory.memory_id,
-        },
+    rows = (
+        (each.occurred_at, each.text, ", ".join(each.sources), each.metadata.get("reason", ""), each.memory_id)
+        for each in versions
     )
-    print_answer(versions, rows, as_json=as_json)
+    print_answer(versions, table(["said", "memory", "sources", "reason", "id"], rows), as_json=as_json)
 
 
 def _report(report: RememberReport) -> list[str | Table]:

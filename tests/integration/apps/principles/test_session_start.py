@@ -17,7 +17,7 @@ from pydantic import SecretStr
 from retrieval import Feedback, Platform, Settings
 from retrieval.apps.principles import PrincipleStore
 from retrieval.apps.principles.principle import best
-from retrieval.apps.principles.startup import start
+from retrieval.apps.principles.startup import candidates
 from retrieval.apps.principles.startup.start import SessionStart, end_session, start_session
 from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.apps.probation import CANDIDATE
@@ -128,7 +128,7 @@ async def test_places_to_compete_are_not_taken_by_those_that_may_not(
     await store.add_trace("done", ["sql"])
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(start, "MOST_UNSURE", 2)
+        patched.setattr(candidates, "MOST_UNSURE", 2)
         session = await started(places, tmp_path, clock.now, limit=3, explore=2)
 
     assert [choice.principle.id for choice in session.principles] == ["top", "near", "far"]

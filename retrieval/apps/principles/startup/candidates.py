@@ -1,19 +1,35 @@
 """Read the data that a session starts with in one statement: candidate principles, and recent tags.
 
-The principles are those with the best score for the session's tags, and those with few uses. Imports no SQLAlchemy,
-because a session waits for it.
+The principles are those with the best score for the session's tags, and those with few uses.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import NamedTuple
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
+from retrieval.apps.principles.principle import (
+    FEWER_USES_THAN,
+    IN_USE,
+    KIND,
+    LATEST_TRACES,
+    MIN_PRINCIPLE_SCORE,
+    RECENT_DAYS,
+    RECENT_TAGS,
+    TAG_BOOST,
+    YOUNGER_THAN,
+    Principle,
+    traces_name,
+)
+from retrieval.apps.probation import ACTIVE, FAILED_BELOW, LEAST_TO_FAIL
 from retrieval.domain.errors import UnknownCollectionError
+
+MOST_UNSURE = 150
+"""The most eligible principles that compete, the latest first, half of them with a tag of the session."""
 
 LONGEST_BODY = 500
 """The characters of a body that are read, because only its first line is shown."""
@@ -80,63 +96,13 @@ _READ = Compiled("""
     )
     SELECT home.collection_id, home.recorded,
            ARRAY(SELECT recent.tag FROM recent ORDER BY recent.traces DESC, recent.first),
-           (SELECT json_agg(json_build_array(
-                s.item_id, s.title, s.body, s.tags, s.status, extract(epoch FROM s.created_at),
-                s.uses, s.successes, extract(epoch FROM s.last_used_at), s.source))
+           (SELECT json_agg(json_build_object(
+                'id', s.item_id, 'title', s.title, 'body', s.body, 'tags', s.tags, 'status', s.status,
+                'created_at', extract(epoch FROM s.created_at), 'use_count', s.uses, 'success_count', s.successes,
+                'last_used_at', extract(epoch FROM s.last_used_at), 'added_by', s.source))
             FROM shown AS s)
     FROM home
 """)
-
-
-class StartQuestion(NamedTuple):
-    """The parameters of the statement; the application sets the numbers."""
-
-    collection: str
-    traces: str
-    """The collection of the traces; it need not exist."""
-    tags: Sequence[str]
-    most: int
-    """The most principles by score, at least 0."""
-    certain: int
-    """The number of principles that are always shown, without exploration."""
-    kind: str
-    in_use: Sequence[str]
-    """The statuses of principles that may be shown."""
-    active: str
-    """The status of principles that are shown for their score."""
-    least_score: float
-    boost: float
-    """The amount that each matching tag adds to a score."""
-    fewer_uses_than: int
-    """A principle with fewer uses is explored."""
-    young_since: datetime
-    """A principle that was stored since then is explored too, unless it failed."""
-    failed_from: int
-    """The number of uses from which a principle can have failed."""
-    failed_below: float
-    """The score below which such a principle has failed."""
-    most_unsure: int
-    since: datetime
-    """The beginning of the period whose traces count."""
-    now: datetime
-    """The end of that period."""
-    latest_traces: int
-    recent_tags: int
-
-
-class KnownPrinciple(NamedTuple):
-    """A stored principle; times are seconds since 1970."""
-
-    item_id: str
-    title: str
-    body: str
-    tags: list[str]
-    status: str
-    created_at: float
-    uses: int
-    successes: int
-    last_used_at: float | None
-    source: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +113,54 @@ class StartAnswer:
     recorded: float
     """The share of answers that the collection's profile records, 0 to 1."""
     recent_tags: tuple[str, ...]
-    principles: tuple[KnownPrinciple, ...]
+    principles: tuple[Principle, ...]
 
 
-async def read_start(database: Database, tenant_id: int, question: StartQuestion) -> StartAnswer:
-    """Read the candidates in one round trip. Raises ``UnknownCollectionError``, and the errors of ``DatabaseError``."""
-    values = {**question._asdict(), "tags": list(question.tags), "in_use": list(question.in_use)}
-    rows = await database.read(tenant_id, _READ.bind(**values, longest=LONGEST_BODY))
+async def read_start(
+    database: Database, tenant_id: int, collection: str, tags: Sequence[str], *, most: int, explored: int, now: datetime
+) -> StartAnswer:
+    """Read the candidates for ``most`` principles, ``explored`` of them explored, in one round trip.
+
+    The traces of the collection need not exist. Raises ``UnknownCollectionError``, and the errors of ``DatabaseError``.
+    """
+    rows = await database.read(
+        tenant_id,
+        _READ.bind(
+            collection=collection,
+            traces=traces_name(collection),
+            tags=list(tags),
+            most=most + explored,
+            certain=max(0, most - explored),
+            kind=KIND,
+            in_use=list(IN_USE),
+            active=ACTIVE,
+            least_score=MIN_PRINCIPLE_SCORE,
+            boost=TAG_BOOST,
+            fewer_uses_than=FEWER_USES_THAN,
+            young_since=now - YOUNGER_THAN,
+            most_unsure=MOST_UNSURE,
+            failed_from=LEAST_TO_FAIL,
+            failed_below=FAILED_BELOW,
+            since=now - timedelta(days=RECENT_DAYS),
+            now=now,
+            latest_traces=LATEST_TRACES,
+            recent_tags=RECENT_TAGS,
+            longest=LONGEST_BODY,
+        ),
+    )
     if not rows:
-        raise UnknownCollectionError(f"there is no collection {question.collection!r} yet")
+        raise UnknownCollectionError(f"there is no collection {collection!r} yet")
     collection_id, recorded, recent, principles = rows[0]
-    return StartAnswer(collection_id, recorded, tuple(recent), tuple(KnownPrinciple(*row) for row in principles or ()))
+    return StartAnswer(
+        collection_id, recorded, tuple(recent), tuple(_principle(**fields) for fields in principles or ())
+    )
+
+
+def _principle(*, tags: list[str], created_at: float, last_used_at: float | None, **fields: Any) -> Principle:
+    """The principle of a JSON object, whose times are seconds since 1970."""
+    return Principle(
+        tags=tuple(tags),
+        created_at=datetime.fromtimestamp(created_at, UTC),
+        last_used_at=None if last_used_at is None else datetime.fromtimestamp(last_used_at, UTC),
+        **fields,
+    )
