@@ -12,7 +12,6 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -52,29 +51,24 @@ class Allowance(NamedTuple):
         return dict(zip(RATE_HEADERS, map(str, self[1:]), strict=True))
 
 
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    at: float
-
-
 class RateLimits:
     """The token buckets of a process; ``clock`` is monotonic, in seconds."""
 
     def __init__(self, clock: Clock, *, most_buckets: int = MOST_BUCKETS) -> None:
         self._clock = clock
-        self._buckets = Latest[str, _Bucket](most_buckets)
+        self._buckets = Latest[str, tuple[float, float]](most_buckets)
+        """The tokens of each bucket, and the time of that number."""
 
     def take(self, key_id: str, per_minute: int) -> Allowance:
         """Take one token from the key's bucket, if it has one."""
         size, rate = burst(per_minute), per_minute / 60
         now = self._clock()
-        bucket = self._buckets.get(key_id) or _Bucket(size, now)
-        self._buckets.keep(key_id, bucket)
-        tokens = min(size, bucket.tokens + (now - bucket.at) * rate)
+        tokens, at = self._buckets.get(key_id, (size, now))
+        tokens = min(size, tokens + (now - at) * rate)
         wait = max(0.0, (1 - tokens) / rate)
-        bucket.tokens, bucket.at = tokens - (wait == 0), now
-        return Allowance(wait, per_minute, int(bucket.tokens), math.ceil((size - bucket.tokens) / rate))
+        tokens -= wait == 0
+        self._buckets.keep(key_id, (tokens, now))
+        return Allowance(wait, per_minute, int(tokens), math.ceil((size - tokens) / rate))
 
     def __len__(self) -> int:
         return len(self._buckets)

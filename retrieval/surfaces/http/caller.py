@@ -25,7 +25,7 @@ from retrieval.settings import Settings
 from retrieval.surfaces.http.json_bodies import CollectionName
 from retrieval.surfaces.http.limits import Latest, Load
 from retrieval.surfaces.http.problems import AuthenticationError, ForbiddenError
-from retrieval.surfaces.http.telemetry import Figures, Metrics, StateMetrics
+from retrieval.surfaces.http.telemetry import Figures, Metrics
 from retrieval.surfaces.tenants import PlatformOpening, ServedPlatforms
 
 MOST_HANDLES = 1024
@@ -42,8 +42,8 @@ class Service(ServedPlatforms):
         """Set when the service begins to shut down: streams, which have no deadline, end then."""
         self.load = Load(settings.http_max_requests)
         self.metrics = Metrics()
-        self.figures = Figures()
-        self.metrics.registry.register(StateMetrics(self.load, lambda: self.opened, self.figures))
+        self.figures = Figures(self.load, lambda: self.opened)
+        self.metrics.registry.register(self.figures)
         self._collections = Latest[tuple[str, str], tuple[Platform, Collection]](MOST_HANDLES)
         self._tickets = Latest[str, tuple[Platform, RetrievalService]](MOST_HANDLES)
 

@@ -82,10 +82,6 @@ class ItemChanges(Sent, of=Item, examples=[{"title": "Solved: connections time o
     metadata: dict[str, Any] | None = None
     """Merged with the existing entries; a null entry is removed."""
 
-    def changes(self) -> dict[str, Any]:
-        """The changes as ``Collection.patch`` accepts them."""
-        return self.model_dump(exclude_unset=True)
-
 
 class AddRequest(Sent, examples=[{"items": [_ITEM_EXAMPLE]}]):
     """Items to store: all or none."""
@@ -255,7 +251,8 @@ async def patch(
     if_match: IfMatch = None,
 ) -> Response:
     """Change parts of an item (RFC 7396); changes of concurrent writers are not lost."""
-    return _answer(await collection.patch(item_id, body.changes(), version=expected_version(if_match)))
+    changes = body.model_dump(exclude_unset=True)
+    return _answer(await collection.patch(item_id, changes, version=expected_version(if_match)))
 
 
 @router.delete("/{item_id:path}", status_code=204, responses=_CHANGED, summary="Remove an item")
