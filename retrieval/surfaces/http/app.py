@@ -273,7 +273,7 @@ def create_app(
 
     @asynccontextmanager
     async def opened(_app: FastAPI) -> AsyncIterator[None]:
-        async with service, access:
+        async with service, contextlib.aclosing(access):
             yield
 
     app = DescribedAPI(

@@ -262,7 +262,7 @@ def problem_type(kind: type[BaseException]) -> ProblemType:
 
 def _slug(kind: type[BaseException]) -> str:
     words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]+(?![a-z])|[A-Z][a-z]*", kind.__name__.removesuffix("Error"))
-    return "-".join(words).lower() or "internal"
+    return "-".join(words).lower()
 
 
 def _title(kind: type[BaseException]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import TypeVar
 
@@ -117,6 +118,7 @@ class RetrievalStore(BaseStore):
         self._bridge = Bridge(collection)
         self.ttl_config = ttl
         self._collection = self._bridge.twin
+        self._handle = handle_of(self._collection)
         self._fields = _fields(index)
         self._wall_clock = wall_clock
         self._sweep_minutes = (ttl or {}).get("sweep_interval_minutes")
@@ -151,7 +153,8 @@ class RetrievalStore(BaseStore):
         await self._refresh(used, now)
         if changes:
             await self._store(changes)
-            await self._sweep_in_time(now)
+            if self._sweep_minutes is not None and now - self._swept_at >= 60.0 * self._sweep_minutes:
+                await self._sweep()
         return results
 
     batch, abatch = both(_run)
@@ -173,14 +176,10 @@ class RetrievalStore(BaseStore):
 
     async def _expired(self, now: float) -> list[str]:
         try:
-            page = await latest(handle_of(self._collection), And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
+            page = await latest(self._handle, And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
         except UnknownFieldError:
             return []
         return [stored_item.item.item_id for stored_item in page]
-
-    async def _sweep_in_time(self, now: float) -> None:
-        if self._sweep_minutes is not None and now - self._swept_at >= 60.0 * self._sweep_minutes:
-            await self._sweep()
 
     async def _store(self, changes: Changes) -> None:
         """Make these changes, all or none, after those of earlier calls and together with those that wait."""
@@ -259,7 +258,8 @@ class RetrievalStore(BaseStore):
         if len(ranked) < end:
             rest = And((where, _none_of(ranked)))
             offset = max(0, op.offset - len(ranked))
-            hits += [(stored_item, None) for stored_item in await self._latest(rest, op.limit - len(page), offset)]
+            others = await _paged(partial(latest, self._handle, rest), op.limit - len(page), offset)
+            hits += [(stored_item, None) for stored_item in others]
         return hits
 
     async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
@@ -276,23 +276,12 @@ class RetrievalStore(BaseStore):
             collection, step = self._collection.unrecorded(), MAX_LIMIT
         return ranked
 
-    async def _latest(self, where: Filter, limit: int, offset: int) -> list[StoredItem]:
-        async def page(size: int, start: int) -> list[StoredItem]:
-            return await latest(handle_of(self._collection), where, limit=size, offset=start)
-
-        return await _paged(page, limit, offset)
-
     async def _namespaces(self, op: ListNamespacesOp, now: float) -> list[tuple[str, ...]]:
         await self._collection.refresh()
         conditions = [matching(condition.match_type, condition.path) for condition in op.match_conditions or ()]
         alive = await self._if_known(EXPIRES_AT, is_alive(now))
         where = And((within(_literal_prefix(op)), alive, *conditions))
-
-        async def page(size: int, start: int) -> list[tuple[str, ...]]:
-            return await paths(
-                handle_of(self._collection), NAMESPACE, where=where, depth=op.max_depth, limit=size, offset=start
-            )
-
+        page = partial(paths, self._handle, NAMESPACE, where=where, depth=op.max_depth)
         try:
             return await _paged(page, op.limit, op.offset)
         except UnknownFieldError:  # nothing was ever put
@@ -354,12 +343,12 @@ def _literal_prefix(op: ListNamespacesOp) -> list[str]:
     return max(literal, key=len, default=[])
 
 
-async def _paged(page: Callable[[int, int], Awaitable[list[T]]], limit: int, offset: int) -> list[T]:
-    """The wanted number of entries, fetched in pages of the largest size."""
+async def _paged(page: Callable[..., Awaitable[list[T]]], limit: int, offset: int) -> list[T]:
+    """The wanted number of entries, fetched in pages of the largest size; ``page`` takes ``limit`` and ``offset``."""
     found: list[T] = []
     while len(found) < limit:
         size = min(MAX_LISTED, limit - len(found))
-        more = await page(size, offset + len(found))
+        more = await page(limit=size, offset=offset + len(found))
         found += more
         if len(more) < size:
             break

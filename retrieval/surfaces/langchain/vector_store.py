@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import Any, Protocol, Self
+from typing import Any, Self
 from uuid import UUID, uuid4
 
 from langchain_core.documents import Document
@@ -38,13 +38,8 @@ Condition = Where | Filter | None
 _OPTIONS = frozenset(signature(Collection.search).parameters) - {"self", "query", "vector", "limit"}
 
 
-class Search(Protocol):
-    """One of the searches here."""
-
-    async def __call__(
-        self, collection: Collection, question: object, k: int, condition: Condition, **options: Any
-    ) -> SearchResult:
-        """The hits for words or a vector."""
+Search = Callable[..., Awaitable[SearchResult]]
+"""One of the three searches that follow."""
 
 
 async def by_profile(

@@ -155,7 +155,8 @@ class ReadableRefusals:
 
         async def readable(message: Message) -> None:
             nonlocal status, text
-            if message["type"] == "http.response.start" and _is_plain_refusal(message):
+            starts = message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST
+            if starts and Headers(raw=message["headers"]).get("content-type") != "application/json":
                 status = message["status"]
             elif not status:
                 await send(message)
@@ -165,11 +166,6 @@ class ReadableRefusals:
                     await _error(_REMEDIES.get(status) or text.decode(), status)(scope, receive, send)
 
         await self._app(scope, receive, readable)
-
-
-def _is_plain_refusal(start: Message) -> bool:
-    is_refusal = start["status"] >= HTTPStatus.BAD_REQUEST
-    return is_refusal and Headers(raw=start["headers"]).get("content-type") != "application/json"
 
 
 LAST_ANSWERS_SECONDS = 5
