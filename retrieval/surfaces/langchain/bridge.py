@@ -40,6 +40,12 @@ _LOOP_ENDED = (
     "retrieval.sync.connect(), which works from any loop"
 )
 
+_LOOP_BLOCKED = (
+    f"the event loop that the collection belongs to has been blocked for {BEGIN_SECONDS:g} seconds, most likely by a "
+    "sync call that waits for this one; await the async call there (ainvoke), or give a collection of "
+    "retrieval.sync.connect()"
+)
+
 
 class Bridge(Generic[A]):
     """Runs calls on the loop of a collection or a platform, async or sync.
@@ -83,7 +89,7 @@ class Bridge(Generic[A]):
         finally:
             begun.cancel()
             future.cancel()
-        raise _blocked()
+        raise RunningLoopError(_LOOP_BLOCKED)
 
     async def arun(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the async function for a caller in any loop, and return its result; it is cancelled with its caller."""
@@ -99,7 +105,7 @@ class Bridge(Generic[A]):
         finally:
             begun.cancel()
             waiting.cancel()
-        raise _blocked()
+        raise RunningLoopError(_LOOP_BLOCKED)
 
     def _started(self, call: Callable[[], Awaitable[T]]) -> tuple[Future[None], Future[T]]:
         """The call on the other loop: its beginning, which can be cancelled until then, and its outcome."""
@@ -113,27 +119,15 @@ class Bridge(Generic[A]):
 
         if self._door is not None:
             return begun, self._door.open_portal.start_task_soon(begin)
-        home = self._running_home()
+        home = self._home
+        if home is None or not home.is_running():
+            raise RunningLoopError(_LOOP_UNKNOWN if home is None else _LOOP_ENDED)
         return begun, asyncio.run_coroutine_threadsafe(begin(), home)
 
     @property
     def _home(self) -> asyncio.AbstractEventLoop | None:
         twin: Any = self.twin
         return loop_of(twin) if isinstance(twin, Platform) else handle_of(twin).database.loop
-
-    def _running_home(self) -> asyncio.AbstractEventLoop:
-        home = self._home
-        if home is None or not home.is_running():
-            raise RunningLoopError(_LOOP_UNKNOWN if home is None else _LOOP_ENDED)
-        return home
-
-
-def _blocked() -> RunningLoopError:
-    return RunningLoopError(
-        f"the event loop that the collection belongs to has been blocked for {BEGIN_SECONDS:g} seconds, most likely "
-        "by a sync call that waits for this one; await the async call there (ainvoke), "
-        "or give a collection of retrieval.sync.connect()"
-    )
 
 
 def both(method: Callable[P, Awaitable[T]]) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:

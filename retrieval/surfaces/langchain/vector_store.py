@@ -28,9 +28,9 @@ from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegNa
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import VectorSimilarity
 from retrieval.surfaces.langchain.bridge import Bridge, both, log_notes
-from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, Opened, RetrievalEmbeddings
+from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, RetrievalEmbeddings
 from retrieval.surfaces.langchain.metadata_filters import of_metadata
-from retrieval.sync import SyncCollection
+from retrieval.sync import SyncCollection, SyncPlatform, connect
 
 Condition = Where | Filter | None
 
@@ -136,7 +136,7 @@ class RetrievalVectorStore(VectorStore):
         *,
         explain: bool = False,
         context: Context = Context(),
-        opened: Opened | None = None,
+        opened: SyncPlatform | None = None,
     ) -> None:
         self.collection = collection
         self.explain = explain
@@ -257,11 +257,11 @@ class RetrievalVectorStore(VectorStore):
         at the latest the end of the program. Raises ``ConfigurationError`` where the collection's vectors are others.
         """
         embedder = None if embedding is None else LangChainEmbedder.of(embedding)
-        opened: Opened | None = None
+        opened: SyncPlatform | None = None
         try:
             if collection is None:
-                opened = Opened(url, embedder=embedder)
-                collection = opened.platform.collection(collection_name)
+                opened = connect(url, embedder=embedder).open()
+                collection = opened.collection(collection_name)
             store = cls(collection, opened=opened, **kwargs)
             if embedder is not None:
                 store._check_space(embedder.space)
