@@ -477,7 +477,7 @@ class RetrievalRetriever(BaseRetriever):
     def model_post_init(self, context: Any, /) -> None:
         """Raise ``InvalidRequestError`` for anything but a collection."""
         super().model_post_init(context)
-        _ = self._bridge
+        Bridge[Collection](self.collection)
 
     @property
     def _bridge(self) -> Bridge[Collection]:

@@ -15,7 +15,7 @@ from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 from retrieval.domain.learning.context import Context as Situation
 from retrieval.domain.learning.feedback import Feedback
-from retrieval.domain.search.hit import Hit, SearchResult
+from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.snippet import LARGEST, SMALLEST
 from retrieval.surfaces.mcp.values import (
     ASKED,
@@ -192,9 +192,7 @@ class HitAnswer(ToolAnswer):
     title: Annotated[str, Field(description=DATA)] = ""
     snippet: Annotated[str, Field(description=f"A part of its text. {DATA}")] = ""
     score: Annotated[float, Field(description="Higher is better; comparable within one search only.")]
-    relevance: Annotated[float | None, Field(description="The probability that it is relevant; null: not known.")] = (
-        None
-    )
+    relevance: float | None = Field(None, description="The probability that it is relevant; null: not known.")
     kind: str = ""
     tags: list[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict, description="The attributes, by which where can filter.")
@@ -221,9 +219,7 @@ class ItemAnswer(ToolAnswer):
     text: Annotated[str, Field(description=DATA)] = ""
     start: Annotated[int, Field(description="The character that the text begins at.")] = 0
     characters: Annotated[int, Field(description="Characters of the whole text.")] = 0
-    next_start: Annotated[int | None, Field(description="Give it as start for the rest of the text; null: none.")] = (
-        None
-    )
+    next_start: int | None = Field(None, description="Give it as start for the rest of the text; null: none.")
     kind: str = ""
     tags: list[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -318,7 +314,13 @@ class ItemTools:
             after=after,
             context=Situation(session=self._served.session_of(ctx)),
         )
-        hits = _found_answer(result)
+        hits = FoundAnswer(
+            hits=[_hit_answer(hit) for hit in result],
+            retrieval_id=None if result.retrieval_id is None else str(result.retrieval_id),
+            notes=[*result.notes, *result.why_no_hits],
+            facets={name: dict(counts) for name, counts in result.facets.items()},
+            next=result.next,
+        )
         return answer(_found_text(collection, hits), hits)
 
     async def get_items(
@@ -415,16 +417,6 @@ def _collection_line(answer: CollectionAnswer) -> str:
     if answer.filterable:
         parts.append(f"indexed: {', '.join(f'{named(name)} ({kind})' for name, kind in answer.filterable.items())}")
     return " · ".join(parts)
-
-
-def _found_answer(result: SearchResult) -> FoundAnswer:
-    return FoundAnswer(
-        hits=[_hit_answer(hit) for hit in result],
-        retrieval_id=None if result.retrieval_id is None else str(result.retrieval_id),
-        notes=[*result.notes, *result.why_no_hits],
-        facets={name: dict(counts) for name, counts in result.facets.items()},
-        next=result.next,
-    )
 
 
 def _hit_answer(hit: Hit) -> HitAnswer:
