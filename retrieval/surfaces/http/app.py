@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.telemetry import TelemetryConfig
@@ -370,20 +369,13 @@ async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> N
     """Serve the open application on the socket until ``stop`` is set, or until its settings turn out not to work."""
     service: Service = app.state.service
     _tune_interpreter()
-    config = uvicorn.Config(
+    server = server_of(
         app,
-        # The program itself configures logging, runs the loop, and opens and closes the application.
-        log_config=None,
-        lifespan="off",
         loop="none",
-        access_log=False,
-        server_header=False,
         http=Connection,
-        ws="none",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(service.settings.http_deadline_seconds) + LAST_ANSWERS_SECONDS,
     )
-    server = server_of(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping, failing = asyncio.create_task(stop.wait()), asyncio.create_task(_failure(service))
     try:

@@ -147,8 +147,7 @@ class KeyGate:
             wait = math.ceil(allowance.wait_seconds)
             raise RateLimitedError(
                 f"this API key may make {per_minute:,} requests a minute; try again in {wait} s",
-                allowance.wait_seconds,
-                headers=allowance.headers(),
+                headers={"Retry-After": str(wait), **allowance.headers()},
             )
         return Caller(key.tenant, key.scopes, key.key_id, key), allowance
 

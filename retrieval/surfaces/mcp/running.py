@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import uvicorn
 from anyio import BrokenResourceError
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -217,18 +216,7 @@ class UntilStopped:
 async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, stop: asyncio.Event) -> None:
     """Serve the server's app on the socket until the stop."""
     served = UntilStopped(app, stop)
-    listening = server_of(
-        uvicorn.Config(
-            served,
-            # The program itself configures logging, and opens and closes the sessions (below).
-            log_config=None,
-            lifespan="off",
-            access_log=False,
-            server_header=False,
-            ws="none",
-            timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
-        )
-    )
+    listening = server_of(served, timeout_graceful_shutdown=LAST_ANSWERS_SECONDS)
     # The sessions end before the connections, so that the streams of events which clients keep open end by themselves.
     async with server.session_manager.run():
         serving = asyncio.create_task(listening.serve(sockets=[listener]))

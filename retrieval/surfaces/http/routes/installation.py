@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import math
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import PlainTextResponse, Response
@@ -227,12 +227,8 @@ class MetricsTokenError(RefusalError):
     """The metrics need their own token."""
 
     status = 401
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the metrics need the token of RETRIEVAL_METRICS_TOKEN, sent as Authorization: Bearer TOKEN",
-            headers={"WWW-Authenticate": 'Bearer realm="metrics"'},
-        )
+    message = "the metrics need the token of RETRIEVAL_METRICS_TOKEN, sent as Authorization: Bearer TOKEN"
+    fixed_headers: ClassVar = {"WWW-Authenticate": 'Bearer realm="metrics"'}
 
 
 @health_router.get(
