@@ -24,7 +24,7 @@ from retrieval.domain.errors import RetrievalError
 from retrieval.engine.stages import Clock
 from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
-from retrieval.surfaces.tenants import ServedPlatforms
+from retrieval.surfaces.tenants import ServedPlatforms, has_failed
 
 MOST_BUCKETS = 10_000
 
@@ -154,7 +154,7 @@ class KeyGate:
     async def _stored(self, key_id: str) -> StoredKey | None:
         """The stored key; one look-up serves all requests of the next seconds, unless it fails."""
         until, lookup = self._lookups.get(key_id, (0.0, None))
-        if lookup is None or until <= self._clock() or _has_failed(lookup):
+        if lookup is None or until <= self._clock() or has_failed(lookup):
             until, lookup = self._clock() + REMEMBERED_SECONDS, in_background(self._find(key_id))
         self._lookups.keep(key_id, (until, lookup))  # the latest, so that unknown ids do not push out a key in use
         return await asyncio.shield(lookup)
@@ -187,10 +187,6 @@ def gate_of(served: ServedPlatforms) -> KeyGate:
         await note_key_used((await served.host()).database, stored.tenant_id, stored.key.key_id, at)
 
     return KeyGate(find, used, per_minute=served.settings.http_requests_per_minute)
-
-
-def _has_failed(lookup: asyncio.Task[StoredKey | None]) -> bool:
-    return lookup.done() and (lookup.cancelled() or lookup.exception() is not None)
 
 
 def sent_key(headers: Headers) -> str:

@@ -142,14 +142,10 @@ _REMEDIES = {
 }
 
 
-class ReadableRefusals:
-    """Answers with an error of the protocol what the SDK refuses with plain text."""
+def with_readable_refusals(app: ASGIApp) -> ASGIApp:
+    """The app, but with an error of the protocol where the SDK refuses with plain text."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
         status, text = 0, b""
 
         async def readable(message: Message) -> None:
@@ -164,7 +160,9 @@ class ReadableRefusals:
                 if not message.get("more_body"):
                     await _error(_REMEDIES.get(status) or text.decode(), status)(scope, receive, send)
 
-        await self._app(scope, receive, readable)
+        await app(scope, receive, readable)
+
+    return served
 
 
 LAST_ANSWERS_SECONDS = 5
@@ -179,7 +177,7 @@ def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: 
     """
     check_exposure(place, token)
     rules = protection(place.host, place.names)
-    app = ReadableRefusals(
+    app = with_readable_refusals(
         server.streamable_http_app(streamable_http_path=PATH, host=place.host, transport_security=rules)
     )
     return app if token is None and gate is None else Bearers(app, token, gate)
