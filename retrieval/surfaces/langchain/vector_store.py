@@ -346,15 +346,9 @@ class RetrievalVectorStore(VectorStore):
             await self._bridge.twin.delete(page)
         return True
 
-    async def _found(
-        self,
-        search: Search,
-        question: str | list[float],
-        k: int,
-        filter: Condition = None,  # noqa: A002 - LangChain's name
-        **options: Any,
-    ) -> list[Document]:
-        return [document for document, _ in await self._scored(search, question, k, filter, **options)]
+    async def _found(self, *arguments: Any, **options: Any) -> list[Document]:
+        """The documents of ``_scored`` without their scores."""
+        return [document for document, _ in await self._scored(*arguments, **options)]
 
     async def _scored(
         self,
