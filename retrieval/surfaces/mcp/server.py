@@ -125,7 +125,8 @@ class Served(ServedPlatforms):
 
     async def platform(self) -> Platform:
         """The platform of the caller's tenant, which stays open until the end of the call."""
-        return await self.of_tenant(self.caller.tenant, _HOLDER.get())
+        tenant = self.caller.tenant
+        return await (self.host() if tenant == self.settings.tenant else self.of_tenant(tenant, _HOLDER.get()))
 
     async def holding(self, name: str) -> Platform | None:
         """The platform if it has a collection of that name; None: nothing was stored in it yet, and nothing is made."""
