@@ -10,13 +10,14 @@ import os
 import socket
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from retrieval.adapters.extras import DISTRIBUTION
 from retrieval.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
     import uvicorn
+    from starlette.types import ASGIApp
 
 _BACKLOG = 1024
 """Connections that may wait to be accepted, so that a burst of clients is answered, if only with a refusal."""
@@ -31,8 +32,11 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
-def server_of(config: uvicorn.Config) -> uvicorn.Server:
-    """An HTTP server that leaves signals to the program; needs uvicorn, which the extras of servers install."""
+def server_of(app: ASGIApp, **options: Any) -> uvicorn.Server:
+    """An HTTP server with further ``options`` of uvicorn, which the extras of servers install.
+
+    It leaves signals, logging, and opening and closing the application to the program.
+    """
     # Imported here: the command line also imports this module, and works without any extra.
     import uvicorn
 
@@ -43,6 +47,9 @@ def server_of(config: uvicorn.Config) -> uvicorn.Server:
         def capture_signals(self) -> Iterator[None]:
             yield
 
+    config = uvicorn.Config(
+        app, log_config=None, lifespan="off", access_log=False, server_header=False, ws="none", **options
+    )
     return Listening(config)
 
 

@@ -42,7 +42,7 @@ class PlatformOpening:
         """The open platform. Raises the error of opening it: a ``RetrievalError`` with the reason."""
         # A caller that gives up does not cancel the opening, because others may wait for it.
         task = self._task
-        return await asyncio.shield(self.begin() if task is None or _has_failed(task) else task)
+        return await asyncio.shield(self.begin() if task is None or has_failed(task) else task)
 
     async def aclose(self) -> None:
         """Close the platform; an opening in progress is cancelled."""
@@ -59,7 +59,8 @@ class PlatformOpening:
         return platform
 
 
-def _has_failed(task: asyncio.Task[Platform]) -> bool:
+def has_failed(task: asyncio.Task[Any]) -> bool:
+    """Whether the task has ended without a result."""
     return task.done() and (task.cancelled() or task.exception() is not None)
 
 

@@ -13,7 +13,6 @@ import time
 import uuid
 from contextlib import suppress
 from hashlib import sha256
-from typing import Self
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
@@ -83,7 +82,7 @@ OPEN_PATHS = FRONT_PATHS | {"/livez", "/readyz", "/metrics", "/openapi.json"}
 
 
 class Access:
-    """Checks the callers' keys and rate limits. ``async with`` while the service runs.
+    """Checks the callers' keys and rate limits; close it at the end.
 
     With ``insecure_local`` every caller has the service's own tenant and all scopes.
     """
@@ -94,10 +93,7 @@ class Access:
         self._gate = gate_of(service)
         self._writing: set[asyncio.Task[list[Message]]] = set()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
+    async def aclose(self) -> None:
         """Wait for the writes and checks in progress."""
         await asyncio.gather(*self._writing, return_exceptions=True)
         await self._gate.aclose()

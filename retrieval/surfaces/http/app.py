@@ -17,7 +17,6 @@ from contextlib import asynccontextmanager
 from functools import lru_cache
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.telemetry import TelemetryConfig
@@ -47,10 +46,20 @@ from retrieval.surfaces.http.limits import (
     most_body_bytes,
     most_seconds,
 )
-from retrieval.surfaces.http.openapi import ABOUT, TAGS, DescribedAPI, add_front, operation_id
+from retrieval.surfaces.http.openapi import ABOUT, TAGS, DescribedAPI, add_front
 from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError, problem_type
 from retrieval.surfaces.http.readiness import ReadinessCheck
-from retrieval.surfaces.http.routes import ROUTERS
+from retrieval.surfaces.http.routes import (
+    collections,
+    documents,
+    installation,
+    items,
+    learning,
+    memories,
+    profiles,
+    search,
+    tickets,
+)
 from retrieval.surfaces.http.telemetry import HEADER, request_id_of, reset_request_id, set_request_id
 from retrieval.surfaces.listening import installed_version, is_local, listening_socket, server_of, url_of
 from retrieval.surfaces.tenants import begin_holding, give_back
@@ -223,6 +232,27 @@ _NO_TELEMETRY: TelemetryConfig = {
 """FastAPI's own telemetry would put query strings and error messages into traces: see ``telemetry``."""
 
 
+_ROUTERS = (
+    search.router,
+    collections.router,
+    collections.named,
+    items.router,
+    documents.router,
+    memories.router,
+    learning.feedback_router,
+    learning.router,
+    learning.actors_router,
+    search.in_collection,
+    search.retrievals_router,
+    profiles.router,
+    installation.reembedding_router,
+    installation.figures_router,
+    tickets.router,
+    installation.health_router,
+)
+"""The routers, in the order in which they are tried and listed by OpenAPI: the most frequent requests first."""
+
+
 def has_console(settings: Settings) -> bool:
     """Whether the console is enabled and the libraries of its extra are installed."""
     return settings.http_console and all(
@@ -242,7 +272,7 @@ def create_app(
 
     @asynccontextmanager
     async def opened(_app: FastAPI) -> AsyncIterator[None]:
-        async with service, access:
+        async with service, contextlib.aclosing(access):
             yield
 
     app = DescribedAPI(
@@ -256,13 +286,13 @@ def create_app(
         docs_url=None,
         redoc_url=None,
         telemetry=_NO_TELEMETRY,
-        generate_unique_id_function=operation_id,
+        generate_unique_id_function=lambda route: route.name,
     )
     app.state.service = service
     app.state.insecure_local = insecure_local
     app.state.readiness = ReadinessCheck(service)
     app.state.large = asyncio.Semaphore(LARGE_AT_ONCE)
-    for router in ROUTERS:
+    for router in _ROUTERS:
         app.include_router(router)
     is_shown = has_console(settings)
     add_front(app, needs_key=not insecure_local, has_console=is_shown)
@@ -339,20 +369,13 @@ async def serve(app: FastAPI, listener: socket.socket, stop: asyncio.Event) -> N
     """Serve the open application on the socket until ``stop`` is set, or until its settings turn out not to work."""
     service: Service = app.state.service
     _tune_interpreter()
-    config = uvicorn.Config(
+    server = server_of(
         app,
-        # The program itself configures logging, runs the loop, and opens and closes the application.
-        log_config=None,
-        lifespan="off",
         loop="none",
-        access_log=False,
-        server_header=False,
         http=Connection,
-        ws="none",
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(service.settings.http_deadline_seconds) + LAST_ANSWERS_SECONDS,
     )
-    server = server_of(config)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping, failing = asyncio.create_task(stop.wait()), asyncio.create_task(_failure(service))
     try:

@@ -12,7 +12,6 @@ import logging
 import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from retrieval.domain.api_key import ApiKey, Caller, is_key, key_id_of
 from retrieval.domain.errors import RetrievalError
 from retrieval.surfaces.http.limits import Latest
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
-from retrieval.surfaces.tenants import ServedPlatforms
+from retrieval.surfaces.tenants import ServedPlatforms, has_failed
 
 MOST_BUCKETS = 10_000
 
@@ -52,29 +51,24 @@ class Allowance(NamedTuple):
         return dict(zip(RATE_HEADERS, map(str, self[1:]), strict=True))
 
 
-@dataclass(slots=True)
-class _Bucket:
-    tokens: float
-    at: float
-
-
 class RateLimits:
     """The token buckets of a process; ``clock`` is monotonic, in seconds."""
 
     def __init__(self, clock: Clock, *, most_buckets: int = MOST_BUCKETS) -> None:
         self._clock = clock
-        self._buckets = Latest[str, _Bucket](most_buckets)
+        self._buckets = Latest[str, tuple[float, float]](most_buckets)
+        """The tokens of each bucket, and the time of that number."""
 
     def take(self, key_id: str, per_minute: int) -> Allowance:
         """Take one token from the key's bucket, if it has one."""
         size, rate = burst(per_minute), per_minute / 60
         now = self._clock()
-        bucket = self._buckets.get(key_id) or _Bucket(size, now)
-        self._buckets.keep(key_id, bucket)
-        tokens = min(size, bucket.tokens + (now - bucket.at) * rate)
+        tokens, at = self._buckets.get(key_id, (size, now))
+        tokens = min(size, tokens + (now - at) * rate)
         wait = max(0.0, (1 - tokens) / rate)
-        bucket.tokens, bucket.at = tokens - (wait == 0), now
-        return Allowance(wait, per_minute, int(bucket.tokens), math.ceil((size - bucket.tokens) / rate))
+        tokens -= wait == 0
+        self._buckets.keep(key_id, (tokens, now))
+        return Allowance(wait, per_minute, int(tokens), math.ceil((size - tokens) / rate))
 
     def __len__(self) -> int:
         return len(self._buckets)
@@ -153,15 +147,14 @@ class KeyGate:
             wait = math.ceil(allowance.wait_seconds)
             raise RateLimitedError(
                 f"this API key may make {per_minute:,} requests a minute; try again in {wait} s",
-                allowance.wait_seconds,
-                headers=allowance.headers(),
+                headers={"Retry-After": str(wait), **allowance.headers()},
             )
         return Caller(key.tenant, key.scopes, key.key_id, key), allowance
 
     async def _stored(self, key_id: str) -> StoredKey | None:
         """The stored key; one look-up serves all requests of the next seconds, unless it fails."""
         until, lookup = self._lookups.get(key_id, (0.0, None))
-        if lookup is None or until <= self._clock() or _has_failed(lookup):
+        if lookup is None or until <= self._clock() or has_failed(lookup):
             until, lookup = self._clock() + REMEMBERED_SECONDS, in_background(self._find(key_id))
         self._lookups.keep(key_id, (until, lookup))  # the latest, so that unknown ids do not push out a key in use
         return await asyncio.shield(lookup)
@@ -194,10 +187,6 @@ def gate_of(served: ServedPlatforms) -> KeyGate:
         await note_key_used((await served.host()).database, stored.tenant_id, stored.key.key_id, at)
 
     return KeyGate(find, used, per_minute=served.settings.http_requests_per_minute)
-
-
-def _has_failed(lookup: asyncio.Task[StoredKey | None]) -> bool:
-    return lookup.done() and (lookup.cancelled() or lookup.exception() is not None)
 
 
 def sent_key(headers: Headers) -> str:

@@ -6,6 +6,7 @@ A route takes the platform or the collection by the scope that it needs: ``ReadP
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Annotated, Any, get_origin
 from uuid import UUID
 
@@ -25,7 +26,7 @@ from retrieval.settings import Settings
 from retrieval.surfaces.http.json_bodies import CollectionName
 from retrieval.surfaces.http.limits import Latest, Load
 from retrieval.surfaces.http.problems import AuthenticationError, ForbiddenError
-from retrieval.surfaces.http.telemetry import Figures, Metrics, StateMetrics
+from retrieval.surfaces.http.telemetry import Figures, Metrics
 from retrieval.surfaces.tenants import PlatformOpening, ServedPlatforms
 
 MOST_HANDLES = 1024
@@ -42,8 +43,8 @@ class Service(ServedPlatforms):
         """Set when the service begins to shut down: streams, which have no deadline, end then."""
         self.load = Load(settings.http_max_requests)
         self.metrics = Metrics()
-        self.figures = Figures()
-        self.metrics.registry.register(StateMetrics(self.load, lambda: self.opened, self.figures))
+        self.figures = Figures(self.load, lambda: self.opened)
+        self.metrics.registry.register(self.figures)
         self._collections = Latest[tuple[str, str], tuple[Platform, Collection]](MOST_HANDLES)
         self._tickets = Latest[str, tuple[Platform, RetrievalService]](MOST_HANDLES)
 
@@ -55,11 +56,15 @@ class Service(ServedPlatforms):
         """The tenant's collection of that name. Raises ``UnknownCollectionError``."""
         key = (platform.settings.tenant, name)
         cached = self._collections.get(key)
-        if cached is None or cached[0] is not platform or not await _is_there(cached[1]):
-            self._collections.pop(key, None)
-            cached = platform, await platform.collection(name, create=False)
-        self._collections.keep(key, cached)
-        return cached[1]
+        if cached is not None and cached[0] is platform:
+            with suppress(UnknownCollectionError):  # it was removed; another one may have its name
+                await cached[1].refresh(older_than_seconds=FRESH_SECONDS)
+                self._collections.keep(key, cached)
+                return cached[1]
+        self.forget(platform, name)
+        collection = await platform.collection(name, create=False)
+        self._collections.keep(key, (platform, collection))
+        return collection
 
     def forget(self, platform: Platform, name: str) -> None:
         """Forget a collection that was deleted: the next collection of that name is another one."""
@@ -72,14 +77,6 @@ class Service(ServedPlatforms):
             cached = platform, RetrievalService(RetrievalConfig(), platform)
         self._tickets.keep(platform.settings.tenant, cached)
         return cached[1]
-
-
-async def _is_there(collection: Collection) -> bool:
-    try:
-        await collection.refresh(older_than_seconds=FRESH_SECONDS)
-    except UnknownCollectionError:
-        return False
-    return True
 
 
 CALLER = "caller"

@@ -140,12 +140,10 @@ async def filters_at(
     return [parsed for parsed in found if parsed is not None]
 
 
-def profile_at(place: Place, profile: Mapping[str, Any] | None) -> Profile | None:
-    """The profile at that place. Raises ``InvalidProfileError``."""
-    if profile is None:
-        return None
-    with at(*place):
-        return Profile.from_dict(profile)
+def sent_profile(profile: Mapping[str, Any] | None) -> Profile | None:
+    """The profile in the member of that name. Raises ``InvalidProfileError``."""
+    with at("profile"):
+        return None if profile is None else Profile.from_dict(profile)
 
 
 _PLACES: dict[type[InvalidRequestError], str] = {
@@ -239,7 +237,10 @@ class JSONBodies(APIRoute):
             body = await parsed.body()
             if not body:
                 return await handler(parsed)
-            _check_media_type(request.headers.get("content-type", ""))
+            content_type = request.headers.get("content-type", "")
+            kind = content_type.partition(";")[0].strip().lower()
+            if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+                raise MediaTypeError(content_type)
             is_long = len(body) >= LONG_BODY
             is_large = is_long and model is not None and not is_write(request.scope)
             if is_large:
@@ -260,13 +261,6 @@ class _ReadRequest(Request):
     async def json(self) -> Any:
         """The value, for the framework."""
         return self.value
-
-
-def _check_media_type(content_type: str) -> None:
-    """Raise ``MediaTypeError`` for a content type other than JSON."""
-    kind = content_type.partition(";")[0].strip().lower()
-    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
-        raise MediaTypeError(content_type)
 
 
 def _check_values(body: bytes) -> None:
@@ -294,16 +288,12 @@ def _read(body: bytes, model: type[BaseModel] | None) -> Any:
     try:
         return value if model is None else model.model_validate(value)
     except ValidationError as error:
-        raise _request_error(error, value) from None
-
-
-def _request_error(error: ValidationError, body: Any) -> Exception:
-    if (count := error.error_count()) > MOST_ERRORS:
-        return MalformedBodyError(
-            f"the body has {count:,} errors, too many to list; try a smaller one, and see /openapi.json"
-        )
-    details = [{**detail, "loc": ("body", *detail["loc"])} for detail in error.errors(include_url=False)]
-    return RequestValidationError(details, body=body)
+        if (count := error.error_count()) > MOST_ERRORS:
+            raise MalformedBodyError(
+                f"the body has {count:,} errors, too many to list; try a smaller one, and see /openapi.json"
+            ) from None
+        details = [{**detail, "loc": ("body", *detail["loc"])} for detail in error.errors(include_url=False)]
+        raise RequestValidationError(details, body=value) from None
 
 
 _ENCODED = re.compile(r"%(?:2F|2f|0A|0a)")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from http import HTTPStatus
 from importlib.resources import files
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.docs import get_swagger_ui_html
-from fastapi.routing import APIRoute
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
@@ -98,11 +97,6 @@ class Page(Route):
         """Whether the request is for this page, and what to add to its scope."""
         match, added = super().matches(scope)
         return match, {**added, "route": self} if added else added
-
-
-def operation_id(route: APIRoute) -> str:
-    """The id of an operation: the name of its Python function."""
-    return route.name
 
 
 class DescribedAPI(FastAPI):
@@ -228,8 +222,6 @@ def _problem(status: str) -> Json:
     return {**response, "headers": headers} if status in _RETRIED else response
 
 
-_Answer = Callable[[Request], Awaitable[Response]]
-
 FRONT, DOCS = "/", "/docs"
 
 _ASSETS = tuple(f"{DOCS}/{name}" for name in ("swagger-ui-bundle.js", "swagger-ui.css", "favicon.png"))
@@ -245,17 +237,10 @@ FRONT_PATHS = frozenset({FRONT, DOCS, *_ASSETS, SIGN_IN, *CONSOLE_FILES})
 
 def add_front(app: FastAPI, *, needs_key: bool, has_console: bool) -> None:
     """Add the pages ``/`` and ``/docs``, which are not in the OpenAPI description."""
-    front = _front(app, needs_key=needs_key, has_console=has_console)
-    app.router.routes.extend([Page(FRONT, front), Page(DOCS, _docs(app))])
-    # This package contains the scripts that FastAPI's page would load from another host.
-    folder = Path(str(files("fastapi_offline"))) / "static"
-    app.router.routes.extend(file_page(path, folder / path.rpartition("/")[2]) for path in _ASSETS)
-
-
-def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:
     key = "a key in the header Authorization: Bearer KEY, made with: retrieval keys create NAME"
+    script, style, icon = _ASSETS
 
-    async def answer(request: Request) -> Response:
+    async def front(request: Request) -> Response:
         address = str(request.base_url).rstrip("/")
         if has_console and "text/html" in request.headers.get("accept", ""):
             return RedirectResponse(CONSOLE, 303)
@@ -274,13 +259,7 @@ def _front(app: FastAPI, *, needs_key: bool, has_console: bool) -> _Answer:
             }
         )
 
-    return answer
-
-
-def _docs(app: FastAPI) -> _Answer:
-    script, style, icon = _ASSETS
-
-    async def answer(_request: Request) -> Response:
+    async def docs(_request: Request) -> Response:
         return get_swagger_ui_html(
             openapi_url=str(app.openapi_url),
             title=app.title,
@@ -289,7 +268,10 @@ def _docs(app: FastAPI) -> _Answer:
             swagger_favicon_url=icon,
         )
 
-    return answer
+    app.router.routes.extend([Page(FRONT, front), Page(DOCS, docs)])
+    # This package contains the scripts that FastAPI's page would load from another host.
+    folder = Path(str(files("fastapi_offline"))) / "static"
+    app.router.routes.extend(file_page(path, folder / path.rpartition("/")[2]) for path in _ASSETS)
 
 
 def file_page(path: str, file: Path) -> Page:

@@ -10,7 +10,6 @@ or the settings it gets only advice; addresses and messages of servers are in th
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
@@ -60,24 +59,23 @@ class RefusalError(RetrievalError):
     """The seconds after which a retry may succeed; None: waiting does not help, or ``headers`` say how long."""
     message: ClassVar[str] = ""
     """The message of an error that is raised without one."""
+    fixed_headers: ClassVar[Mapping[str, str]] = {}
+    """The headers of every response to this error."""
 
     def __init__(self, message: str | None = None, *, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(self.message if message is None else message)
         waiting = {} if self.retry_after is None else {"Retry-After": str(self.retry_after)}
-        self.headers: dict[str, str] = {**waiting, **(headers or {})}
+        self.headers: dict[str, str] = {**self.fixed_headers, **waiting, **(headers or {})}
 
 
 class AuthenticationError(RefusalError):
     """The request has no valid API key; the response does not say why a key is invalid."""
 
     status = 401
-
-    def __init__(self) -> None:
-        super().__init__(
-            "a valid API key is needed: send it as Authorization: Bearer KEY; "
-            "make one with: retrieval keys create NAME",
-            headers={"WWW-Authenticate": 'Bearer realm="retrieval"'},
-        )
+    message = (
+        "a valid API key is needed: send it as Authorization: Bearer KEY; make one with: retrieval keys create NAME"
+    )
+    fixed_headers: ClassVar = {"WWW-Authenticate": 'Bearer realm="retrieval"'}
 
 
 class ForbiddenError(RefusalError):
@@ -95,13 +93,9 @@ class ForbiddenError(RefusalError):
 
 
 class RateLimitedError(RefusalError):
-    """Too many requests; ``wait_seconds`` is the time to wait, which is also in the header ``Retry-After``."""
+    """Too many requests; the header ``Retry-After`` says how long to wait."""
 
     status = 429
-
-    def __init__(self, message: str, wait_seconds: float, *, headers: Mapping[str, str]) -> None:
-        super().__init__(message, headers={"Retry-After": str(max(1, math.ceil(wait_seconds))), **headers})
-        self.wait_seconds = wait_seconds
 
 
 class IdempotencyMismatchError(RefusalError):
@@ -164,11 +158,8 @@ class EncodedBodyError(RefusalError):
     """The body is compressed, or encoded in another way."""
 
     status = 415
-
-    def __init__(self) -> None:
-        super().__init__(
-            "encoded bodies are not accepted; send it without Content-Encoding", headers={"Accept-Encoding": "identity"}
-        )
+    message = "encoded bodies are not accepted; send it without Content-Encoding"
+    fixed_headers: ClassVar = {"Accept-Encoding": "identity"}
 
 
 class MediaTypeError(RefusalError):
@@ -262,7 +253,7 @@ def problem_type(kind: type[BaseException]) -> ProblemType:
 
 def _slug(kind: type[BaseException]) -> str:
     words = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]+(?![a-z])|[A-Z][a-z]*", kind.__name__.removesuffix("Error"))
-    return "-".join(words).lower() or "internal"
+    return "-".join(words).lower()
 
 
 def _title(kind: type[BaseException]) -> str:

@@ -40,6 +40,10 @@ from retrieval.surfaces.listening import installed_version
 
 _log = logging.getLogger(__name__)
 
+_NO_POOL = PoolState()
+
+_Samples = Iterable[tuple[Sequence[str], float]]
+
 EVERY_SECONDS = 60.0
 """The least time between two reads of the figures from the database."""
 
@@ -50,10 +54,14 @@ MOST_TENANTS, MOST_COLLECTIONS = 20, 200
 """The greatest number of tenants, and of collections in total, whose recall is published."""
 
 
-class Figures:
-    """The figures that were read last."""
+class Figures(Collector):
+    """The state of the service, collected for each request of the metrics, and the figures that were read last.
 
-    def __init__(self) -> None:
+    ``opened`` returns the open platforms, the host's first; it is empty until the database was available once.
+    """
+
+    def __init__(self, load: Load, opened: Callable[[], Sequence[Platform]]) -> None:
+        self._load, self._opened = load, opened
         self._read_at: float | None = None
         self._reading = asyncio.Lock()
         self.recalls: Sequence[tuple[str, CollectionRecall]] = ()
@@ -63,10 +71,10 @@ class Figures:
         self.is_up: bool | None = None
         """Whether the database answered; None: not called yet."""
 
-    async def refresh(self, platforms: Sequence[Platform]) -> None:
-        """Read the figures again if they are old; ``platforms`` begins with the host's."""
+    async def refresh(self) -> None:
+        """Read the figures again if they are old."""
         async with self._reading:
-            now = time.monotonic()
+            now, platforms = time.monotonic(), self._opened()
             if self._read_at is not None and now - self._read_at < EVERY_SECONDS:
                 return
             if not platforms:
@@ -90,6 +98,58 @@ class Figures:
         # A worker reports that it is alive three times within that time.
         self.queue = await read_queue_state(host.database, alive_seconds=2 * host.settings.worker_stalled_seconds)
         self.recalls = recalls
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics; an unknown metric has no value."""
+        load, platforms = self._load, self._opened()
+        pool = platforms[0].database.pool if platforms else _NO_POOL
+        gauge, counter = GaugeMetricFamily, CounterMetricFamily
+        waiting = sum(platform.recording.waiting for platform in platforms)
+        yield gauge("retrieval_http_requests_in_flight", "Requests in progress.", load.in_flight)
+        yield gauge("retrieval_http_requests_limit", "Greatest number of concurrent requests.", load.limit)
+        yield counter("retrieval_http_requests_shed", "Requests refused for lack of room.", load.shed)
+        yield gauge("retrieval_pool_connections_limit", "Greatest number of connections in the pool.", pool.most)
+        yield gauge("retrieval_pool_connections", "Open connections.", pool.open)
+        yield gauge("retrieval_pool_connections_idle", "Open connections that are not in use.", pool.idle)
+        yield gauge("retrieval_pool_waiting", "Calls that wait for a connection.", pool.waiting)
+        yield counter("retrieval_pool_timeouts", "Calls that timed out waiting for a connection.", pool.timeouts)
+        yield counter(
+            "retrieval_pool_wait_seconds", "Total time that calls waited for a connection.", pool.wait_seconds
+        )
+        yield gauge("retrieval_recordings_waiting", "Searches that wait to be recorded.", waiting)
+        replicas = platforms[0].database.replicas if platforms else None
+        yield from _of_replicas([] if replicas is None else replicas.states)
+        yield from self._of_database()
+
+    def _of_database(self) -> Iterator[Metric]:
+        up: _Samples = [] if self.is_up is None else [([], float(self.is_up))]
+        yield _labelled("retrieval_database_up", "Whether the database answered at the last refresh.", (), up)
+        labelled = [((tenant, recall.collection), recall) for tenant, recall in self.recalls]
+        whose, text = ("tenant", "collection"), "Last measured recall, for the filters with the lowest."
+        yield _labelled("retrieval_recall", text, whose, ((labels, state.recall) for labels, state in labelled))
+        name, text = "retrieval_recall_measured_timestamp_seconds", "Time of that measurement, in seconds since 1970."
+        yield _labelled(name, text, whose, ((labels, state.measured_at.timestamp()) for labels, state in labelled))
+        queue = self.queue
+        jobs = [] if queue is None else sorted(queue.jobs.items())
+        yield _labelled("retrieval_jobs", "Jobs by queue and status: todo, doing, failed.", ("queue", "status"), jobs)
+        workers: _Samples = [] if queue is None else [([], queue.workers)]
+        yield _labelled("retrieval_workers", "Workers that are alive.", (), workers)
+
+
+def _labelled(name: str, text: str, labels: Sequence[str], samples: _Samples) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=labels)
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _of_replicas(replicas: Sequence[ReplicaState]) -> Iterator[Metric]:
+    numbered = [(str(number), replica) for number, replica in enumerate(replicas, 1)]
+    used = (([number], float(not state.passed_over)) for number, state in numbered)
+    yield _labelled("retrieval_replica_used", "Whether searches read from the replica.", ["replica"], used)
+    lag = (([number], state.lag_seconds) for number, state in numbered if state.lag_seconds is not None)
+    text = "Age of the newest commit that the replica is known to have."
+    yield _labelled("retrieval_replica_lag_seconds", text, ["replica"], lag)
 
 
 REQUEST_SECONDS = (0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -176,74 +236,6 @@ class Metrics:
     def unrecorded(self, reason: str) -> None:
         """Count a search that was not recorded."""
         self._lost.labels(reason).inc()
-
-
-_NO_POOL = PoolState()
-
-_Samples = Iterable[tuple[Sequence[str], float]]
-
-
-class StateMetrics(Collector):
-    """The state of the service, collected for each request of the metrics.
-
-    ``opened`` returns the open platforms, the host's first; it is empty until the database was available once.
-    """
-
-    def __init__(self, load: Load, opened: Callable[[], Sequence[Platform]], figures: Figures) -> None:
-        self._load, self._opened, self._figures = load, opened, figures
-
-    def collect(self) -> Iterator[Metric]:
-        """All metrics; an unknown metric has no value."""
-        load, figures, platforms = self._load, self._figures, self._opened()
-        pool = platforms[0].database.pool if platforms else _NO_POOL
-        gauge, counter = GaugeMetricFamily, CounterMetricFamily
-        waiting = sum(platform.recording.waiting for platform in platforms)
-        yield gauge("retrieval_http_requests_in_flight", "Requests in progress.", load.in_flight)
-        yield gauge("retrieval_http_requests_limit", "Greatest number of concurrent requests.", load.limit)
-        yield counter("retrieval_http_requests_shed", "Requests refused for lack of room.", load.shed)
-        yield gauge("retrieval_pool_connections_limit", "Greatest number of connections in the pool.", pool.most)
-        yield gauge("retrieval_pool_connections", "Open connections.", pool.open)
-        yield gauge("retrieval_pool_connections_idle", "Open connections that are not in use.", pool.idle)
-        yield gauge("retrieval_pool_waiting", "Calls that wait for a connection.", pool.waiting)
-        yield counter("retrieval_pool_timeouts", "Calls that timed out waiting for a connection.", pool.timeouts)
-        yield counter(
-            "retrieval_pool_wait_seconds", "Total time that calls waited for a connection.", pool.wait_seconds
-        )
-        yield gauge("retrieval_recordings_waiting", "Searches that wait to be recorded.", waiting)
-        replicas = platforms[0].database.replicas if platforms else None
-        yield from _of_replicas([] if replicas is None else replicas.states)
-        yield from _of_database(figures)
-
-
-def _labelled(name: str, text: str, labels: Sequence[str], samples: _Samples) -> Metric:
-    family = GaugeMetricFamily(name, text, labels=labels)
-    for values, value in samples:
-        family.add_metric(values, value)
-    return family
-
-
-def _of_replicas(replicas: Sequence[ReplicaState]) -> Iterator[Metric]:
-    numbered = [(str(number), replica) for number, replica in enumerate(replicas, 1)]
-    used = (([number], float(not state.passed_over)) for number, state in numbered)
-    yield _labelled("retrieval_replica_used", "Whether searches read from the replica.", ["replica"], used)
-    lag = (([number], state.lag_seconds) for number, state in numbered if state.lag_seconds is not None)
-    text = "Age of the newest commit that the replica is known to have."
-    yield _labelled("retrieval_replica_lag_seconds", text, ["replica"], lag)
-
-
-def _of_database(figures: Figures) -> Iterator[Metric]:
-    up: _Samples = [] if figures.is_up is None else [([], float(figures.is_up))]
-    yield _labelled("retrieval_database_up", "Whether the database answered at the last refresh.", (), up)
-    labelled = [((tenant, recall.collection), recall) for tenant, recall in figures.recalls]
-    whose, text = ("tenant", "collection"), "Last measured recall, for the filters with the lowest."
-    yield _labelled("retrieval_recall", text, whose, ((labels, state.recall) for labels, state in labelled))
-    name, text = "retrieval_recall_measured_timestamp_seconds", "Time of that measurement, in seconds since 1970."
-    yield _labelled(name, text, whose, ((labels, state.measured_at.timestamp()) for labels, state in labelled))
-    queue = figures.queue
-    jobs = [] if queue is None else sorted(queue.jobs.items())
-    yield _labelled("retrieval_jobs", "Jobs by queue and status: todo, doing, failed.", ("queue", "status"), jobs)
-    workers: _Samples = [] if queue is None else [([], queue.workers)]
-    yield _labelled("retrieval_workers", "Workers that are alive.", (), workers)
 
 
 HEADER = b"x-request-id"

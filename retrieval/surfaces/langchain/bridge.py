@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future, wait
-from functools import partial
+from functools import partial, wraps
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from retrieval.collection import Collection, handle_of
@@ -38,6 +38,12 @@ _LOOP_UNKNOWN = (
 _LOOP_ENDED = (
     "the event loop of the collection does not run; use it while that loop runs, or give a collection of "
     "retrieval.sync.connect(), which works from any loop"
+)
+
+_LOOP_BLOCKED = (
+    f"the event loop that the collection belongs to has been blocked for {BEGIN_SECONDS:g} seconds, most likely by a "
+    "sync call that waits for this one; await the async call there (ainvoke), or give a collection of "
+    "retrieval.sync.connect()"
 )
 
 
@@ -83,7 +89,7 @@ class Bridge(Generic[A]):
         finally:
             begun.cancel()
             future.cancel()
-        raise _blocked()
+        raise RunningLoopError(_LOOP_BLOCKED)
 
     async def arun(self, function: Callable[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run the async function for a caller in any loop, and return its result; it is cancelled with its caller."""
@@ -99,7 +105,7 @@ class Bridge(Generic[A]):
         finally:
             begun.cancel()
             waiting.cancel()
-        raise _blocked()
+        raise RunningLoopError(_LOOP_BLOCKED)
 
     def _started(self, call: Callable[[], Awaitable[T]]) -> tuple[Future[None], Future[T]]:
         """The call on the other loop: its beginning, which can be cancelled until then, and its outcome."""
@@ -113,7 +119,9 @@ class Bridge(Generic[A]):
 
         if self._door is not None:
             return begun, self._door.open_portal.start_task_soon(begin)
-        home = self._running_home()
+        home = self._home
+        if home is None or not home.is_running():
+            raise RunningLoopError(_LOOP_UNKNOWN if home is None else _LOOP_ENDED)
         return begun, asyncio.run_coroutine_threadsafe(begin(), home)
 
     @property
@@ -121,19 +129,24 @@ class Bridge(Generic[A]):
         twin: Any = self.twin
         return loop_of(twin) if isinstance(twin, Platform) else handle_of(twin).database.loop
 
-    def _running_home(self) -> asyncio.AbstractEventLoop:
-        home = self._home
-        if home is None or not home.is_running():
-            raise RunningLoopError(_LOOP_UNKNOWN if home is None else _LOOP_ENDED)
-        return home
+
+def both(method: Callable[P, Awaitable[T]]) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
+    """The forms of an async method without and with ``await``: the ``_bridge`` of its object runs it."""
+
+    @wraps(method)
+    def blocking(*args: P.args, **kwargs: P.kwargs) -> T:
+        return _bridge_of(args[0]).run(method, *args, **kwargs)
+
+    @wraps(method)
+    async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
+        return await _bridge_of(args[0]).arun(method, *args, **kwargs)
+
+    return blocking, awaited
 
 
-def _blocked() -> RunningLoopError:
-    return RunningLoopError(
-        f"the event loop that the collection belongs to has been blocked for {BEGIN_SECONDS:g} seconds, most likely "
-        "by a sync call that waits for this one; await the async call there (ainvoke), "
-        "or give a collection of retrieval.sync.connect()"
-    )
+def _bridge_of(owner: Any) -> Bridge[Any]:
+    bridge: Bridge[Any] = owner._bridge  # noqa: SLF001 - called by the methods of the owner
+    return bridge
 
 
 def log_notes(collection: Collection, report: AddReport) -> None:

@@ -1,12 +1,8 @@
-"""Embeddings between LangChain and the platform, and platforms that are opened on demand."""
+"""Embeddings between LangChain and the platform."""
 
 from __future__ import annotations
 
-import atexit
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings, FakeEmbeddings
@@ -21,9 +17,9 @@ from retrieval.domain.errors import (
     InvalidRequestError,
     InvalidVectorError,
 )
-from retrieval.domain.items.embedding import Embedder, EmbeddingSpace, TextRole, Vectors, checked_vectors
-from retrieval.surfaces.langchain.bridge import Bridge
-from retrieval.sync import SyncCollection, SyncPlatform, connect
+from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
+from retrieval.surfaces.langchain.bridge import Bridge, both
+from retrieval.sync import SyncCollection
 
 
 class RetrievalEmbeddings(Embeddings):
@@ -35,21 +31,17 @@ class RetrievalEmbeddings(Embeddings):
     def __init__(self, collection: Collection | SyncCollection) -> None:
         self._bridge: Bridge[Collection] = Bridge(collection)
 
-    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+    async def _embed_documents(self, texts: list[str]) -> list[list[float]]:
         """One vector per text, as of stored items with these texts."""
-        return self._bridge.run(self._embed, texts, TextRole.DOCUMENT)
+        return await self._embed(texts, TextRole.DOCUMENT)
 
-    async def aembed_documents(self, texts: list[str]) -> list[list[float]]:
-        """The async form of ``embed_documents``."""
-        return await self._bridge.arun(self._embed, texts, TextRole.DOCUMENT)
+    embed_documents, aembed_documents = both(_embed_documents)
 
-    def embed_query(self, text: str) -> list[float]:
+    async def _embed_query(self, text: str) -> list[float]:
         """The query vector of a search for the text."""
-        return self._bridge.run(self._embed, [text], TextRole.QUERY)[0]
+        return (await self._embed([text], TextRole.QUERY))[0]
 
-    async def aembed_query(self, text: str) -> list[float]:
-        """The async form of ``embed_query``."""
-        return (await self._bridge.arun(self._embed, [text], TextRole.QUERY))[0]
+    embed_query, aembed_query = both(_embed_query)
 
     def space(self) -> EmbeddingSpace:
         """The collection's embedding space."""
@@ -177,33 +169,3 @@ def _embedder_error(error: Exception) -> EmbedderError:
         EmbedderRejectedError if is_refused or isinstance(error, TypeError | ValueError) else EmbedderUnavailableError
     )
     return kind(f"the embeddings failed with {type(error).__name__}: {' '.join(str(error).split())[:300]}")
-
-
-# At its end a program joins its threads, and would wait forever for those of the platform. No public hook runs before
-# that.
-_at_the_end: Callable[[Callable[[], Any]], Any] = getattr(threading, "_register_atexit", atexit.register)
-
-_open: set[Opened] = set()
-
-
-class Opened:
-    """An open platform, closed by ``close``, or at the end of the program."""
-
-    def __init__(self, url: str | None = None, *, embedder: Embedder | None = None) -> None:
-        self.platform: SyncPlatform = connect(url, embedder=embedder)
-        self.platform.__enter__()
-        _open.add(self)
-
-    def close(self) -> None:
-        """Close the platform; a second call does nothing."""
-        with suppress(KeyError):
-            _open.remove(self)
-            self.platform.__exit__(None, None, None)
-
-
-def _close_all() -> None:
-    for platform in list(_open):
-        platform.close()
-
-
-_at_the_end(_close_all)

@@ -90,8 +90,22 @@ async def copy_store(
 async def _copied(
     collection: Collection, documents: Sequence[LangChainDocument], rejected: Rejected | None
 ) -> CopyReport:
-    items, refused = _items(documents, rejected)
-    vectors = await _usable(collection, documents, items)
+    items, vectors, space = dict[str, Item](), dict[str, Vector](), await collection.space()
+    refused = 0
+    for document in documents:
+        try:
+            items[document.id] = document_item(document.id, document.text, document.metadata)
+            if space is not None and document.vector is not None:
+                vectors[document.id] = checked_vectors([document.vector], space, [repr(document.id)])[0]
+        except WrongDimensionError:
+            raise
+        except InvalidVectorError:
+            continue  # the embedder makes another one
+        except InvalidItemError as error:
+            if rejected is None:
+                raise
+            rejected(document.id, str(error))
+            refused += 1
     waiting = await _changed(collection, items, vectors)
     given = [item for item in waiting if item.item_id in vectors]
     others = [item for item in waiting if item.item_id not in vectors]
@@ -107,38 +121,6 @@ async def _copied(
         rejected=refused,
         renamed=sum(document.is_renamed for document in documents),
     )
-
-
-def _items(documents: Sequence[LangChainDocument], rejected: Rejected | None) -> tuple[dict[str, Item], int]:
-    items: dict[str, Item] = {}
-    refused = 0
-    for document in documents:
-        try:
-            items[document.id] = document_item(document.id, document.text, document.metadata)
-        except InvalidItemError as error:
-            if rejected is None:
-                raise
-            rejected(document.id, str(error))
-            refused += 1
-    return items, refused
-
-
-async def _usable(
-    collection: Collection, documents: Sequence[LangChainDocument], items: dict[str, Item]
-) -> dict[str, Vector]:
-    """The vectors by id, of unit length; another number of dimensions than the collection's is an error."""
-    space = await collection.space()
-    found: dict[str, Vector] = {}
-    for document in documents:
-        if space is None or document.vector is None or document.id not in items:
-            continue
-        try:
-            found[document.id] = checked_vectors([document.vector], space, [repr(document.id)])[0]
-        except WrongDimensionError:
-            raise
-        except InvalidVectorError:
-            continue
-    return found
 
 
 async def _changed(collection: Collection, items: dict[str, Item], vectors: dict[str, Vector]) -> list[Item]:

@@ -6,6 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import TypeVar
 
@@ -40,7 +41,7 @@ from retrieval.domain.search.filters import And, Field, Filter, Not, OneOf
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import MAX_LISTED, latest, paths
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.surfaces.langchain.bridge import Bridge, log_notes
+from retrieval.surfaces.langchain.bridge import Bridge, both, log_notes
 from retrieval.surfaces.langchain.store_items import (
     EXPIRES_AT,
     NAMESPACE,
@@ -117,6 +118,7 @@ class RetrievalStore(BaseStore):
         self._bridge = Bridge(collection)
         self.ttl_config = ttl
         self._collection = self._bridge.twin
+        self._handle = handle_of(self._collection)
         self._fields = _fields(index)
         self._wall_clock = wall_clock
         self._sweep_minutes = (ttl or {}).get("sweep_interval_minutes")
@@ -124,30 +126,12 @@ class RetrievalStore(BaseStore):
         self._waiting: list[_Write] = []
         self._writer: asyncio.Task[None] | None = None
 
-    def batch(self, ops: Iterable[Op]) -> list[Result]:
+    async def _run(self, ops: Iterable[Op]) -> list[Result]:
         """The result of each operation, in order: reads see the state before the batch, then all puts are done.
 
-        Either all puts are made or none; of several puts of one key the last counts. Raises ``InvalidRequestError`` (a
-        ``ValueError``) for an operation that cannot be understood, and the platform's other errors.
-        """
-        return self._bridge.run(self._run, list(ops))
-
-    async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """The async form of ``batch``; the puts of tasks that come together are stored together."""
-        return await self._bridge.arun(self._run, list(ops))
-
-    def sweep_ttl(self) -> int:
-        """Remove the expired items; returns their number."""
-        return self._bridge.run(self._sweep)
-
-    async def asweep_ttl(self) -> int:
-        """The async form of ``sweep_ttl``."""
-        return await self._bridge.arun(self._sweep)
-
-    async def _run(self, ops: Iterable[Op]) -> list[Result]:
-        """The result of each operation. Reads see the state before the batch; of puts with one key the last counts.
-
-        Raises ``InvalidRequestError`` before anything is read or written, if an operation cannot be understood.
+        Either all puts are made or none; of several puts of one key the last counts. The puts of tasks that come
+        together are stored together. Raises ``InvalidRequestError`` (a ``ValueError``) for an operation that cannot be
+        understood, before anything is read or written, and the platform's other errors.
         """
         each, now = list(map(checked_operation, ops)), self._wall_clock()
         changes = _changes(each, self._fields, now)
@@ -169,10 +153,14 @@ class RetrievalStore(BaseStore):
         await self._refresh(used, now)
         if changes:
             await self._store(changes)
-            await self._sweep_in_time(now)
+            if self._sweep_minutes is not None and now - self._swept_at >= 60.0 * self._sweep_minutes:
+                await self._sweep()
         return results
 
+    batch, abatch = both(_run)
+
     async def _sweep(self) -> int:
+        """Remove the expired items; returns their number."""
         self._swept_at = now = self._wall_clock()
         removed = 0
         while ids := await self._expired(now):
@@ -184,16 +172,14 @@ class RetrievalStore(BaseStore):
                 break
         return removed
 
+    sweep_ttl, asweep_ttl = both(_sweep)
+
     async def _expired(self, now: float) -> list[str]:
         try:
-            page = await latest(handle_of(self._collection), And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
+            page = await latest(self._handle, And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
         except UnknownFieldError:
             return []
         return [stored_item.item.item_id for stored_item in page]
-
-    async def _sweep_in_time(self, now: float) -> None:
-        if self._sweep_minutes is not None and now - self._swept_at >= 60.0 * self._sweep_minutes:
-            await self._sweep()
 
     async def _store(self, changes: Changes) -> None:
         """Make these changes, all or none, after those of earlier calls and together with those that wait."""
@@ -272,7 +258,8 @@ class RetrievalStore(BaseStore):
         if len(ranked) < end:
             rest = And((where, _none_of(ranked)))
             offset = max(0, op.offset - len(ranked))
-            hits += [(stored_item, None) for stored_item in await self._latest(rest, op.limit - len(page), offset)]
+            others = await _paged(partial(latest, self._handle, rest), op.limit - len(page), offset)
+            hits += [(stored_item, None) for stored_item in others]
         return hits
 
     async def _ranked(self, query: str, where: Filter, wanted: int) -> dict[str, float]:
@@ -289,23 +276,12 @@ class RetrievalStore(BaseStore):
             collection, step = self._collection.unrecorded(), MAX_LIMIT
         return ranked
 
-    async def _latest(self, where: Filter, limit: int, offset: int) -> list[StoredItem]:
-        async def page(size: int, start: int) -> list[StoredItem]:
-            return await latest(handle_of(self._collection), where, limit=size, offset=start)
-
-        return await _paged(page, limit, offset)
-
     async def _namespaces(self, op: ListNamespacesOp, now: float) -> list[tuple[str, ...]]:
         await self._collection.refresh()
         conditions = [matching(condition.match_type, condition.path) for condition in op.match_conditions or ()]
         alive = await self._if_known(EXPIRES_AT, is_alive(now))
         where = And((within(_literal_prefix(op)), alive, *conditions))
-
-        async def page(size: int, start: int) -> list[tuple[str, ...]]:
-            return await paths(
-                handle_of(self._collection), NAMESPACE, where=where, depth=op.max_depth, limit=size, offset=start
-            )
-
+        page = partial(paths, self._handle, NAMESPACE, where=where, depth=op.max_depth)
         try:
             return await _paged(page, op.limit, op.offset)
         except UnknownFieldError:  # nothing was ever put
@@ -367,12 +343,12 @@ def _literal_prefix(op: ListNamespacesOp) -> list[str]:
     return max(literal, key=len, default=[])
 
 
-async def _paged(page: Callable[[int, int], Awaitable[list[T]]], limit: int, offset: int) -> list[T]:
-    """The wanted number of entries, fetched in pages of the largest size."""
+async def _paged(page: Callable[..., Awaitable[list[T]]], limit: int, offset: int) -> list[T]:
+    """The wanted number of entries, fetched in pages of the largest size; ``page`` takes ``limit`` and ``offset``."""
     found: list[T] = []
     while len(found) < limit:
         size = min(MAX_LISTED, limit - len(found))
-        more = await page(size, offset + len(found))
+        more = await page(limit=size, offset=offset + len(found))
         found += more
         if len(more) < size:
             break

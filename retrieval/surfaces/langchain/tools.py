@@ -38,9 +38,8 @@ from retrieval.domain.checks import STORED_NOTE, named, shown_line, shown_value
 from retrieval.domain.errors import RetrievalError
 from retrieval.platform import Platform
 from retrieval.surfaces.langchain.bridge import Bridge
-from retrieval.surfaces.langchain.embeddings import Opened
 from retrieval.surfaces.mcp.failures import wrong_arguments
-from retrieval.sync import SyncPlatform
+from retrieval.sync import SyncPlatform, connect
 
 _LINES = frozenset({"ticket_id", "title", "labels", "domain", "priority", "added_by"})
 
@@ -60,7 +59,7 @@ class Tickets:
     def __init__(self, platform: Platform | SyncPlatform | None = None, config: RetrievalConfig | None = None) -> None:
         self._making = threading.Lock()
         self._config = config
-        self._own: Opened | None = None
+        self._own: SyncPlatform | None = None
         self._made: _Made | None = None if platform is None else _bridged(platform, config)
 
     def use(self, platform: Platform | SyncPlatform | None, config: RetrievalConfig | None = None) -> None:
@@ -89,8 +88,8 @@ class Tickets:
     def _ready(self) -> _Made:
         with self._making:
             if self._made is None:
-                self._own = Opened()
-                self._made = _bridged(self._own.platform, self._config)
+                self._own = connect().open()
+                self._made = _bridged(self._own, self._config)
             return self._made
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import Context
@@ -11,12 +10,12 @@ from mcp_types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import STORED_NOTE, named, quoted, quoted_block, shown_block, shown_line, shown_value
+from retrieval.domain.checks import STORED_NOTE, named, quoted, shown_block, shown_line, shown_value
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 from retrieval.domain.learning.context import Context as Situation
 from retrieval.domain.learning.feedback import Feedback
-from retrieval.domain.search.hit import Hit, SearchResult
+from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.snippet import LARGEST, SMALLEST
 from retrieval.surfaces.mcp.values import (
     ASKED,
@@ -27,6 +26,7 @@ from retrieval.surfaces.mcp.values import (
     ScopedTool,
     ToolAnswer,
     answer,
+    entry,
     part_of,
     scoped,
 )
@@ -192,9 +192,7 @@ class HitAnswer(ToolAnswer):
     title: Annotated[str, Field(description=DATA)] = ""
     snippet: Annotated[str, Field(description=f"A part of its text. {DATA}")] = ""
     score: Annotated[float, Field(description="Higher is better; comparable within one search only.")]
-    relevance: Annotated[float | None, Field(description="The probability that it is relevant; null: not known.")] = (
-        None
-    )
+    relevance: float | None = Field(None, description="The probability that it is relevant; null: not known.")
     kind: str = ""
     tags: list[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict, description="The attributes, by which where can filter.")
@@ -221,9 +219,7 @@ class ItemAnswer(ToolAnswer):
     text: Annotated[str, Field(description=DATA)] = ""
     start: Annotated[int, Field(description="The character that the text begins at.")] = 0
     characters: Annotated[int, Field(description="Characters of the whole text.")] = 0
-    next_start: Annotated[int | None, Field(description="Give it as start for the rest of the text; null: none.")] = (
-        None
-    )
+    next_start: int | None = Field(None, description="Give it as start for the rest of the text; null: none.")
     kind: str = ""
     tags: list[str] = Field(default_factory=list)
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -318,7 +314,13 @@ class ItemTools:
             after=after,
             context=Situation(session=self._served.session_of(ctx)),
         )
-        hits = _found_answer(result)
+        hits = FoundAnswer(
+            hits=[_hit_answer(hit) for hit in result],
+            retrieval_id=None if result.retrieval_id is None else str(result.retrieval_id),
+            notes=[*result.notes, *result.why_no_hits],
+            facets={name: dict(counts) for name, counts in result.facets.items()},
+            next=result.next,
+        )
         return answer(_found_text(collection, hits), hits)
 
     async def get_items(
@@ -334,7 +336,7 @@ class ItemTools:
         items = [
             _item_answer(items_by_id[key], start, characters) for key in dict.fromkeys(item_ids) if key in items_by_id
         ]
-        missing = [shown_line(key) for key in dict.fromkeys(item_ids) if key not in items_by_id]
+        missing = [key for key in dict.fromkeys(item_ids) if key not in items_by_id]
         parts = [STORED_NOTE, *map(_item_text, items)]
         parts += [f"There is no item {', '.join(map(named, missing))}."] if missing else []
         return answer("\n\n".join(parts), ItemsAnswer(items=items, missing=missing))
@@ -353,13 +355,7 @@ class ItemTools:
                 f"add_items does not change collection {collection!r:.80}: its items have a record; use {tool}"
             )
         report = await (await self._collection(collection)).add([item.model_dump(exclude_unset=True) for item in items])
-        result = AddedItemsAnswer(
-            added=report.added,
-            changed=report.changed,
-            unchanged=report.unchanged,
-            pending=report.pending,
-            notes=[shown_line(note) for note in report.notes],
-        )
+        result = AddedItemsAnswer.model_validate(report)
         waiting = f"; {result.pending} for now found only by words" if result.pending else ""
         text = f"{result.added} added, {result.changed} changed, {result.unchanged} unchanged{waiting}."
         return answer("\n".join([text, *(f"Note: {note}" for note in result.notes)]), result)
@@ -399,12 +395,12 @@ class ItemTools:
 
 def _collection_answer(info: CollectionInfo) -> CollectionAnswer:
     return CollectionAnswer(
-        name=shown_line(info.name),
+        name=info.name,
         items=info.items,
         pending=info.pending,
         by_meaning=info.space is not None and (info.pending < info.items or not info.items),
         language=info.text_search_config,
-        filterable={shown_line(name): kind for name, kind in info.filterable.items()},
+        filterable=dict(info.filterable),
     )
 
 
@@ -423,25 +419,15 @@ def _collection_line(answer: CollectionAnswer) -> str:
     return " · ".join(parts)
 
 
-def _found_answer(result: SearchResult) -> FoundAnswer:
-    return FoundAnswer(
-        hits=[_hit_answer(hit) for hit in result],
-        retrieval_id=None if result.retrieval_id is None else str(result.retrieval_id),
-        notes=[shown_line(note) for note in (*result.notes, *result.why_no_hits)],
-        facets={name: {shown_line(value): n for value, n in counts.items()} for name, counts in result.facets.items()},
-        next=result.next,
-    )
-
-
 def _hit_answer(hit: Hit) -> HitAnswer:
     return HitAnswer(
-        id=shown_line(hit.item_id),
-        title=shown_line(hit.title),
+        id=hit.item_id,
+        title=hit.title,
         snippet=shown_block(hit.snippet.text) if hit.snippet else "",
         score=round(hit.score, 5),
         relevance=None if hit.relevance is None else round(hit.relevance, 3),
-        kind=shown_line(hit.kind),
-        tags=[shown_line(tag) for tag in hit.tags],
+        kind=hit.kind,
+        tags=list(hit.tags),
         metadata={shown_line(name): _short(value) for name, value in hit.attributes.items()},
         occurred_at=hit.occurred_at.isoformat() if hit.occurred_at else None,
     )
@@ -469,17 +455,14 @@ def _found_text(collection: str, hits: FoundAnswer) -> str:
 
 def _hit_text(hit: HitAnswer) -> str:
     relevance = "" if hit.relevance is None else f" · relevance {hit.relevance:.2f}"
-    lines = [f"**[{named(hit.id)}]** {quoted(hit.title)} · score {hit.score:g}{relevance}"]
-    lines += [quoted_block(hit.snippet)] if hit.snippet else []
-    about = _about_text(hit.kind, hit.tags, hit.metadata, hit.occurred_at)
-    return "\n".join([*lines, about] if about else lines)
+    return entry(hit.id, f" {quoted(hit.title)} · score {hit.score:g}{relevance}", hit.snippet, _about_text(hit))
 
 
-def _about_text(kind: str, tags: Sequence[str], attributes: Mapping[str, Any], occurred_at: str | None) -> str:
-    parts = [f"kind: {named(kind)}"] if kind else []
-    parts += [f"tags: {', '.join(map(named, tags))}"] if tags else []
-    parts += [f"{named(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in attributes.items()]
-    parts += [f"occurred_at: {occurred_at}"] if occurred_at else []
+def _about_text(found: HitAnswer | ItemAnswer) -> str:
+    parts = [f"kind: {named(found.kind)}"] if found.kind else []
+    parts += [f"tags: {', '.join(map(named, found.tags))}"] if found.tags else []
+    parts += [f"{named(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in found.metadata.items()]
+    parts += [f"occurred_at: {found.occurred_at}"] if found.occurred_at else []
     return " · ".join(parts)
 
 
@@ -487,26 +470,24 @@ def _item_answer(item: Item, start: int, characters: int) -> ItemAnswer:
     whole = shown_block(item.body)
     text, rest = part_of(whole, start, characters)
     return ItemAnswer(
-        id=shown_line(item.item_id),
-        title=shown_line(item.title),
+        id=item.item_id,
+        title=item.title,
         text=text,
         start=start,
         characters=len(whole),
         next_start=rest,
-        kind=shown_line(item.kind),
-        status=shown_line(item.status),
-        source=shown_line(item.source),
-        tags=[shown_line(tag) for tag in item.tags],
+        kind=item.kind,
+        status=item.status,
+        source=item.source,
+        tags=list(item.tags),
         metadata=shown_value(item.metadata),
         occurred_at=item.occurred_at.isoformat() if item.occurred_at else None,
     )
 
 
 def _item_text(item: ItemAnswer) -> str:
-    lines = [f"**[{named(item.id)}]** {quoted(item.title)}"]
-    lines += [quoted_block(item.text)] if item.text else []
+    more = ""
     if item.next_start is not None:
         remaining = item.characters - item.next_start
-        lines.append(f"… {remaining:,} more characters; get_items with start={item.next_start} gives them")
-    about = _about_text(item.kind, item.tags, item.metadata, item.occurred_at)
-    return "\n".join([*lines, about] if about else lines)
+        more = f"… {remaining:,} more characters; get_items with start={item.next_start} gives them"
+    return entry(item.id, f" {quoted(item.title)}", item.text, more, _about_text(item))

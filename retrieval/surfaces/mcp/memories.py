@@ -10,10 +10,21 @@ from mcp_types import CallToolResult
 from pydantic import AwareDatetime, BeforeValidator, Field
 
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import STORED_NOTE, iso_time, named, quoted, quoted_block, shown_block, shown_line
+from retrieval.domain.checks import STORED_NOTE, iso_time, named, quoted, shown_block
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.context import Context as Situation
-from retrieval.surfaces.mcp.values import ASKED, BLOCK, DATA, LINE, ScopedTool, ToolAnswer, answer, part_of, scoped
+from retrieval.surfaces.mcp.values import (
+    ASKED,
+    BLOCK,
+    DATA,
+    LINE,
+    ScopedTool,
+    ToolAnswer,
+    answer,
+    entry,
+    part_of,
+    scoped,
+)
 
 if TYPE_CHECKING:
     from retrieval.apps.memories import RelevantMemory, RetrievalEngine
@@ -284,14 +295,14 @@ class MemoryTools:
             duplicates=duplicates,
         )
         result = StoredAnswer(
-            id=shown_line(stored.memory_id),
+            id=stored.memory_id,
             is_new=stored.is_new,
             merged_into=stored.merged_into,
             duplicates=[
-                NearMemory(id=shown_line(duplicate.memory_id), similarity=round(duplicate.similarity, 3))
+                NearMemory(id=duplicate.memory_id, similarity=round(duplicate.similarity, 3))
                 for duplicate in stored.duplicates
             ],
-            notes=[shown_line(note) for note in stored.notes],
+            notes=list(stored.notes),
         )
         return answer(_stored_text(result), result)
 
@@ -325,30 +336,30 @@ def _memory_answer(memory: RelevantMemory, characters: int) -> MemoryAnswer:
     whole = shown_block(memory.text)
     content, rest = part_of(whole, 0, characters)
     return MemoryAnswer(
-        id=shown_line(memory.memory_id),
-        interaction_type=shown_line(memory.interaction_type),
-        summary=shown_line(memory.summary),
+        id=memory.memory_id,
+        interaction_type=memory.interaction_type,
+        summary=memory.summary,
         content=content,
         characters_left=0 if rest is None else len(whole) - rest,
         score=round(memory.computed_relevance_score, 3),
         relevance=None if memory.relevance is None else round(memory.relevance, 3),
         occurred_at=memory.occurred_at.isoformat(timespec="seconds"),
-        added_by=shown_line(memory.user_id or ""),
-        links={shown_line(kind): [shown_line(entity_id) for entity_id in ids] for kind, ids in memory.links.items()},
+        added_by=memory.user_id or "",
+        links={kind: list(ids) for kind, ids in memory.links.items()},
     )
 
 
 def _memory_text(memory: MemoryAnswer, characters: int, tool: str) -> str:
-    title = f" {quoted(memory.summary)}" if memory.summary else ""
-    lines = [f"**[{named(memory.id)}]**{title}", quoted_block(memory.content)]
+    more = ""
     if memory.characters_left:
         whole = min(characters + memory.characters_left, MOST_CONTENT)
-        lines.append(f"… {memory.characters_left:,} more characters; {tool} with content_characters={whole} gives them")
+        more = f"… {memory.characters_left:,} more characters; {tool} with content_characters={whole} gives them"
     about = [named(memory.interaction_type), memory.occurred_at, f"score {memory.score:.2f}"]
     about += [f"relevance {memory.relevance:.2f}"] if memory.relevance is not None else []
     about += [f"added by {named(memory.added_by)}"] if memory.added_by else []
     about += [f"{named(kind)}: {', '.join(map(named, ids))}" for kind, ids in memory.links.items()]
-    return "\n".join([*lines, " · ".join(about)])
+    title = f" {quoted(memory.summary)}" if memory.summary else ""
+    return entry(memory.id, title, memory.content, more, " · ".join(about))
 
 
 def _stored_text(stored: StoredAnswer) -> str:

@@ -16,7 +16,7 @@ from pydantic import Field
 from retrieval.apps.principles.principle import Principle
 from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted, quoted_block, shown_block, shown_line
+from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted, shown_block
 from retrieval.domain.errors import NotFoundError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.surfaces.mcp.values import (
@@ -28,6 +28,7 @@ from retrieval.surfaces.mcp.values import (
     ScopedTool,
     ToolAnswer,
     answer,
+    entry,
     scoped,
 )
 
@@ -83,20 +84,9 @@ class PrincipleAnswer(ToolAnswer):
 
     @classmethod
     def of(cls, principle: Principle, *, exploring: bool = False) -> Self:
-        """The principle as an answer, without characters that could hide or forge text."""
-        return cls(
-            id=shown_line(principle.id),
-            title=shown_line(principle.title),
-            body=shown_block(principle.body),
-            tags=[shown_line(tag) for tag in principle.tags],
-            added_by=shown_line(principle.added_by),
-            status=principle.status,
-            score=principle.score,
-            success_rate=principle.success_rate,
-            use_count=principle.use_count,
-            last_used_at=principle.last_used_at,
-            exploring=exploring,
-        )
+        """The principle as an answer."""
+        parts = {name: getattr(principle, name) for name in cls.model_fields.keys() - {"body", "exploring"}}
+        return cls(**parts, body=shown_block(principle.body), exploring=exploring)
 
 
 class PrinciplesAnswer(ToolAnswer):
@@ -172,13 +162,11 @@ def found_text(
 def principle_text(principle: PrincipleAnswer) -> str:
     """``**[id]** (exploring) "title"``, the body quoted with ``>``, and a line of tags and figures."""
     mark = " (exploring)" if principle.exploring else ""
-    lines = [f"**[{named(principle.id)}]**{mark} {quoted(principle.title)}"]
-    lines += [quoted_block(principle.body)] if principle.body else []
     parts = [f"tags: {', '.join(map(named, principle.tags))}"] if principle.tags else []
     helped = round((principle.success_rate or 0) * principle.use_count)
     parts += [f"score {principle.score:.2f}", provenance(principle.added_by, principle.use_count, helped)]
     parts += [principle.status] if principle.status != ACTIVE else []
-    return "\n".join([*lines, " · ".join(parts)])
+    return entry(principle.id, f"{mark} {quoted(principle.title)}", principle.body, " · ".join(parts))
 
 
 async def principles_of(served: Served) -> PrincipleStore | None:
@@ -339,7 +327,7 @@ class PrincipleTools:
         """List the tags that principles bear, the most frequent first, to search by and to add principles under."""
         store = await principles_of(self._served)
         tags = [
-            TagAnswer(tag=shown_line(count.value), principles=count.items)
+            TagAnswer(tag=count.value, principles=count.items)
             for count in (await store.list_tags() if store else ())
             if count.value
         ]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 
-import uvicorn
 from anyio import BrokenResourceError
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -143,19 +142,16 @@ _REMEDIES = {
 }
 
 
-class ReadableRefusals:
-    """Answers with an error of the protocol what the SDK refuses with plain text."""
+def with_readable_refusals(app: ASGIApp) -> ASGIApp:
+    """The app, but with an error of the protocol where the SDK refuses with plain text."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection of ASGI."""
+    async def served(scope: Scope, receive: Receive, send: Send) -> None:
         status, text = 0, b""
 
         async def readable(message: Message) -> None:
             nonlocal status, text
-            if message["type"] == "http.response.start" and _is_plain_refusal(message):
+            starts = message["type"] == "http.response.start" and message["status"] >= HTTPStatus.BAD_REQUEST
+            if starts and Headers(raw=message["headers"]).get("content-type") != "application/json":
                 status = message["status"]
             elif not status:
                 await send(message)
@@ -164,12 +160,9 @@ class ReadableRefusals:
                 if not message.get("more_body"):
                     await _error(_REMEDIES.get(status) or text.decode(), status)(scope, receive, send)
 
-        await self._app(scope, receive, readable)
+        await app(scope, receive, readable)
 
-
-def _is_plain_refusal(start: Message) -> bool:
-    is_refusal = start["status"] >= HTTPStatus.BAD_REQUEST
-    return is_refusal and Headers(raw=start["headers"]).get("content-type") != "application/json"
+    return served
 
 
 LAST_ANSWERS_SECONDS = 5
@@ -184,7 +177,7 @@ def http_app(server: MCPServer, place: ServerPlace, *, token: str | None, gate: 
     """
     check_exposure(place, token)
     rules = protection(place.host, place.names)
-    app = ReadableRefusals(
+    app = with_readable_refusals(
         server.streamable_http_app(streamable_http_path=PATH, host=place.host, transport_security=rules)
     )
     return app if token is None and gate is None else Bearers(app, token, gate)
@@ -221,18 +214,7 @@ class UntilStopped:
 async def serve_http(server: MCPServer, app: ASGIApp, listener: socket.socket, stop: asyncio.Event) -> None:
     """Serve the server's app on the socket until the stop."""
     served = UntilStopped(app, stop)
-    listening = server_of(
-        uvicorn.Config(
-            served,
-            # The program itself configures logging, and opens and closes the sessions (below).
-            log_config=None,
-            lifespan="off",
-            access_log=False,
-            server_header=False,
-            ws="none",
-            timeout_graceful_shutdown=LAST_ANSWERS_SECONDS,
-        )
-    )
+    listening = server_of(served, timeout_graceful_shutdown=LAST_ANSWERS_SECONDS)
     # The sessions end before the connections, so that the streams of events which clients keep open end by themselves.
     async with server.session_manager.run():
         serving = asyncio.create_task(listening.serve(sockets=[listener]))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
-from retrieval.collection import Collection
 from retrieval.domain.errors import ConflictError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.collection import (
     MAX_NEIGHBOURS,
@@ -22,9 +22,8 @@ from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, E
 from retrieval.domain.items.item import ANY
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
-from retrieval.platform import Platform
 from retrieval.surfaces.http.caller import AdminPlatform, ReadCollection, ReadPlatform, service_of
-from retrieval.surfaces.http.json_bodies import After, CollectionName, JSONAnswer, JSONBodies, at, profile_at
+from retrieval.surfaces.http.json_bodies import After, CollectionName, JSONAnswer, JSONBodies, at, sent_profile
 from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, told
 
 
@@ -40,10 +39,6 @@ class NeighboursSent(Sent):
     own_weight: Annotated[int, Field(ge=1, le=MAX_OWN_WEIGHT)] = 2
     """The weight of the item itself relative to one neighbour."""
 
-    def neighbours(self) -> Neighbours:
-        """The setting for the platform. Raises ``InvalidRequestError``."""
-        return Neighbours(**self.model_dump())
-
 
 Label = Annotated[str, Field(max_length=MAX_LABEL_LENGTH, pattern=r"^[^\x00]*$")]
 Named = Annotated[Label, Field(min_length=1)]
@@ -58,10 +53,6 @@ class SpaceSent(Sent):
     revision: Label = ""
     document_prefix: Label = ""
     query_prefix: Label = ""
-
-    def space(self) -> EmbeddingSpace:
-        """The space for the platform. Raises ``InvalidRequestError``."""
-        return EmbeddingSpace(**self.model_dump())
 
 
 class CollectionSettings(
@@ -131,24 +122,35 @@ async def collection(name: CollectionName, platform: AdminPlatform, body: Collec
     For an existing collection it adds filterable attributes and sets neighbours and the kind of index. Another
     language, space, schema or profile is a conflict (409).
     """
-    is_new = await _existing(platform, name) is None
-    profile = profile_at(("profile",), body.profile)
+    is_new = True
+    with suppress(UnknownCollectionError):
+        await platform.collection(name, create=False)
+        is_new = False
+    profile = sent_profile(body.profile)
     with at("neighbours"):
-        neighbours = body.neighbours.neighbours() if body.neighbours else None
+        neighbours = Neighbours(**dict(body.neighbours)) if body.neighbours else None
     with at("schema"):
         AttributeSchema.checked(body.attribute_schema)
+    space = EmbeddingSpace(**dict(body.space)) if body.space else None
     created = await platform.collection(
         name,
         language=body.language or "english",
         profile=profile,
-        space=body.space.space() if body.space else None,
+        space=space,
         filterable=body.filterable and dict(body.filterable),
         neighbours=neighbours,
         schema=body.attribute_schema,
         index=body.index,
     )
     # Also for a new one: another request may have created it first, with other settings.
-    await _check_same(created, body)
+    stored = await created.refresh()
+    differences = {
+        f"its language is {stored.text_search_config}": body.language not in (None, stored.text_search_config),
+        "its embedding space is another": space is not None and (stored.space is None or stored.space.space != space),
+        "its profile is another (PUT .../profile changes it)": profile not in (None, stored.profile),
+    }
+    if reasons := [reason for reason, is_other in differences.items() if is_other]:
+        raise ConflictError(f"collection {stored.name!r:.80} exists already, and {'; '.join(reasons)}; leave it out")
     if neighbours is not None:
         await created.set_neighbours(neighbours)
     return JSONAnswer((await created.info()).as_dict(), 201 if is_new else 200)
@@ -170,24 +172,3 @@ async def remove_collection(request: Request, name: CollectionName, platform: Ad
     if not was_there:
         raise UnknownCollectionError(f"there is no collection {name!r:.80}; see GET /v1/collections")
     return Response(status_code=204)
-
-
-async def _existing(platform: Platform, name: str) -> Collection | None:
-    try:
-        return await platform.collection(name, create=False)
-    except UnknownCollectionError:
-        return None
-
-
-async def _check_same(collection: Collection, requested: CollectionSettings) -> None:
-    """Raise ``ConflictError`` if the collection differs from the request in a setting that cannot be changed here."""
-    stored = await collection.refresh()
-    profile = profile_at(("profile",), requested.profile)
-    differences = {
-        f"its language is {stored.text_search_config}": requested.language not in (None, stored.text_search_config),
-        "its embedding space is another": requested.space is not None
-        and (stored.space is None or stored.space.space != requested.space.space()),
-        "its profile is another (PUT .../profile changes it)": profile not in (None, stored.profile),
-    }
-    if reasons := [reason for reason, is_other in differences.items() if is_other]:
-        raise ConflictError(f"collection {stored.name!r:.80} exists already, and {'; '.join(reasons)}; leave it out")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import math
 from dataclasses import asdict
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import PlainTextResponse, Response
@@ -18,7 +18,6 @@ from retrieval.domain.records.analytics import AnalyticsView
 from retrieval.platform import Platform
 from retrieval.services.doctor.diagnose import diagnose
 from retrieval.services.reembed import Reembedding, ReembeddingCost
-from retrieval.settings import Settings
 from retrieval.surfaces.http.caller import AdminPlatform, ReadPlatform, service_of
 from retrieval.surfaces.http.json_bodies import CollectionName, JSONAnswer, JSONBodies, restore
 from retrieval.surfaces.http.models import AnswerPart, Sent, told
@@ -162,13 +161,10 @@ async def reembed(name: CollectionName, platform: AdminPlatform, body: ReembedRe
 
     With `dry_run` it begins nothing and reports the cost: it counts every text without a vector in that space.
     """
-    pace = {"tokens_a_minute": body.tokens_a_minute, "tokens_a_day": body.tokens_a_day}
     if body.dry_run:
-        cost = await platform.reembed_cost(name, to=body.to, price=body.price, **pace)
-        return JSONAnswer({"cost": cost.as_dict()})
-    started = await platform.reembed(
-        name, to=body.to, switch=body.switch, batch_texts=body.batch_texts, keep_days=body.keep_days, **pace
-    )
+        parts = body.model_dump(include={"to", "price", "tokens_a_minute", "tokens_a_day"})
+        return JSONAnswer({"cost": (await platform.reembed_cost(name, **parts)).as_dict()})
+    started = await platform.reembed(name, **body.model_dump(exclude={"dry_run", "price"}))
     return JSONAnswer({"reembedding": started.as_dict()})
 
 
@@ -231,12 +227,8 @@ class MetricsTokenError(RefusalError):
     """The metrics need their own token."""
 
     status = 401
-
-    def __init__(self) -> None:
-        super().__init__(
-            "the metrics need the token of RETRIEVAL_METRICS_TOKEN, sent as Authorization: Bearer TOKEN",
-            headers={"WWW-Authenticate": 'Bearer realm="metrics"'},
-        )
+    message = "the metrics need the token of RETRIEVAL_METRICS_TOKEN, sent as Authorization: Bearer TOKEN"
+    fixed_headers: ClassVar = {"WWW-Authenticate": 'Bearer realm="metrics"'}
 
 
 @health_router.get(
@@ -245,20 +237,13 @@ class MetricsTokenError(RefusalError):
 async def metrics(request: Request) -> Response:
     """Figures in Prometheus' text format; `docs/how-to/observe.md` lists them."""
     service = service_of(request)
-    check_metrics_access(
-        service.settings, request.headers.get("authorization", ""), insecure_local=request.app.state.insecure_local
-    )
-    await service.figures.refresh(service.opened)
+    if not request.app.state.insecure_local:
+        expected = service.settings.metrics_token
+        if expected is None:
+            raise MetricsClosedError
+        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        is_same = hmac.compare_digest(token.strip().encode(), expected.get_secret_value().encode())
+        if scheme.lower() != "bearer" or not is_same:
+            raise MetricsTokenError
+    await service.figures.refresh()
     return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
-
-
-def check_metrics_access(settings: Settings, authorization: str, *, insecure_local: bool) -> None:
-    """Raise ``MetricsClosedError`` if no token is set, ``MetricsTokenError`` for a wrong or missing token."""
-    if insecure_local:
-        return
-    if settings.metrics_token is None:
-        raise MetricsClosedError
-    scheme, _, token = authorization.partition(" ")
-    expected = settings.metrics_token.get_secret_value()
-    if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), expected.encode()):
-        raise MetricsTokenError

@@ -61,13 +61,9 @@ class ItemSent(Sent, of=Item, extra="allow", examples=[_ITEM_EXAMPLE]):
     occurred_at: str | None = None
     """The time of the event: ISO 8601; without a time zone it is UTC."""
 
-    def record(self) -> dict[str, Any]:
-        """The item as ``Collection.add`` accepts it."""
-        return self.model_dump(exclude_unset=True)
-
     def record_of(self, item_id: str) -> dict[str, Any]:
         """The record with the id of the path. Raises ``InvalidItemError`` if the body has another id."""
-        record = self.record()
+        record = self.model_dump(exclude_unset=True)
         own = next((name for name in _IDS if record.get(name) is not None), None)
         if own is not None and str(record.pop(own)) != item_id:
             raise InvalidItemError(f"the body has another id than the path, {item_id!r:.80}", item_id=item_id)
@@ -81,10 +77,6 @@ class ItemChanges(Sent, of=Item, examples=[{"title": "Solved: connections time o
     """The id in the path; another id is refused."""
     metadata: dict[str, Any] | None = None
     """Merged with the existing entries; a null entry is removed."""
-
-    def changes(self) -> dict[str, Any]:
-        """The changes as ``Collection.patch`` accepts them."""
-        return self.model_dump(exclude_unset=True)
 
 
 class AddRequest(Sent, examples=[{"items": [_ITEM_EXAMPLE]}]):
@@ -255,7 +247,8 @@ async def patch(
     if_match: IfMatch = None,
 ) -> Response:
     """Change parts of an item (RFC 7396); changes of concurrent writers are not lost."""
-    return _answer(await collection.patch(item_id, body.changes(), version=expected_version(if_match)))
+    changes = body.model_dump(exclude_unset=True)
+    return _answer(await collection.patch(item_id, changes, version=expected_version(if_match)))
 
 
 @router.delete("/{item_id:path}", status_code=204, responses=_CHANGED, summary="Remove an item")
@@ -270,7 +263,7 @@ def _items_of(body: AddRequest) -> list[Item]:
     items = []
     for place, item in enumerate(body.items):
         with at("items", place):
-            items.append(sent_item(item.record()))
+            items.append(sent_item(item.model_dump(exclude_unset=True)))
     return items
 
 

@@ -64,9 +64,9 @@ class FeedbackEvent(Sent, examples=[_EVENT]):
 
     def event(self) -> Feedback:
         """The event for the platform. Raises ``InvalidRequestError`` for members that exclude each other."""
-        values = {name: getattr(self, name) for name in type(self).model_fields if name not in ("context", "reward")}
         context = None if self.context is None else self.context.context()
-        return Feedback(**values, context=context, reward=math.nan if self.reward is None else self.reward)
+        reward = math.nan if self.reward is None else self.reward
+        return Feedback(**dict(self) | {"context": context, "reward": reward})
 
 
 class FeedbackBatch(Sent, examples=[{"events": [_EVENT]}]):
@@ -162,10 +162,7 @@ async def feedback_each(request: Request, platform: FeedbackPlatform, body: Feed
 @feedback_router.post("/outcome", response_model=told(FeedbackReport), summary="Report the outcome of a task")
 async def outcome(request: Request, platform: FeedbackPlatform, body: TaskOutcome) -> JSONAnswer:
     """Record the outcome of a task; the items that it used share the weight of one event."""
-    events = outcome_events(
-        body.retrieval_id, body.used, reward=body.reward, actor=body.actor, note=body.note, at=body.at
-    )
-    report = await platform.feedback_each(events, api_key=caller_of(request).key)
+    report = await platform.feedback_each(outcome_events(**dict(body)), api_key=caller_of(request).key)
     return JSONAnswer(report.as_dict())
 
 
@@ -194,7 +191,7 @@ async def use_model(collection: AdminCollection, body: ModelChoice) -> JSONAnswe
 async def set_learning(collection: AdminCollection, body: Learning) -> Response:
     """Set the half-life of verdicts, and the number of one actor's verdicts that count in a day."""
     with at("half_life_days"):  # the model has checked the other field
-        await collection.set_learning(half_life_days=body.half_life_days, daily_cap=body.daily_cap)
+        await collection.set_learning(**dict(body))
     return Response(status_code=204)
 
 
@@ -217,7 +214,7 @@ async def pseudonymise(platform: AdminPlatform, body: ActorNamed) -> JSONAnswer:
 @actors_router.post("/quarantine", response_model=Events, summary="Stop counting an actor's feedback")
 async def quarantine(platform: AdminPlatform, body: Quarantine) -> JSONAnswer:
     """Exclude an actor's past and future events. The events are kept."""
-    return JSONAnswer({"events": await platform.quarantine(body.actor, reason=body.reason)})
+    return JSONAnswer({"events": await platform.quarantine(**dict(body))})
 
 
 @actors_router.post("/release", response_model=Events, summary="Count an actor's feedback again")

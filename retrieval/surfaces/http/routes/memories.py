@@ -62,17 +62,7 @@ async def remember(name: CollectionName, platform: WritePlatform, body: Remember
     nothing; sending the same messages again changes nothing. The collection must be one of memories.
     """
     store = await existing_store(platform, name)
-    report = await store.remember(
-        body.messages,
-        body.project_id,
-        session=body.session,
-        user_id=body.user_id,
-        first_turn=body.first_turn,
-        interaction_type=body.interaction_type,
-        occurred_at=body.occurred_at,
-        again=body.again,
-    )
-    return JSONAnswer(report.as_dict())
+    return JSONAnswer((await store.remember(**dict(body))).as_dict())
 
 
 @router.get("/{item_id:path}/history", response_model=MemoryHistory, summary="Read the versions")

@@ -20,6 +20,7 @@ from retrieval.surfaces.http.json_bodies import (
     at,
     members_of,
     place_of_large,
+    sent_profile,
 )
 from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, told
 from retrieval.surfaces.http.routes.search import RankedBody, arguments_of
@@ -92,8 +93,7 @@ async def set_profile(collection: AdminCollection, body: ProfileChange) -> JSONA
     if body.version is not None:
         await collection.use_profile(body.version)
         return JSONAnswer((await collection.stored_profile(body.version)).as_dict())
-    with at("profile"):
-        profile = Profile.from_dict(body.profile or {})
+    profile = sent_profile(body.profile) or Profile()
     version = await collection.set_profile(profile, note=body.note, use=body.use)
     return JSONAnswer((await collection.stored_profile(version)).as_dict())
 

@@ -27,8 +27,8 @@ from retrieval.surfaces.http.json_bodies import (
     filters_at,
     members_of,
     place_of_large,
-    profile_at,
     restore,
+    sent_profile,
     where_of,
 )
 from retrieval.surfaces.http.models import (
@@ -204,7 +204,7 @@ async def arguments_of(body: RankedBody, collection: Collection) -> dict[str, An
     """The arguments of a search, from the body; ``explain`` concerns only the response."""
     arguments = {name: getattr(body, name) for name in type(body).model_fields if name != "explain"}
     if isinstance(body, _SearchParts):
-        arguments["profile"] = profile_at(("profile",), body.profile)
+        arguments["profile"] = sent_profile(body.profile)
     if isinstance(body, SearchBody):
         arguments["prefer"] = await filters_at("prefer", body.prefer, collection)
     where = await filter_at("where", body.where, collection)
