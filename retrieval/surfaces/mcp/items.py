@@ -34,7 +34,7 @@ from retrieval.surfaces.mcp.values import (
 if TYPE_CHECKING:
     from retrieval.collection import Collection
     from retrieval.domain.items.collection import CollectionInfo
-    from retrieval.surfaces.mcp.server import Served
+    from retrieval.surfaces.mcp.served import Served
 
 MOST_COLLECTIONS = 1000
 MOST_HITS = 50

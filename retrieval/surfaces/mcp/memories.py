@@ -28,7 +28,7 @@ from retrieval.surfaces.mcp.values import (
 
 if TYPE_CHECKING:
     from retrieval.apps.memories import RelevantMemory, RetrievalEngine
-    from retrieval.surfaces.mcp.server import Served
+    from retrieval.surfaces.mcp.served import Served
 
 MOST_MEMORIES = 50
 MOST_CONTENT = 100_000

@@ -34,7 +34,7 @@ from retrieval.surfaces.mcp.values import (
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.store import PrincipleStore
-    from retrieval.surfaces.mcp.server import Served
+    from retrieval.surfaces.mcp.served import Served
 
 _log = logging.getLogger(__name__)
 

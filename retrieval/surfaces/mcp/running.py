@@ -27,7 +27,8 @@ from retrieval.settings import Settings
 from retrieval.surfaces.http.problems import AuthenticationError, RateLimitedError
 from retrieval.surfaces.listening import bracketed, is_local, is_unspecified, listening_socket, server_of, url_of
 from retrieval.surfaces.mcp.failures import failure_line
-from retrieval.surfaces.mcp.server import CALLER, Offer, RetrievalServer, Served
+from retrieval.surfaces.mcp.served import CALLER, Offer, Served
+from retrieval.surfaces.mcp.server import RetrievalServer
 
 if TYPE_CHECKING:
     from retrieval.surfaces.http.authentication import KeyGate

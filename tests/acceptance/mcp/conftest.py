@@ -22,7 +22,7 @@ from mcp_types import CallToolResult, TextContent
 from retrieval import Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.surfaces.mcp.running import ServerPlace, run_http
-from retrieval.surfaces.mcp.server import Offer
+from retrieval.surfaces.mcp.served import Offer
 from tests.acceptance.conftest import SECONDS, Program
 from tests.support.away import Away
 from tests.support.database import SCHEMA, database_with_schema

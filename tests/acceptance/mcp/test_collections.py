@@ -12,7 +12,7 @@ from mcp import Client
 from mcp.client.stdio import stdio_client
 
 from retrieval.surfaces.mcp.running import ServerPlace
-from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer
+from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer
 from tests.acceptance.conftest import Program
 from tests.acceptance.mcp.conftest import TENANT, parameters, serving_in_thread, tenant_of, tool_answer, tool_error
 

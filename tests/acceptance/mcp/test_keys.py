@@ -15,7 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 
 from retrieval.surfaces.mcp.running import ServerPlace
-from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer
+from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer
 from tests.acceptance.conftest import SECONDS
 from tests.acceptance.mcp.conftest import TENANT, serving_in_thread, tenant_of, tool_answer, tool_error
 from tests.acceptance.mcp.test_http import INITIALIZE, TOKEN

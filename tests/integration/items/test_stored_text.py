@@ -30,7 +30,8 @@ from retrieval.domain.checks import STORED_NOTE, text_fault
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.services.items import add_each
 from retrieval.surfaces.langchain import PatternRecognitionAgent, RetrievalRetriever, ticket_tools
-from retrieval.surfaces.mcp.server import RetrievalServer, Served
+from retrieval.surfaces.mcp.served import Served
+from retrieval.surfaces.mcp.server import RetrievalServer
 
 MARK = "FORGED WORDS"
 """Stands in every text that is planted; where it is met outside of a quotation, stored text passes for ours."""

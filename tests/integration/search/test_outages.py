@@ -35,7 +35,8 @@ from retrieval.services.evaluate import evaluate_collection, parse_metrics
 from retrieval.services.judgements import JudgedQuery
 from retrieval.surfaces.http import readiness
 from retrieval.surfaces.http.app import create_app
-from retrieval.surfaces.mcp.server import RetrievalServer, Served
+from retrieval.surfaces.mcp.served import Served
+from retrieval.surfaces.mcp.server import RetrievalServer
 from tests.support.openai_server import Fault, OpenAIServer, answer, broken_off, dripping, hanging, status
 
 BUDGET = 0.3

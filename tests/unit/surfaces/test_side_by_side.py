@@ -23,7 +23,7 @@ from retrieval.surfaces.http.routes.tickets import TicketPreviewRequest
 from retrieval.surfaces.mcp.items import ItemTools
 from retrieval.surfaces.mcp.memories import MemoryTools
 from retrieval.surfaces.mcp.principles import PrincipleTools
-from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, Served
+from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer, Served
 from retrieval.sync.mirror import Mirror
 from tests.support.serving import description
 

@@ -124,7 +124,7 @@ def mcp(
         raise InvalidRequestError("--keys goes with --transport http; over stdio use --read-only or --tools")
     settings = program_settings()
     from retrieval.surfaces.mcp.running import ServerPlace, run_http, run_stdio
-    from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, groups_named
+    from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer, groups_named
 
     offer = Offer(principles=collection, memories=memories)
     if tools or keys:

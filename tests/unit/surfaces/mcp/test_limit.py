@@ -10,7 +10,8 @@ from mcp_types import CallToolResult, TextContent
 
 from retrieval.domain.errors import DatabaseUnreachableError, NotFoundError
 from retrieval.settings import Settings
-from retrieval.surfaces.mcp.server import RetrievalServer, Served, answered_within
+from retrieval.surfaces.mcp.served import Served
+from retrieval.surfaces.mcp.server import RetrievalServer, answered_within
 
 
 class Stubborn:

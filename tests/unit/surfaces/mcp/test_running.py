@@ -15,7 +15,7 @@ import pytest
 
 from retrieval.settings import Settings
 from retrieval.surfaces.mcp.running import run_stdio
-from retrieval.surfaces.mcp.server import Offer
+from retrieval.surfaces.mcp.served import Offer
 
 INITIALIZE = {
     "jsonrpc": "2.0",

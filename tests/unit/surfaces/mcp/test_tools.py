@@ -9,7 +9,8 @@ from mcp_types import CallToolResult, TextContent, Tool
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.filters import parse_where
 from retrieval.settings import Settings
-from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, RetrievalServer, Served, groups_named
+from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer, Served, groups_named
+from retrieval.surfaces.mcp.server import RetrievalServer
 from retrieval.surfaces.mcp.values import ToolGroup
 
 READING = {

@@ -16,7 +16,7 @@ from retrieval.surfaces.mcp.items import ItemTools
 from retrieval.surfaces.mcp.memories import MemoryTools
 from retrieval.surfaces.mcp.principles import PrincipleTools
 from retrieval.surfaces.mcp.running import PATH
-from retrieval.surfaces.mcp.server import EVERY_TOOL, Offer, Served, groups_named
+from retrieval.surfaces.mcp.served import EVERY_TOOL, Offer, Served, groups_named
 from tests.support.markdown import blocks
 
 DOCS = Path(__file__).parents[5] / "docs/how-to"
