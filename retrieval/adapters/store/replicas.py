@@ -12,9 +12,9 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from contextvars import ContextVar, Token
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from retrieval.adapters.store.compiled import Compiled
@@ -66,26 +66,24 @@ _AFTER_WRITE: ContextVar[int] = ContextVar("retrieval_after_write", default=0)
 """The position that a replica must have replayed for the task's searches."""
 
 
-class reading_after:  # noqa: N801 - used as a function, in a with
+@contextmanager
+def _at_or_after(position: int) -> Iterator[None]:
+    before = _AFTER_WRITE.set(position)
+    try:
+        yield
+    finally:
+        _AFTER_WRITE.reset(before)
+
+
+_ANY_STATE: AbstractContextManager[None] = nullcontext()
+
+
+def reading_after(token: str | None) -> AbstractContextManager[None]:
     """Make the searches in the ``with`` block read at least the state of that token; None: any state.
 
     Raises ``InvalidRequestError`` for anything but a token.
     """
-
-    __slots__ = ("_before", "_token")
-
-    def __init__(self, token: str | None) -> None:
-        self._token = token
-        self._before: Token[int] | None = None
-
-    def __enter__(self) -> None:
-        """Set the position for the block's searches."""
-        if self._token is not None:
-            self._before = _AFTER_WRITE.set(checked_token(self._token))
-
-    def __exit__(self, *_: object) -> None:
-        if self._before is not None:
-            _AFTER_WRITE.reset(self._before)
+    return _ANY_STATE if token is None else _at_or_after(checked_token(token))
 
 
 def checked_token(token: object) -> int:
