@@ -188,7 +188,15 @@ ROUNDING = 1e-12
 """The largest rounding error of a sum that equals the least score."""
 
 
-def with_refining(results: LegResults, profile: Profile) -> LegResults:
+def refined_ranking(
+    results: LegResults, profile: Profile, limit: int | None, explained: int | None
+) -> tuple[LegResults, list[Fused]]:
+    """The candidates with their ranking by likeness, if the profile refines, and in the order of ``ranking``."""
+    refined_results = _with_refining(results, profile)
+    return refined_results, ranking(refined_results, profile, limit, explained)
+
+
+def _with_refining(results: LegResults, profile: Profile) -> LegResults:
     """The candidates, with a ranking by likeness where the profile refines and several rankings are fused."""
     if not results.vectors.places or len(results.rankings) < _SEVERAL or profile.refining.is_off:
         return results
@@ -292,11 +300,6 @@ def _all_vectors(each: Sequence[LegResults]) -> PoolVectors:
     return PoolVectors(rows, {item_id: place for place, item_id in enumerate(item_ids)})
 
 
-def fusion_name(results: LegResults, profile: Profile) -> str:
-    """The name of the method by which the scores were computed."""
-    return profile.fusion.kind.value if len(results.rankings) > 1 or profile.signals else ONE_LEG
-
-
 def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list[Fused]:
     """The best candidate of each group, in order. ``group_of``: the groups by item id."""
     best: dict[str, Fused] = {}
@@ -340,15 +343,21 @@ Columns = Mapping[str, tuple[Any, ...]]
 def hits(
     ranked: Sequence[Fused],
     columns: Columns,
-    fusion: str,
+    results: LegResults,
+    profile: Profile,
+    *,
     slate: Sequence[Placed],
     relevance: Mapping[str, float | None],
+    later: Sequence[str],
 ) -> tuple[Hit, ...]:
     """The hits in order, for candidates that all exist.
 
+    ``results``, ``profile``: those of the ranking; ``later``: what changed the scores after the fusion.
     ``slate``: the reasons for the items' places; an item without one is placed by its score.
     ``relevance``: the probability of being relevant by item id, where it is known.
     """
+    is_fused = len(results.rankings) > 1 or profile.signals
+    fusion = ", ".join((profile.fusion.kind.value if is_fused else ONE_LEG, *later))
     places = {place.item_id: (place.slot, place.propensity) for place in slate}
     shown = []
     for rank, (item_id, score, contributions) in enumerate(ranked, 1):

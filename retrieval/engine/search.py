@@ -54,16 +54,14 @@ from retrieval.engine.ranking import (
     add_signals,
     best_of_groups,
     check_calibrated,
-    fusion_name,
     good_enough,
     group_key,
     hits,
     merged,
-    ranking,
+    refined_ranking,
     relevance_by_id,
     remove_expired,
     reranked,
-    with_refining,
 )
 from retrieval.engine.record import AnsweredSearch, DecisionRecord, EncodedRecord, Recordable
 from retrieval.engine.recorder import Recorder, Sampler, is_sampled
@@ -420,7 +418,6 @@ class Searcher:
         most_ranked = None if is_diverse or search.request.group_by is not None else pool
         search.first = search.leg_results
         while True:
-            search.leg_results = with_refining(search.leg_results, profile)
             order = partial(_in_order, search, most_ranked)
             ranked = await aside(order, is_long=True) if is_long else order()
             shown = _diverse(search, ranked) if is_diverse else ranked[:limit]
@@ -522,12 +519,13 @@ class Searcher:
         leg_results = search.leg_results
         # An item that was removed after a leg found it has no row, or a row without values.
         search.shown = shown = [hit for hit in search.shown if columns.get(hit.item_id, _NO_VALUES)[0] is not None]
-        fusion = fusion_name(leg_results, search.plan.profile)
-        if search.reranked is not None:
-            fusion = f"{fusion}, reranked by {search.reranked.reranker}"
+        profile = search.plan.profile
+        later = [] if search.reranked is None else [f"reranked by {search.reranked.reranker}"]
         if search.decision.model_version:
-            fusion = f"{fusion}, learned {search.plan.profile.learned.combination}"
-        search.hits = hits(shown, columns, fusion, search.slate, search.relevance)
+            later.append(f"learned {profile.learned.combination}")
+        search.hits = hits(
+            shown, columns, leg_results, profile, slate=search.slate, relevance=search.relevance, later=later
+        )
         return AnsweredSearch(
             retrieval_id=uuid7(int(self.wall_clock() * 1000), self.chance),
             collection_id=self.collection.collection_id,
@@ -668,7 +666,8 @@ def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fu
 
 def _in_order(search: RunningSearch, most_ranked: int | None) -> list[Fused]:
     """The candidates, best first; with ``group_by`` only the best of each group."""
-    ranked = ranking(search.leg_results, search.plan.profile, most_ranked, _most_explained(search))
+    explained = _most_explained(search)
+    search.leg_results, ranked = refined_ranking(search.leg_results, search.plan.profile, most_ranked, explained)
     return ranked if search.request.group_by is None else best_of_groups(ranked, search.groups)
 
 

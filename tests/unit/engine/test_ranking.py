@@ -5,12 +5,13 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retrieval.adapters.store.items.conditions import HIT_COLUMNS
 from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.domain.search.fusion import Candidate, Fused, fuse, fused_ids, fused_scores
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.signals import Recency, VectorSimilarity
-from retrieval.engine.ranking import best_of_groups, fusion_name, ranked_scores, ranking
+from retrieval.engine.ranking import best_of_groups, hits, ranked_scores, ranking
 
 DENSE = [Candidate("dense", "a", 1, 0.9), Candidate("dense", "b", 2, 0.4)]
 LEXICAL = [Candidate("lexical", "b", 1, 7.5)]
@@ -24,6 +25,13 @@ def _ranked(*item_ids: str) -> list[Fused]:
     return [Fused(item_id, 1.0 / place, ()) for place, item_id in enumerate(item_ids, 1)]
 
 
+def _fusion_of(ranked: list[Fused], leg_results: LegResults, profile: Profile) -> str:
+    """How the first hit was fused, as its explanation says."""
+    columns = {candidate.item_id: tuple([] if name == "tags" else "" for name in HIT_COLUMNS) for candidate in ranked}
+    shown = hits(ranked, columns, leg_results, profile, slate=(), relevance={}, later=())
+    return shown[0].explanation.fusion
+
+
 def test_one_legs_scores_are_the_hits() -> None:
     """A cosine stays a cosine; the explanation has the one part, which is the score."""
     leg_results = _candidates(dense=DENSE)
@@ -33,15 +41,16 @@ def test_one_legs_scores_are_the_hits() -> None:
         ("dense", 1, 0.9),
         ("dense", 2, 0.4),
     ]
-    assert fusion_name(leg_results, Profile()) == "none"
+    assert _fusion_of(ranked, leg_results, Profile()) == "none"
 
 
 def test_several_legs_are_fused() -> None:
     """Also where one of them found nothing."""
     profile = Profile(legs={"dense": 1, "lexical": 1}, fusion=Fusion(kind=FusionKind.RRF, k=60))
     leg_results = _candidates(dense=DENSE, lexical=LEXICAL)
-    assert [candidate.item_id for candidate in ranking(leg_results, profile, 100)] == ["b", "a"]
-    assert fusion_name(leg_results, profile) == "rrf"
+    ranked = ranking(leg_results, profile, 100)
+    assert [candidate.item_id for candidate in ranked] == ["b", "a"]
+    assert _fusion_of(ranked, leg_results, profile) == "rrf"
     assert ranking(_candidates(dense=DENSE, lexical=[]), profile, 100)[0].score == 1 / 61
 
 
