@@ -42,7 +42,7 @@ class Collection:
     searches: int = 16_000
     searches_a_day: int = 100
     arrivals_end: float = 0.75
-    """The share of the searches after which no item arrives any more."""
+    """The share of the searches after which no item arrives."""
     places: int = 5
     quality_sd: float = 0.8
     """The standard deviation of items in their topic, in logits."""

@@ -4,7 +4,7 @@
 
 32 clients at once, each sending its next search (words and a vector, top 10) when it has its answer; 20,000 items of
 384 dimensions. Both services run all the time, each in one process with 8 connections to the same PostgreSQL; they are
-pressed in turns, in an order shuffled anew, so that other work on the machine hits both alike. Then 512 clients at once
+pressed in turns, in a new random order, so that other work on the machine hits both alike. Then 512 clients at once
 press ours. Service, PostgreSQL and clients share the machine's cores; the processor's time of each is told beside the
 throughput, for it differs less with what else runs. Results go to ``benchmarks/results/http_load.{json,md}``.
 """

@@ -1,4 +1,4 @@
-"""Measuring side by side: every question goes to every variant, in an order shuffled anew each time.
+"""Measuring side by side: every question goes to every variant, in an order shuffled each time.
 
 So whatever else the machine does hits all alike, and a ratio within one run means something.
 """

@@ -246,7 +246,7 @@ async def run(options: argparse.Namespace, server: Server) -> dict[str, Any]:
 
 
 def earlier(options: argparse.Namespace, places: Sequence[Place]) -> list[dict[str, Any]]:
-    """The curves in the results of the crowds that this run does not make anew.
+    """The curves in the results of the crowds that this run does not repeat.
 
     Raises ``RuntimeError`` where the quality before any verdict is another now: curves from there do not compare.
     """
@@ -263,7 +263,7 @@ def earlier(options: argparse.Namespace, places: Sequence[Place]) -> list[dict[s
     for curve in curves:
         then = curve["points"][0]["ndcg_at_10"]
         if (now := starts.get(curve["collection"], then)) != then:
-            raise RuntimeError(f"{curve['collection']} starts at {now}, and at {then} in the results; run all anew")
+            raise RuntimeError(f"{curve['collection']} starts at {now}, and at {then} in the results; run all again")
     return curves
 
 

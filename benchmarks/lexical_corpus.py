@@ -1,4 +1,4 @@
-"""Many documents of about 100 words from few: sentences of real abstracts and reports put together anew.
+"""Many documents of about 100 words from few: sentences of real abstracts and reports put together in new ways.
 
 A word is then as frequent, as a share of the documents, as in the real ones; queries are real ones of 5 to 12 words.
 """

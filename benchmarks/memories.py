@@ -92,7 +92,7 @@ def _copy(connection: psycopg.Connection[Any], collection_id: int, world: World)
 async def measure_kinds(
     engine: RetrievalEngine, world: World, by_kind: dict[str, list[Question]]
 ) -> list[dict[str, Any]]:
-    """Each kind's time and agreement with the truth; the kinds take turns, in an order shuffled anew each time."""
+    """Each kind's time and agreement with the truth; the kinds take turns, in an order shuffled each time."""
     chance = random.Random(3)  # noqa: S311 - the order of measurements is no secret
     times: dict[str, list[float]] = {kind: [] for kind in by_kind}
     overlaps: dict[str, list[float]] = {kind: [] for kind in by_kind}

@@ -1,9 +1,9 @@
 """Synthetic memories of one project, questions about them, and the true answers by comparing every memory.
 
-Texts are sentences of the sample tickets put together anew, 20 to 60 words. In the usual world most memories keep the
-base relevance that they were stored with, most were never retrieved again and a few very often, and links follow the
-few entities that everybody works on. In the hard world relevance and use are spread evenly and have nothing to do with
-each other or with time, so that the best by one signal are nobody's best by the next.
+Texts are sentences of the sample tickets put together in new ways, 20 to 60 words. In the usual world most memories
+keep the base relevance that they were stored with, most were never retrieved again and a few very often, and links
+follow the few entities that everybody works on. In the hard world relevance and use are spread evenly and have nothing
+to do with each other or with time, so that the best by one signal are nobody's best by the next.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ async def _build(
 async def _results(
     collections: Mapping[str, Collection], questions: Vectors, where: dict[str, Any] | None, true: Sequence[set[str]]
 ) -> dict[str, dict[str, Any]]:
-    """Each question to every collection, in an order shuffled anew each time."""
+    """Each question to every collection, in an order shuffled each time."""
     chance = random.Random(1)  # noqa: S311 - the order of measurements is no secret
     kinds, paths = list(collections), {kind: set[str]() for kind in collections}
     times, recalls = ({kind: list[float]() for kind in collections} for _ in range(2))

@@ -2,7 +2,7 @@
 
     python benchmarks/session_start.py [--quick] [--server URL]
 
-Each turn runs, in an order shuffled anew, an empty Python program, one that imports the driver alone, and
+Each turn runs, in a new random order, an empty Python program, one that imports the driver alone, and
 ``retrieval session-start`` in a repository of a thousand commits, with few and with many principles; and
 ``session-end``. The database is warm. Milliseconds differ with the machine and with what else runs on it: the
 processor's time differs less, and ratios within a run least. Results go to

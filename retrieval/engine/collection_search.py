@@ -205,7 +205,7 @@ async def leg_rankings(
     legs: Sequence[str] = ("dense", "lexical"),
     depth: int = DEPTH,
 ) -> dict[str, list[Candidate]]:
-    """The ``depth`` candidates of each leg before fusion, best first, for the query as it stands.
+    """The ``depth`` candidates of each leg before fusion, best first, for the query without changes.
 
     If both the dense and the lexical leg run, each also ranks the other's candidates by its own score.
     """

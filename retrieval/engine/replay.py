@@ -128,7 +128,7 @@ def statistics_moved(
     if "learned" not in signals or not places:
         return tuple(counts)
     if model is None:
-        return (*counts, f"model v{recorded.model_version} is not stored any more: its predictions are as recorded")
+        return (*counts, f"model v{recorded.model_version} is no longer stored: its predictions are as recorded")
     predicted = predictions(_scoring_pool(recorded, places, arms), model, profile.learned.combination)
     others = [
         f"{prediction.item_id} was {was:.4f} and is {prediction.mean:.4f}"
@@ -230,14 +230,14 @@ def why_not_reproduced(
 ) -> tuple[str, ...]:
     """The reasons why the recorded ranking does not follow from its own record; empty: it follows.
 
-    ``profile``: the one that answered; None: it is not stored any more. ``model``: that of the recorded version.
+    ``profile``: the one that answered; None: it is no longer stored. ``model``: that of the recorded version.
     """
     if recorded.origin:
         return (f"an application composed it ({recorded.origin}): there is no ranking to compute again",)
     if recorded.policy.startswith("team_draft"):
         return ("it shows the hits of two profiles, whose mixture cannot be ranked again",)
     if profile is None:
-        return (f"profile v{recorded.profile_version} is not stored any more",)
+        return (f"profile v{recorded.profile_version} is no longer stored",)
     pool = recorded.pool_items
     if len(pool) < min(recorded.hits, 1) or any(hit.item_id not in set(pool) for hit in _exploits(recorded)):
         return (f"{len(pool)} candidates were kept, and not all hits are among them: recording.pool is too small",)
@@ -246,7 +246,7 @@ def why_not_reproduced(
     candidates = by_relevance(columns, used_profile) or []
     learned = with_learned(candidates, columns, profile.learned, model)
     if learned is None:
-        return (f"model v{recorded.model_version} is not stored any more: its scores cannot be computed",)
+        return (f"model v{recorded.model_version} is no longer stored: its scores cannot be computed",)
     # A model reorders only the most relevant candidates; the others keep their scores.
     scores = {
         **dict.fromkeys(pool, 0.0),
@@ -368,7 +368,7 @@ def _score_of(search: RecordedSearch, item_id: str, shown: Impression | None) ->
         return shown.score
     try:
         score: float = search.pool_signals["score"][search.pool_items.index(item_id)]
-    except (KeyError, ValueError):  # the profile is not stored any more, or the item is not in the pool
+    except (KeyError, ValueError):  # the profile is no longer stored, or the item is not in the pool
         return None
     return score
 

@@ -65,7 +65,7 @@ _ALL = (
         run=measure_recall, is_needed=is_recall_in_question),
     Job(name="weights", what="recompute BM25 weights where lengths have drifted", noun="item",
         run=weigh, is_needed=are_weights_off),
-    Job(name="statistics", what="count terms anew", noun="term",
+    Job(name="statistics", what="count terms again", noun="term",
         run=recount, is_needed=always),
     Job(name="clusters", what="group items by meaning, where there is feedback to learn from", noun="item",
         run=find_clusters, is_needed=are_clusters_needed),

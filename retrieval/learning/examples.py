@@ -68,7 +68,7 @@ class Example:
 
     event: Event
     question: str | None
-    """The key of what was asked; empty: a verdict without a search; None: the search is not stored any more."""
+    """The key of what was asked; empty: a verdict without a search; None: the search is no longer stored."""
     vector: Vector | None = None
     """The question's vector, unit length, shape (dimensions,)."""
 

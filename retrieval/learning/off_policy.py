@@ -76,7 +76,7 @@ def judge(names: tuple[str, str], weighings: tuple[Weighing, Weighing], differen
         return _no_conclusion("; ".join(dict.fromkeys(objections)))
     first, second = names
     value, low, high = difference.value, difference.low, difference.high
-    if high < 0:  # the better one stands first, and its gain is positive
+    if high < 0:  # the better one is first, and its gain is positive
         first, second, value, low, high = second, first, -value, -high, -low
     return _conclusion(first, second, f"{value:+.4f} (95 % interval {low:+.4f} to {high:+.4f})", is_shown=low > 0)
 
@@ -90,7 +90,7 @@ def by_preference(names: tuple[str, str], result: Preference) -> Verdict:
         )
     won, lost = result.first, result.second
     is_shown = result.p_value < SIGNIFICANT
-    if is_shown and won < lost:  # the better one stands first
+    if is_shown and won < lost:  # the better one is first
         first, second, won, lost = second, first, lost, won
     shown = f"{won} searches against {lost}, {result.even} even, p = {result.p_value:.4f}"
     return _conclusion(first, second, shown, is_shown=is_shown)

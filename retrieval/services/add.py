@@ -109,7 +109,7 @@ def repeated_report(number: int, example: str = "") -> AddReport:
     """A note on that number of ids that occur more than once."""
     if not number:
         return AddReport()
-    ids = "1 id stands" if number == 1 else f"{number:,} ids stand"
+    ids = "1 id appears" if number == 1 else f"{number:,} ids appear"
     shown_example = f", such as {example!r:.80}" if example and number > 1 else f" ({example!r:.80})" if example else ""
     return AddReport(repeated=number, notes=(f"{ids} more than once{shown_example}; the last of each was kept",))
 

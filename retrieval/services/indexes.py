@@ -237,7 +237,7 @@ class IndexOutcome(StrEnum):
     NOT_NEEDED = "not needed"
     PRESENT = "present"
     BUILT = "built"
-    MEASURED = "measured anew"
+    MEASURED = "measured again"
     REBUILT = "rebuilt"
     REPLACED = "replaced by one of another kind, or in other parts"
     DROPPED = "dropped: comparing all is fast enough by now"

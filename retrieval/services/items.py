@@ -59,7 +59,7 @@ async def add_new(handle: CollectionHandle, item: Item | Mapping[str, Any]) -> A
         report, _ = await (await writer_of(handle)).add_beside([as_item(item)], only_new=True)
     except ItemIsThereError as error:
         known = error.item_id
-        raise InvalidItemError(f"item {known!r:.80} is there already; give it another id", item_id=known) from error
+        raise InvalidItemError(f"item {known!r:.80} already exists; give it another id", item_id=known) from error
     return report + await finished(handle, report)
 
 

@@ -649,7 +649,7 @@ async def _lost_calibration(run: _Run, target: EmbeddingSpace) -> str:
         f"profile {stored.profile_version} of {stored.name!r} tells relevance by a calibration of {space}, and none is "
         f"known of {target.name}: searches with min_relevance would be refused. Before the switch activate a profile "
         f"without a calibration (retrieval profiles list {name}, then profiles use or profiles set), and calibrate "
-        f"anew after the switch (retrieval calibrate {name})"
+        f"again after the switch (retrieval calibrate {name})"
     )
 
 

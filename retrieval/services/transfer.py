@@ -187,7 +187,7 @@ def _new_file(file: str) -> Iterator[IO[bytes]]:
 
 
 def _is_there(path: Path) -> ConflictError:
-    return ConflictError(f"{path} is there already; name a file that is not")
+    return ConflictError(f"{path} already exists; name a file that does not")
 
 
 def _put(out: IO[bytes], lines: list[str]) -> None:

@@ -60,7 +60,7 @@ BEGIN
     -- Messages of jobs about single items quote shortened keys.
     UPDATE job_runs AS run SET details = run.details - 'notes' - 'error'
     WHERE run.collection_id = collection AND run.details ?| ARRAY['notes', 'error'];
-    -- Words that no item contains any more, including words of differences that are not folded yet.
+    -- Words that no item contains any longer, including words of differences that are not folded yet.
     PERFORM fold_statistics(collection);
     DELETE FROM term_statistics AS known WHERE known.collection_id = collection AND known.document_frequency = 0;
 END

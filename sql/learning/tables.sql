@@ -5,7 +5,7 @@ CREATE TABLE feedback (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
     feedback_key uuid NOT NULL,
-    subject uuid,  -- what the verdict is about, and whose: a later one supersedes it; NULL: it stands alone
+    subject uuid,  -- what the verdict is about, and whose: a later one supersedes it; NULL: it is alone
     retrieval_id uuid,
     retrieved_at timestamptz,  -- of the retrieval: which month its impressions lie in
     actor text DEFAULT '' NOT NULL,

@@ -77,7 +77,7 @@ COMMENT ON COLUMN analytics_positions_row.reward_se IS 'Its standard error.';
 COMMENT ON COLUMN analytics_positions_row.swapped IS
     'The impressions at that rank whose item had changed places with its neighbour.';
 COMMENT ON COLUMN analytics_positions_row.swapped_rated IS 'Those of them with feedback that counts.';
-COMMENT ON COLUMN analytics_positions_row.swapped_reward IS 'Their mean reward: the worse item stands higher here, so '
+COMMENT ON COLUMN analytics_positions_row.swapped_reward IS 'Their mean reward: the worse item is higher here, so '
     'what still falls from rank to rank is the place''s.';
 COMMENT ON COLUMN analytics_positions_row.swapped_reward_se IS 'Its standard error.';
 

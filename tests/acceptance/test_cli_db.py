@@ -131,7 +131,7 @@ def test_the_home_is_saved_destroyed_and_restored(own_home: Path, tmp_path: Path
     saved = program.json("backup", folder)
     assert saved["folder"] == str(folder)
     assert "retrieval_app" in saved["roles"]
-    assert "is there already; name a folder that is not" in program.fails("backup", folder)
+    assert "already exists; name a folder that does not" in program.fails("backup", folder)
     assert "none is overwritten" in program.fails("restore", folder)
     assert "is not a backup" in program.fails("restore", tmp_path)
 
@@ -159,7 +159,7 @@ def test_a_collection_moves_to_another_tenant(program: Program) -> None:
     assert program.succeeds("collections", "export", "docs", "docs.jsonl.gz").startswith(
         "exported docs: 3 items with 3 vectors, 5 rows in all to docs.jsonl.gz"
     )
-    assert "is there already" in program.fails("collections", "export", "docs", "docs.jsonl.gz")
+    assert "already exists" in program.fails("collections", "export", "docs", "docs.jsonl.gz")
     assert "import under another name" in program.fails("collections", "import", "docs.jsonl.gz")
     assert "items of other files: retrieval ingest" in program.fails("collections", "import", items)
 
@@ -173,4 +173,4 @@ def test_a_collection_moves_to_another_tenant(program: Program) -> None:
     assert "exported docs" in piped.stderr
     output = program.succeeds("collections", "import", "-", "--name", "copy", stdin=piped.stdout)
     assert output.startswith("imported copy: 3 items with 3 vectors")
-    assert "learning starts anew" in output
+    assert "learning starts from nothing" in output

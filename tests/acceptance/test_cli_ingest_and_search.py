@@ -164,7 +164,7 @@ def test_items_without_ids_get_them_by_their_content(program: Program, tmp_path:
     assert "make ids of the texts: --id-from text" in program.fails("ingest", "notes", file)
     output = program.succeeds("ingest", "notes", file, "--id-from", "text")
     assert "gets a hash of text as id" in output
-    assert "1 id stands more than once" in output
+    assert "1 id appears more than once" in output
     again = program.json("ingest", "notes", file, "--id-from", "text")
     assert (again["added"], again["unchanged"], again["repeated"]) == (0, 2, 1)
 

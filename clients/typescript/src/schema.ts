@@ -2936,13 +2936,13 @@ export interface components {
         };
         /**
          * PreviewedHit
-         * @description A hit under one profile, and how it stands against the first profile's page.
+         * @description A hit under one profile, and how it compares with the first profile's page.
          */
         PreviewedHit: {
             hit: components["schemas"]["Hit"];
             /**
              * Moved
-             * @description Places up; negative: down; null: it was not there, or is not any more.
+             * @description Places up; negative: down; null: it was not there, or is no longer there.
              */
             moved: number | null;
             /**

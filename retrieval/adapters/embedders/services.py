@@ -16,7 +16,7 @@ DESTINATIONS = "retrieval.destinations"
 """The logger that names the host that texts are sent to, if only a key in the environment selects it."""
 
 _ELSEWHERE = "-elsewhere"
-"""Follows the name of a hosted service in the spaces of a server that stands in its place."""
+"""Follows the name of a hosted service in the spaces of a server that replaces it."""
 
 _NOTHING: Mapping[Any, Any] = MappingProxyType({})
 _BASE64 = MappingProxyType({"encoding_format": "base64"})
@@ -60,7 +60,7 @@ class EmbeddingService:
     def space_provider(self, url: str) -> str:
         """The provider of the embedding spaces that the service fills at that address.
 
-        A server that stands in the place of a hosted service has other spaces: neither fills those of the other.
+        A server in the place of a hosted service has other spaces: neither fills those of the other.
         """
         is_elsewhere = self.key_variable and url.rstrip("/") != self.url
         return f"{self.name}{_ELSEWHERE}" if is_elsewhere else self.name

@@ -33,7 +33,7 @@ _SKIPPED_AT_ONCE = 1024 * 1024
 
 
 class Line(NamedTuple):
-    """One line as it stands in the file."""
+    """One line, unchanged."""
 
     number: int
     """Counts from 1."""

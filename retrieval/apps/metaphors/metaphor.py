@@ -183,7 +183,7 @@ def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
 KIND = "metaphor"
 
 IN_CORPUS: Mapping[str, str] = MappingProxyType({"kind": KIND, "status": ACTIVE})
-"""The filter of the metaphors of the corpus. Candidates are not in it yet, archived metaphors not any more: they stay
+"""The filter of the metaphors of the corpus. Candidates are not in it yet, archived metaphors no longer: they stay
 stored so that they are not suggested again.
 """
 

@@ -216,7 +216,7 @@ class RetrievalService:
 
     @asynccontextmanager
     async def _tickets(self) -> AsyncIterator[Collection]:
-        """The collection of the tickets. Raises ``ConfigurationError`` if it does not exist, or not any more."""
+        """The collection of the tickets. Raises ``ConfigurationError`` if it does not exist, or no longer exists."""
         try:
             yield await self._opened()
         except UnknownCollectionError as error:

@@ -97,7 +97,7 @@ class Item(PublicNames):
     """One retrievable thing.
 
     Raises ``InvalidItemError`` for anything PostgreSQL could not hold or a search could not use, and for control and
-    format characters, which ``clean_text`` removes. Tabs and line breaks may stand in a body and in an attribute.
+    format characters, which ``clean_text`` removes. Tabs and line breaks may be in a body and in an attribute.
     """
 
     def __post_init__(self) -> None:
@@ -285,9 +285,9 @@ def check_version(item_id: str, stored: str | None, expected: str | None) -> Non
     if expected is None or (stored or ABSENT) == expected or (expected == ANY and stored is not None):
         return
     if expected == ABSENT:
-        reason = "is there already; read it and give its version to replace it"
+        reason = "already exists; read it and give its version to replace it"
     elif stored is None:
-        reason = "is not there (any more); add it anew"
+        reason = "does not exist; add it"
     else:
         reason = "was changed since that version; read it again and repeat the change"
     raise VersionConflictError(f"item {item_id!r:.80} {reason}", item_id=item_id)
@@ -324,7 +324,7 @@ def checked_changes(item_id: str, changes: object) -> Mapping[str, Any]:
         raise refusal(item_id, f"{repeated[0]!r} and {other!r} are one field; give one of them")
     changes = {fields[name]: value for name, value in changes.items()}
     if changes.get("item_id", item_id) != item_id:
-        raise refusal(item_id, "an item keeps its id; add it anew under another")
+        raise refusal(item_id, "the id of an item cannot change; add the item again under another id")
     if not isinstance(changes.get("attributes") or {}, Mapping):
         raise refusal(item_id, "metadata must be an object")
     return changes

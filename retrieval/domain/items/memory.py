@@ -133,7 +133,7 @@ def readable(key: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """The text's words in their order, in lower case, whatever stands between them and however they are encoded."""
+    """The text's words in their order, in lower case, whatever is between them and however they are encoded."""
     return " ".join(words(text))
 
 
@@ -361,7 +361,7 @@ def check_current(memory: Memory | NewMemory, now: datetime) -> None:
     """Raise ``UnknownItemError`` for an expired memory, which is soon forgotten."""
     if has_expired(memory, now):
         raise UnknownItemError(
-            f"memory {memory.memory_id!r:.80} expired at {memory.expires_at}; store it anew to keep it"
+            f"memory {memory.memory_id!r:.80} expired at {memory.expires_at}; store it again to keep it"
         )
 
 

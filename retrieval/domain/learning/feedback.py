@@ -93,7 +93,7 @@ class Feedback:
         if self.key is not None and not isinstance(self.key, UUID):
             check_text("key", self.key, MAX_NOTE_LENGTH)
             if not self.key:
-                raise InvalidRequestError("key is empty, so it would stand for every verdict on the item; leave it out")
+                raise InvalidRequestError("key is empty, so it would mean every verdict on the item; leave it out")
         self._check_place()
 
     def _check_place(self) -> None:

@@ -78,7 +78,7 @@ class SearchRecord:
     request: Mapping[str, Any]
     """The rest of the request (see ``retrieval.engine.record``), without the values of ``USUAL``."""
     profile_version: int
-    """0: the call brought its own profile, which stands in ``request``, or an application composed the answer."""
+    """0: the call brought its own profile, which is in ``request``, or an application composed the answer."""
     model_version: int
     policy: str
     """Name and version of the exploration policy, such as ``off/1``."""

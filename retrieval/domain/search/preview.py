@@ -18,13 +18,13 @@ _NOTHING = 0.005
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreviewedHit(Serializable):
-    """A hit under one profile, and how it stands against the first profile's page."""
+    """A hit under one profile, and how it compares with the first profile's page."""
 
     hit: Hit
     rank_before: int | None
     """The rank on the first profile's page, from 1; None: the item is not on that page."""
     moved: int | None
-    """Places up; negative: down; None: it was not there, or is not any more."""
+    """Places up; negative: down; None: it was not there, or is no longer there."""
     why: str
     """The reason for the difference, in words: the shares of its score."""
 

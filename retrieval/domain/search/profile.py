@@ -57,7 +57,7 @@ class LegName(StrEnum):
     TAGGED = "tagged"
     """The items that have the tags of the question: those with most of them first."""
     RATED = "rated"
-    """The items with the best verdicts; those without any stand in the middle, the latest stored first."""
+    """The items with the best verdicts; those without any are in the middle, the latest stored first."""
 
 
 _WORDLESS_LEGS = frozenset(LegName) - {LegName.DENSE, LegName.LEXICAL}

@@ -159,7 +159,7 @@ _FEW = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeywordOverlap(Signal):
-    """Words of the question that stand in the item / words of the question; 0 where it has none.
+    """Words of the question that are in the item / words of the question; 0 where it has none.
 
     Whole words, whatever their case, without stop words and stems; of scripts without spaces pairs of characters.
     """

@@ -43,7 +43,7 @@ _WORD = re.compile(r"(?<![\w'’.@/-])[^\W\d_]+(?![\w'’@/-]|\.\w)")
 
 
 class Word(NamedTuple):
-    """A word of a query, and where it stands."""
+    """A word of a query, and its place."""
 
     start: int
     end: int

@@ -448,7 +448,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _lead(text: str) -> re.Pattern[str]:
-    """A pattern of what stands right before something, up to its end."""
+    """A pattern of what is right before something, up to its end."""
     return re.compile(rf"(?<![\w-])(?:{text})\s*$".replace(" ", r"\s+"))
 
 
@@ -467,9 +467,9 @@ _TO = r"(?(between) and |(?: (?:to|until|till|through|thru) |\s*[-–—]\s*))(?
 _NO_MONTH = "".join(
     rf"(?<!\b{name}\s)" for name in f"{_NAMES}|jan|feb|mar|apr|jun|jul|aug|sep|sept|oct|nov|dec".split("|")
 )
-"""May not stand before a day: in "May 5 to 7 June" the 5 is not in June."""
+"""May not be before a day: in "May 5 to 7 June" the 5 is not in June."""
 _NO_COUNT = rf"(?!\s+(?:of )?(?:{_NAMES}|{_SHORT})\b|:\d|\s*[ap]\.?m\b|\s+(?:minute|hour|day|week|month|year|time)s?\b)"
-"""May not stand after a day: another month, a time of day, or a noun that the number counts."""
+"""May not be after a day: another month, a time of day, or a noun that the number counts."""
 _WEEKDAY = rf"(?P<weekday>{'|'.join(_WEEKDAYS)})\b"
 _UNIT = r"(?P<unit>minute|hour|day|week(?:end)?|month|quarter|year)s?\b"
 _COUNT = rf"(?P<count>\d{{1,4}}|{'|'.join(_NUMBERS)}|(?:a )?couple(?: of)?|(?:a )?few|several|an?)"

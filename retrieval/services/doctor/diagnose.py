@@ -294,6 +294,6 @@ def check_embedded(home: Path) -> Iterator[Finding]:
         yield Severity.WARNING.finding(
             "postgresql",
             f"the embedded server had been stopping for {seconds:,.0f} seconds and hung: it was ended and started"
-            " anew, and nothing that was committed is lost",
+            " again, and nothing that was committed is lost",
             f"see {home / 'server.log'} for what went before: often a process was killed, as memory ran out",
         )

@@ -47,7 +47,7 @@ async def by_profile(
 ) -> SearchResult:
     """The best hits of the collection's profile for words, or for a vector of shape (dimensions,).
 
-    ``options`` are those of ``Collection.search``. Words are taken as they stand, unless ``syntax=True``. Raises
+    ``options`` are those of ``Collection.search``. Words are taken literally, unless ``syntax=True``. Raises
     ``InvalidRequestError`` for an unknown option.
     """
     if foreign := sorted(options.keys() - _OPTIONS):
@@ -402,7 +402,7 @@ def items_of(documents: Sequence[Document], ids: Sequence[str | None] | None) ->
 def document_of(found: Item | Hit, explained: Mapping[str, Any] | None = None) -> Document:
     """The document of an item or a hit; ``explained`` comes under the reserved name of its metadata.
 
-    An item's title, which no document has, stands before its text, and in the metadata with the item's other fields.
+    An item's title, which no document has, is before its text, and in the metadata with the item's other fields.
     Characters that would hide or forge something are left out.
     """
     extra = {} if explained is None else {EXPLANATION_KEY: dict(explained)}

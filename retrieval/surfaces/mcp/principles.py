@@ -148,7 +148,7 @@ _ADDED_NOTES = {
     CANDIDATE: "It is a candidate: given to be tried out and marked so, where exploration is asked for, until ratings "
     "prove it.",
 }
-FAILED_NOTE = "It was tried before and did not help, so it is not given any more. Say it otherwise if you know better."
+FAILED_NOTE = "It was tried before and did not help, so it is no longer given. Say it otherwise if you know better."
 
 
 def found_text(
@@ -324,7 +324,7 @@ class PrincipleTools:
         return answer(text, AddedAnswer(principle=added, note=note))
 
     async def list_tags(self) -> Annotated[CallToolResult, TagsAnswer]:
-        """List the tags that principles bear, the most frequent first, to search by and to add principles under."""
+        """List the tags that principles have, the most frequent first, to search by and to add principles under."""
         store = await principles_of(self._served)
         tags = [
             TagAnswer(tag=count.value, principles=count.items)

@@ -247,7 +247,7 @@ def test_a_login_that_does_not_see_all_saves_nothing(new_database: NewDatabase, 
 def test_an_existing_folder_is_not_overwritten(database_url: str, tmp_path: Path) -> None:
     """A folder with content is not changed."""
     (tmp_path / "kept").write_text("mine")
-    with pytest.raises(ConflictError, match="is there already"):
+    with pytest.raises(ConflictError, match="already exists"):
         back_up(database_url, tmp_path, NOW)
     assert [path.name for path in tmp_path.iterdir()] == ["kept"]
 
@@ -294,7 +294,7 @@ def test_two_backups_at_once_into_one_folder_keep_the_first(
         return server_name(url)
 
     monkeypatch.setattr(backup, "server_name", name_after_the_other)
-    with pytest.raises(ConflictError, match="is there already"):
+    with pytest.raises(ConflictError, match="already exists"):
         back_up(database_url, folder, NOW)
     assert list(tmp_path.iterdir()) == [folder]
     assert (folder / "backup.json").read_text() == "the other's"

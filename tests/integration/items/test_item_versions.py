@@ -83,7 +83,7 @@ async def test_an_item_that_is_put_is_found_by_its_words_and_its_meaning(docs: C
 async def test_a_write_takes_place_only_in_the_version_that_it_names(docs: Collection) -> None:
     """A write can also require that the item exists, or that it does not; otherwise nothing changes."""
     first = await docs.put(Item(item_id="c", title="one"), version="")
-    with pytest.raises(VersionConflictError, match="is there already"):
+    with pytest.raises(VersionConflictError, match="already exists"):
         await docs.put(Item(item_id="c", title="other"), version="")
     second = await docs.put(Item(item_id="c", title="two"), version=first.version)
     for version in (first.version, ""):
@@ -93,7 +93,7 @@ async def test_a_write_takes_place_only_in_the_version_that_it_names(docs: Colle
             await docs.patch("c", {"title": "three"}, version=version)
         with pytest.raises(VersionConflictError):
             await docs.delete("c", version=version)
-    with pytest.raises(VersionConflictError, match="is not there"):
+    with pytest.raises(VersionConflictError, match="does not exist"):
         await docs.put(Item(item_id="none"), version="*")
 
     assert (await docs.stored(["c", "none"])) == {"c": _read(second)}

@@ -193,11 +193,11 @@ async def test_of_items_with_one_key_the_last_counts_with_its_vector(platform: P
     items = [{"_id": "x", "text": "one"}, {"_id": "x", "text": "two"}]
     report = await collection.add(items, embeddings=[[1, 0, 0], [0, 1, 0]])
     assert (report.added, report.embedded, report.repeated) == (1, 1, 1)
-    assert "1 id stands more than once ('x'); the last of each was kept" in report.notes
+    assert "1 id appears more than once ('x'); the last of each was kept" in report.notes
     added = await add_each(handle_of(collection), items)
     assert added.report.repeated == 1
     more = await collection.add([*items, *items, {"_id": "y"}, {"_id": "y"}])
-    assert "2 ids stand more than once, such as 'x'; the last of each was kept" in more.notes
+    assert "2 ids appear more than once, such as 'x'; the last of each was kept" in more.notes
     hits = await collection.search("two", vector=[0, 1, 0])
     assert hits[0].body == "two"
     assert {part.leg: part.raw_score for part in hits[0].explanation.contributions}["dense"] == pytest.approx(1)
@@ -406,7 +406,7 @@ async def test_a_new_item_replaces_none(platform: Platform) -> None:
     assert (report.added, report.embedded) == (2, 1)
 
     for item_id in ("1", "2"):
-        with pytest.raises(InvalidItemError, match=f"item '{item_id}' is there already"):
+        with pytest.raises(InvalidItemError, match=f"item '{item_id}' already exists"):
             await add_new(handle_of(collection), {"_id": item_id, "text": "another"})
 
     stored = await collection.get(["1", "2"])
@@ -426,7 +426,7 @@ async def test_a_new_item_waits_for_who_is_storing_it_and_does_not_replace_it(
             adding = asyncio.create_task(add_new(handle_of(collection), {"_id": "1", "text": "ours"}))
             while watcher.execute(LOCK_WAITS.encode()).fetchone() == (0,) and not adding.done():  # noqa: ASYNC110 - no event tells
                 await asyncio.sleep(0)
-    with pytest.raises(InvalidItemError, match="item '1' is there already"):
+    with pytest.raises(InvalidItemError, match="item '1' already exists"):
         await adding
     assert {key: item.body for key, item in (await collection.get(["1"])).items()} == {"1": "theirs"}
 

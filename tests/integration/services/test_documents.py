@@ -367,7 +367,7 @@ async def test_an_invalid_document_is_refused(docs: Collection, value: Any, mess
 async def test_a_repeated_document_is_reported(docs: Collection) -> None:
     """The last one is kept."""
     report = await docs.add_documents([{"id": "a", "text": "one"}, {"id": "a", "text": "two"}])
-    assert report.notes == ("1 id stands more than once ('a'); the last of each was kept",)
+    assert report.notes == ("1 id appears more than once ('a'); the last of each was kept",)
     assert [row.item.body for row in await docs.page()] == ["two"]
 
 

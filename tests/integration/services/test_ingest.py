@@ -283,7 +283,7 @@ async def test_of_lines_with_one_key_the_last_counts(platform: Platform, file: P
         report = await collection.ingest(read_items(write_file(file, lines)))
         assert report.read == BATCH_ITEMS + 22
         assert report.items.repeated == 1
-        assert "1 id stands more than once; the last of each was kept" in report.items.notes
+        assert "1 id appears more than once; the last of each was kept" in report.items.notes
         assert (await collection.get(["000000"]))["000000"].body == "third"
         assert [hit.item_id for hit in await collection.search("third", legs=["lexical"])] == ["000000"]
         assert list(await collection.search("first", legs=["lexical"])) == []

@@ -222,7 +222,7 @@ async def test_existing_targets_are_not_overwritten(platform: Platform, tmp_path
     file = tmp_path / "docs.jsonl"
     await platform.export_collection("docs", file)
     content = file.read_bytes()
-    with pytest.raises(ConflictError, match="is there already; name a file"):
+    with pytest.raises(ConflictError, match="already exists; name a file"):
         await platform.export_collection("docs", file)
     with pytest.raises(ConflictError, match="import under another name"):
         await platform.import_collection(file)
@@ -495,7 +495,7 @@ async def test_an_export_replaces_no_file_that_another_has_written_meanwhile(
     def meanwhile(_done: int, _total: int) -> None:
         file.write_text("the other's")
 
-    with pytest.raises(ConflictError, match="is there already; name a file"):
+    with pytest.raises(ConflictError, match="already exists; name a file"):
         await platform.export_collection("docs", file, advance=meanwhile)
     assert file.read_text() == "the other's"
     assert files_in(tmp_path) == ["docs.jsonl"]

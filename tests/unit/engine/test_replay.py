@@ -48,7 +48,7 @@ def test_another_profile_does_not_reproduce_it() -> None:
 
 def test_a_missing_profile_is_named() -> None:
     """Nothing can be computed without it."""
-    assert why_not_reproduced(_record(), None) == ("profile v1 is not stored any more",)
+    assert why_not_reproduced(_record(), None) == ("profile v1 is no longer stored",)
 
 
 def test_a_pool_that_is_too_small_is_named() -> None:
@@ -130,7 +130,7 @@ def test_a_stack_needs_its_model() -> None:
     model = LearnedModel(
         version=4, reward=LearnedReward(), by_item=LearnedReward(), stack=stack, passed=frozenset(Combination)
     )
-    assert why_not_reproduced(search, profile) == ("model v4 is not stored any more: its scores cannot be computed",)
+    assert why_not_reproduced(search, profile) == ("model v4 is no longer stored: its scores cannot be computed",)
     assert why_not_reproduced(search, profile, model) == ()
     other = replace(model, stack=replace(stack, intercept=1.0, weights={**stack.weights, "learned": 0.6}))
     assert why_not_reproduced(search, profile, other)[0].startswith("the score of ")

@@ -132,7 +132,7 @@ def check_folder(folder: Path) -> None:
     except OSError as error:
         raise InvalidRequestError(f"cannot look into {folder}: {error}; name another folder") from error
     if is_there:
-        raise ConflictError(f"{folder} is there already; name a folder that is not, such as {folder.resolve()}-2")
+        raise ConflictError(f"{folder} already exists; name a folder that does not, such as {folder.resolve()}-2")
 
 
 def back_up(url: str, folder: Path, now: datetime) -> Backup:
@@ -253,7 +253,7 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
         )
     former_data = home / f"data-{former_major}"
     if former_data.exists():
-        raise ConflictError(f"{former_data} is there already: move it away, because the former data go there")
+        raise ConflictError(f"{former_data} already exists: move it away, because the former data go there")
     cluster, lease = Cluster(home, former), FileLock(home / "lease.lock")
     try:
         with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / "upgrade") as place:
@@ -349,7 +349,7 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
             )
         connection.execute("ANALYZE")
         if connection.info.server_version // 10000 != manifest["postgresql"]:
-            _index_words_anew(connection)
+            _index_words_again(connection)
 
 
 def _check_server(connection: psycopg.Connection[Any], manifest: Mapping[str, Any]) -> None:
@@ -364,7 +364,7 @@ def _check_server(connection: psycopg.Connection[Any], manifest: Mapping[str, An
         )
 
 
-def _index_words_anew(connection: psycopg.Connection[Any]) -> None:
+def _index_words_again(connection: psycopg.Connection[Any]) -> None:
     """Index again the items whose words this server stems otherwise than the saved one did.
 
     The stemmers change with PostgreSQL: "added" is "ad" in 16 and "add" in 18, so a query would not find it.

@@ -249,7 +249,7 @@ async def add_collection(
     )  # fmt: skip
     row = await (await connection.execute(_ADD, values)).fetchone()
     if row is None:
-        raise ConflictError(f"collection {name!r:.80} is there already; import under another name, or remove it first")
+        raise ConflictError(f"collection {name!r:.80} already exists; import under another name, or remove it first")
     if fields["weighed_length"] is not None:
         await connection.execute(_WEIGH, (row[0], fields["weighed_length"]))
     return int(row[0])

@@ -232,7 +232,7 @@ async def switch_over(connection: Connection, collection_id: int, target: Stored
 
 
 async def switch_back(at: CollectionPlace) -> bool:
-    """Let searches use the former space again, at once; False: it is not kept any more, or still in use."""
+    """Let searches use the former space again, at once; False: it is no longer kept, or still in use."""
     async with at.database.transaction(at.tenant_id) as connection:
         await hold_writers(connection, at.collection_id)
         return await _switch(connection, _SWITCH_BACK, {"collection_id": at.collection_id})

@@ -128,7 +128,7 @@ _NAME = "SELECT name_terms(%(collection_id)s)"
 async def recount_terms(at: CollectionPlace) -> int:
     """Recount a collection's term statistics and correct them; returns the number of wrong rows, normally 0.
 
-    Items without indexed words are indexed first. Terms that no item holds any more are removed; they are not wrong. In
+    Items without indexed words are indexed first. Terms that no item has any longer are removed; they are not wrong. In
     one transaction, which writers of the collection wait for; searches go on.
     """
     known = {"collection_id": at.collection_id}

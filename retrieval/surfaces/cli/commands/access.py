@@ -148,7 +148,7 @@ def pseudonymise(*, actor: Actor, yes: Yes = False, as_json: Json = False) -> No
     with opened() as (platform, wait):
         report = wait(platform.pseudonymise(actor))
     searches, events = several(report.retrievals, "search"), several(report.feedback, "event")
-    print_answer(report, f"{searches} and {events} of feedback now bear {report.pseudonym}", as_json=as_json)
+    print_answer(report, f"{searches} and {events} of feedback now have the name {report.pseudonym}", as_json=as_json)
 
 
 @command(actors, "retrieval actors quarantine bot-7 --reason spam")
@@ -214,7 +214,7 @@ def remove(*, login: Login, only_sql: Sql = False, as_json: Json = False) -> Non
     """Remove a login's access to the tenant; the login itself stays."""
     from retrieval.adapters.store.installation.access import remove_analyst, removing
 
-    done = f"{login} may not read this tenant's figures any more"
+    done = f"{login} may no longer read this tenant's figures"
     _change(login, remove_analyst, removing, done=done, only_sql=only_sql, as_json=as_json)
 
 

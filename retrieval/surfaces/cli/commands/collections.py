@@ -308,7 +308,7 @@ def import_(
                 advance=lambda done, total: update(output.Step(done, total, done)),
             )
         )
-    learned = "" if moved.has_records else "; without searches and feedback, learning starts anew"
+    learned = "" if moved.has_records else "; without searches and feedback, learning starts from nothing"
     output.print_answer(moved.as_dict(), f"imported {_moved_text(moved)}{learned}", as_json=as_json, quiet=quiet)
 
 

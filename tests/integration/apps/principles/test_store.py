@@ -95,7 +95,7 @@ async def test_an_item_of_another_kind_is_not_a_principle(store: PrincipleStore,
     await collection.add([Item(item_id="note", title="a note", kind="note")])
     with pytest.raises(UnknownItemError, match="there is no principle 'note'"):
         await store.record_usage("note")
-    with pytest.raises(InvalidItemError, match="'note' is there already; give it another id"):
+    with pytest.raises(InvalidItemError, match="'note' already exists; give it another id"):
         await store.add_principle("x", principle_id="note")
     assert (await collection.get(["note"]))["note"].kind == "note"
     assert (await collection.standings(["note"]))["note"].uses == 0

@@ -172,7 +172,7 @@ async def test_each_line_has_its_outcome(client: AsyncClient) -> None:
         "repeated": 1,
     }
     notes = [
-        "1 id stands more than once; the last of each was kept",
+        "1 id appears more than once; the last of each was kept",
         "1 of 4 items has no text; an item's 'title' and 'text' are searched",
     ]
     assert last == {"summary": {**counts, "notes": notes}}

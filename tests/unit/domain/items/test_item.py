@@ -158,9 +158,9 @@ def test_an_item_that_is_as_wanted_passes(stored_version: str | None, required_v
     ("stored_version", "required_version", "message"),
     [
         ("v", "w", "was changed since"),
-        (None, "w", "item 'a' is not there"),
-        (None, ANY, "item 'a' is not there"),
-        ("v", ABSENT, "is there already"),
+        (None, "w", "item 'a' does not exist"),
+        (None, ANY, "item 'a' does not exist"),
+        ("v", ABSENT, "already exists"),
     ],
 )
 def test_an_item_that_is_not_as_wanted_is_a_conflict(
@@ -252,7 +252,7 @@ def test_a_bottomless_patch_is_refused() -> None:
     [
         ([], "changes are an object"),
         ({"colour": "red"}, "an item has no 'colour'"),
-        ({"item_id": "b"}, "an item keeps its id"),
+        ({"item_id": "b"}, "the id of an item cannot change"),
         ({"attributes": 3}, "metadata must be an object"),
         ({"text": "a", "title": "t", "body": "b"}, "'text' and 'body' are one field"),
     ],
