@@ -19,6 +19,7 @@ from psycopg import sql
 from retrieval import Collection, EmbeddingSpace, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.items.transfer import KINDS
+from retrieval.domain.diagnosis import Severity
 from retrieval.domain.errors import ConflictError, InvalidRequestError, UnknownCollectionError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import TextRole, Vectors
@@ -149,9 +150,13 @@ async def test_the_doctor_finds_nothing_wrong_with_it(platform: Platform, other:
     await platform.export_collection("docs", tmp_path / "docs.jsonl")
     await other.import_collection(tmp_path / "docs.jsonl")
     moved = await other.collection("docs", create=False)
-    findings = {(finding.severity, finding.check) for finding in (await other.doctor("docs")).findings}
-    before = {(finding.severity, finding.check) for finding in (await platform.doctor("docs")).findings}
-    assert findings <= before
+
+    async def faults(of: Platform) -> set[tuple[Severity, str]]:
+        # The check of the tables depends on what the other tests of the same database do.
+        found = [finding for finding in (await of.doctor("docs")).findings if finding.check != "tables"]
+        return {(finding.severity, finding.check) for finding in found if finding.severity is not Severity.OK}
+
+    assert await faults(other) <= await faults(platform)
     arms = "SELECT item_id, context, uses, raw_successes FROM arms WHERE collection_id = {id} ORDER BY 1, 2"
     rows_kept = await rows_of(other, moved, arms)
     await moved.set_learning(half_life_days=60)
