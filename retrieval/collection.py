@@ -218,7 +218,9 @@ class Collection:
         If the record cannot be stored, ``notes`` say so. Raises what ``search`` raises, and
         ``InvalidRequestError`` for a number of profiles other than two.
         """
-        return await collection_search.interleave(
+        from retrieval.engine.interleave import interleave
+
+        return await interleave(
             self._handle,
             query,
             profiles=profiles,

@@ -19,7 +19,7 @@ from retrieval.domain.records.search_record import ComposedAnswer
 from retrieval.domain.records.slate import ShownItem
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.reading import check_limit
-from retrieval.engine.recorder import Recorder, is_sampled
+from retrieval.engine.recorder import is_sampled
 from retrieval.engine.request import MAX_LIMIT, checked_item_ids, checked_query_vector, checked_words
 
 
@@ -97,7 +97,11 @@ async def record_answer(
         cluster=cluster,
         model_version=model_version,
     )
-    return answer.retrieval_id if await _store(parts.recorder, stored, answer) else None
+    if stored.profile.recording.wait:
+        [is_kept] = await parts.recorder.store([answer])
+    else:
+        is_kept = parts.recorder.offer(answer)
+    return answer.retrieval_id if is_kept else None
 
 
 async def answers_of(handle: CollectionHandle, session: str, *, origin: str | None, limit: int) -> list[RecordedAnswer]:
@@ -138,9 +142,3 @@ async def _learned_state(
     except DatabaseError as error:
         _log.info("a record of %s has no cluster and no model: %s", handle.name, error)
         return None, 0
-
-
-async def _store(recorder: Recorder, stored: StoredCollection, answer: ComposedAnswer) -> bool:
-    if stored.profile.recording.wait:
-        return (await recorder.store([answer]))[0]
-    return recorder.offer(answer)

@@ -143,37 +143,6 @@ async def search_each(
     return await _explained(handle, requests, results)
 
 
-async def interleave(
-    handle: CollectionHandle,
-    query: str,
-    *,
-    profiles: Mapping[str, Profile],
-    where: Where | Filter | None,
-    context: Context,
-    **options: Any,
-) -> SearchResult:
-    """See ``Collection.interleave``; ``options`` go to ``checked_request`` unchanged."""
-    from retrieval.engine.interleave import interleave as interleaved
-
-    parts = handle.parts
-    condition = await parsed_filter(where, parts.bounds)
-    request = checked_request(query, condition=condition, bounds=parts.bounds, **options)
-
-    async def ask(profile: Profile) -> SearchResult:
-        return await search(handle, query, where=condition, profile=profile, context=context, **options)
-
-    return await interleaved(
-        await handle.place(),
-        request,
-        profiles,
-        ask,
-        context,
-        chance=parts.chance,
-        wall_clock=parts.wall_clock,
-        is_recorded=handle.is_recorded,
-    )
-
-
 async def preview(
     handle: CollectionHandle,
     query: str,

@@ -32,7 +32,6 @@ from retrieval.engine.ranking import leg_features, relevances
 from retrieval.engine.record import DecisionRecord
 
 if TYPE_CHECKING:
-    from retrieval.domain.learning.arm import ItemArms
     from retrieval.engine.scoring import Pool
     from retrieval.learning.learned_model import LearnedModel
     from retrieval.learning.slate import Ranked
@@ -163,32 +162,24 @@ def slate(
 
 def _decide(rows: Sequence[Sequence[Row]], request: DecisionRequest, facts: _Facts, now: datetime) -> Decision:
     """The decision; ``rows`` are the answers to the statements, which may be none."""
+    unchanged = Decision(
+        ranked=request.ranked,
+        candidates=(),
+        record=DecisionRecord(cluster=facts.cluster),
+        explain={candidate.item_id: candidate for candidate in request.ranked}.__getitem__,
+    )
     if not rows:
-        record = DecisionRecord(cluster=facts.cluster)
-        return Decision(ranked=request.ranked, candidates=(), record=record, explain=_unchanged(request.ranked))
+        return unchanged
     from retrieval.adapters.store.learning.arms import arms_from
-    from retrieval.engine.scoring import reads_arms
-
-    learned, exploration = request.profile.learned, request.profile.exploration
-    answers = iter(rows)
-    arms = arms_from(next(answers)) if reads_arms(facts.model, learned, exploration) else {}
-    return _decision(request, facts, arms, next(answers, None), now)
-
-
-def _decision(
-    request: DecisionRequest,
-    facts: _Facts,
-    arms: Mapping[str, ItemArms],
-    stack_rows: Sequence[Row] | None,
-    now: datetime,
-) -> Decision:
-    from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, scored, unlearned
+    from retrieval.engine.scoring import Pool, combined, learned_signals, predictions, reads_arms, scored, unlearned
     from retrieval.learning.slate import is_eligible
     from retrieval.learning.stack import AFFINITY, LENGTH, affinity_signal, length_signal
 
     learned, exploration = request.profile.learned, request.profile.exploration
+    answers = iter(rows)
+    arms = arms_from(next(answers)) if reads_arms(facts.model, learned, exploration) else {}
     stack_signals = {}
-    if stack_rows is not None:
+    if (stack_rows := next(answers, None)) is not None:
         [(octets, cosines)] = stack_rows
         stack_signals = {AFFINITY: affinity_signal(cosines), LENGTH: length_signal(octets)}
     pool = Pool(
@@ -206,8 +197,7 @@ def _decision(
     eligible = [is_eligible(item.anywhere, item.created_at, now, exploration) for item in pool.arms]
     record = _record(facts, pool, eligible, now)
     if facts.model is None:
-        candidates = unlearned(pool, learned, eligible)
-        return Decision(ranked=request.ranked, candidates=candidates, record=record, explain=_unchanged(request.ranked))
+        return replace(unchanged, candidates=unlearned(pool, learned, eligible), record=record)
     predicted = predictions(pool, facts.model, learned.combination)
     rescored = combined(pool, facts.model.stack, learned, predicted)
     order = rescored.order(pool)
@@ -229,11 +219,6 @@ def _decision(
         record=record,
         explain=lambda item_id: rescored.fused(pool, places[item_id]),
     )
-
-
-def _unchanged(ranked: Sequence[Fused]) -> Callable[[str], Fused]:
-    by_id = {candidate.item_id: candidate for candidate in ranked}
-    return lambda item_id: by_id[item_id]
 
 
 def _record(facts: _Facts, pool: Pool, eligible: Sequence[bool], now: datetime) -> DecisionRecord:

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import logging
-import random
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from uuid import UUID
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from retrieval.adapters.clock import Clock
-from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import store_recordings
 from retrieval.domain.errors import InvalidRequestError, RetrievalError
 from retrieval.domain.learning.context import Context
 from retrieval.domain.records.retrieval_id import time_of, uuid7
 from retrieval.domain.records.search_record import TOTAL, SearchRecord, context_columns, shown_columns, unusual
+from retrieval.domain.search.filters import Filter, Where
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Exploration, Recording
+from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.collection_search import search
+from retrieval.engine.conditions import parsed_filter
 from retrieval.engine.ranking import signals_of
 from retrieval.engine.record import recorded_request
-from retrieval.engine.request import SearchRequest, check_profile
+from retrieval.engine.request import check_profile, checked_request
 from retrieval.learning.interleaving import Drafted, check_draft, team_draft
 
 MIXED = "hits of two profiles, mixed by team draft: each score is by the profile that returned the hit"
@@ -33,101 +34,6 @@ NOTHING_TO_COMPARE = "the search was not recorded, so it cannot compare the two 
 
 POLICY = "team_draft/1"
 """The recorded policy of an interleaved search."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interleaved:
-    """A search that two profiles answered together."""
-
-    retrieval_id: UUID
-    collection_id: int
-    names: tuple[str, str]
-    """The profiles' names, as given by the caller."""
-    request: SearchRequest
-    context: Context
-    results: tuple[SearchResult, SearchResult]
-    drafted: Sequence[Drafted]
-    seed: int
-
-    @property
-    def timings_ms(self) -> Mapping[str, float]:
-        """Milliseconds by stage, summed over both searches, which ran one after the other."""
-        first, second = (result.timings_ms for result in self.results)
-        return {stage: first.get(stage, 0.0) + second.get(stage, 0.0) for stage in {**first, **second}}
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The notes of both searches."""
-        return tuple(dict.fromkeys((MIXED, *self.results[0].notes, *self.results[1].notes)))
-
-    def result(self) -> SearchResult:
-        """The result for the caller."""
-        return SearchResult(
-            hits=self.hits(),
-            path=self.results[0].path,
-            why=self.results[0].why,
-            weighed=sum(result.weighed for result in self.results),
-            profile_version=None,
-            notes=self.notes,
-            why_no_hits=() if self.drafted else self.results[0].why_no_hits,
-            timings_ms=self.timings_ms,
-            retrieval_id=self.retrieval_id,
-        )
-
-    def unrecorded(self) -> SearchResult:
-        """The result for the caller if the search was not recorded."""
-        return replace(self.result(), retrieval_id=None, notes=(*self.notes, NOTHING_TO_COMPARE))
-
-    def hits(self) -> tuple[Hit, ...]:
-        """The drafted items, each with the explanation of its team's profile."""
-        hits_by_team = {
-            team: {hit.item_id: hit for hit in result} for team, result in zip("ab", self.results, strict=True)
-        }
-        return tuple(
-            replace(hits_by_team[draft.team.value][draft.item_id], rank=rank, propensity=draft.propensity)
-            for rank, draft in enumerate(self.drafted, 1)
-        )
-
-    def record(self) -> SearchRecord:
-        """The record, with the teams among the impressions' signals and the profiles' names in the request.
-
-        It has no candidates, because the mixture is not the ranking of either profile.
-        """
-        hits, retrieved_at = self.hits(), time_of(self.retrieval_id)
-        condition, request = recorded_request(self.request)
-        first, second = self.names
-        return SearchRecord(
-            collection_id=self.collection_id,
-            retrieval_id=self.retrieval_id,
-            retrieved_at=retrieved_at,
-            cluster=None,
-            query=self.request.query,
-            vector=None if self.request.vector is None else self.request.vector.tolist(),
-            condition=condition,
-            request={**unusual(request), "interleaved": {"a": first, "b": second}},
-            profile_version=0,
-            model_version=0,
-            policy=POLICY,
-            statistics_at=retrieved_at,
-            seed=self.seed,
-            eligible=0,
-            path=self.results[0].path.value,
-            notes=self.notes,
-            timings_ms={stage: ms for stage, ms in self.timings_ms.items() if stage != TOTAL},
-            retrieval_time_ms=self.timings_ms.get(TOTAL, 0.0),
-            **context_columns(self.context),
-            **shown_columns(
-                items=[hit.item_id for hit in hits],
-                scores=[hit.score for hit in hits],
-                slots=[hit.slot for hit in hits],
-                propensities=[draft.propensity for draft in self.drafted],
-                rank_propensities=[draft.rank_propensity for draft in self.drafted],
-            ),
-            shown_signals=[
-                {**signals_of(hit.explanation.contributions), "team": draft.team.value}
-                for hit, draft in zip(hits, self.drafted, strict=True)
-            ],
-        )
 
 
 def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], tuple[str, Profile]]:
@@ -149,49 +55,96 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
 
 _log = logging.getLogger(__name__)
 
-Ask = Callable[[Profile], Awaitable[SearchResult]]
-"""Runs the search under a profile."""
-
 
 async def interleave(
-    at: CollectionPlace,
-    request: SearchRequest,
-    profiles: Mapping[str, Profile],
-    ask: Ask,
-    context: Context,
+    handle: CollectionHandle,
+    query: str,
     *,
-    chance: random.Random,
-    wall_clock: Clock,
-    is_recorded: bool,
+    profiles: Mapping[str, Profile],
+    where: Where | Filter | None,
+    context: Context,
+    **options: Any,
 ) -> SearchResult:
-    """The hits of both profiles by team draft, recorded before the answer if ``is_recorded``.
-
-    ``wall_clock``: seconds since 1970. Raises ``InvalidRequestError`` unless there are two profiles,
-    ``InvalidLimitError`` unless ``limit`` is 1 to 20.
-    """
+    """See ``Collection.interleave``; ``options`` go to ``checked_request`` unchanged."""
+    parts = handle.parts
+    condition = await parsed_filter(where, parts.bounds)
+    request = checked_request(query, condition=condition, bounds=parts.bounds, **options)
+    place = await handle.place()
     (first_name, first_profile), (second_name, second_profile) = two_profiles(profiles)
     check_draft(request.limit)
-    first, second = await ask(first_profile), await ask(second_profile)
-    seed = chance.getrandbits(63)
-    rng = np.random.default_rng(seed)
-    mixed = Interleaved(
-        retrieval_id=uuid7(int(wall_clock() * 1000), chance),
-        collection_id=at.collection_id,
-        names=(first_name, second_name),
-        request=request,
-        context=context,
-        results=(first, second),
-        drafted=team_draft(_item_ids(first), _item_ids(second), request.limit, rng),
-        seed=seed,
+    first, second = [
+        await search(handle, query, where=condition, profile=profile, context=context, **options)
+        for profile in (first_profile, second_profile)
+    ]
+    seed = parts.chance.getrandbits(63)
+    retrieval_id = uuid7(int(parts.wall_clock() * 1000), parts.chance)
+    drafted = team_draft(_item_ids(first), _item_ids(second), request.limit, np.random.default_rng(seed))
+    # The two searches ran one after the other.
+    stages = {**first.timings_ms, **second.timings_ms}
+    result = SearchResult(
+        hits=_hits(first, second, drafted),
+        path=first.path,
+        why=first.why,
+        weighed=first.weighed + second.weighed,
+        profile_version=None,
+        notes=tuple(dict.fromkeys((MIXED, *first.notes, *second.notes))),
+        why_no_hits=() if drafted else first.why_no_hits,
+        timings_ms={stage: first.timings_ms.get(stage, 0.0) + second.timings_ms.get(stage, 0.0) for stage in stages},
+        retrieval_id=retrieval_id,
     )
-    if not is_recorded:
-        return mixed.unrecorded()
+    unrecorded = replace(result, retrieval_id=None, notes=(*result.notes, NOTHING_TO_COMPARE))
+    if not handle.is_recorded:
+        return unrecorded
+    # It has no candidates, because the mixture is not the ranking of either profile.
+    recorded_at = time_of(retrieval_id)
+    recorded_condition, recorded = recorded_request(request)
+    record = SearchRecord(
+        collection_id=place.collection_id,
+        retrieval_id=retrieval_id,
+        retrieved_at=recorded_at,
+        cluster=None,
+        query=request.query,
+        vector=None if request.vector is None else request.vector.tolist(),
+        condition=recorded_condition,
+        request={**unusual(recorded), "interleaved": {"a": first_name, "b": second_name}},
+        profile_version=0,
+        model_version=0,
+        policy=POLICY,
+        statistics_at=recorded_at,
+        seed=seed,
+        eligible=0,
+        path=result.path.value,
+        notes=result.notes,
+        timings_ms={stage: ms for stage, ms in result.timings_ms.items() if stage != TOTAL},
+        retrieval_time_ms=result.timings_ms.get(TOTAL, 0.0),
+        **context_columns(context),
+        **shown_columns(
+            items=_item_ids(result),
+            scores=[hit.score for hit in result],
+            slots=[hit.slot for hit in result],
+            propensities=[draft.propensity for draft in drafted],
+            rank_propensities=[draft.rank_propensity for draft in drafted],
+        ),
+        shown_signals=[
+            {**signals_of(hit.explanation.contributions), "team": draft.team.value}
+            for hit, draft in zip(result, drafted, strict=True)
+        ],
+    )
     try:
-        await store_recordings(at.database, at.tenant_id, [encoded(mixed.record())], {})
+        await store_recordings(place.database, place.tenant_id, [encoded(record)], {})
     except RetrievalError as error:
         _log.warning("an interleaved search was not recorded: %s", error)
-        return mixed.unrecorded()
-    return mixed.result()
+        return unrecorded
+    return result
+
+
+def _hits(first: SearchResult, second: SearchResult, drafted: Sequence[Drafted]) -> tuple[Hit, ...]:
+    """The drafted items, each with the explanation of its team's profile."""
+    by_team = {team: {hit.item_id: hit for hit in result} for team, result in (("a", first), ("b", second))}
+    return tuple(
+        replace(by_team[draft.team.value][draft.item_id], rank=rank, propensity=draft.propensity)
+        for rank, draft in enumerate(drafted, 1)
+    )
 
 
 def _item_ids(result: SearchResult) -> list[str]:

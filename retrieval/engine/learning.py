@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.learning import feedback as stored_feedback
 from retrieval.adapters.store.learning import models as stored_models
-from retrieval.adapters.store.learning.arms import Decay, set_decay
+from retrieval.adapters.store.learning.arms import Decay, read_arms, set_decay
 from retrieval.domain.checks import checked_whole, is_finite
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
@@ -45,7 +45,7 @@ async def expectations(
     relevance: Mapping[str, float] | None,
 ) -> dict[str, Expectation]:
     """See ``Collection.expectations``."""
-    from retrieval.engine.scoring import checked_relevance, read_expectations
+    from retrieval.engine.scoring import checked_relevance, predicted
 
     keys, stored = checked_item_ids(item_ids), await handle.fresh()
     query_vector = None if vector is None else checked_query_vector(vector, stored)
@@ -54,17 +54,12 @@ async def expectations(
     model = await model_in_use(handle, stored)
     if model is not None and query_vector is None:
         query_vector = await _vector_of(handle, stored, words)
-    cluster = await handle.parts.decider.models.cluster(stored, query_vector)
-    return await read_expectations(
-        handle.database,
-        handle.tenant_id,
-        stored,
-        keys,
-        model=model,
-        buckets=checked_context(context).buckets(cluster),
-        relevance=checked,
-        now=handle.now,
-    )
+    buckets = checked_context(context).buckets(await handle.parts.decider.models.cluster(stored, query_vector))
+    arms = await read_arms(handle.place_of(stored), item_ids=keys, buckets=buckets, now=handle.now)
+    if model is None:
+        counts = {item_id: item.anywhere for item_id, item in arms.items()}
+        return {item_id: Expectation.of_counts(arm.uses, arm.raw_successes) for item_id, arm in counts.items()}
+    return predicted(model, stored.profile.learned, buckets, list(arms.values()), checked)
 
 
 async def model_in_use(handle: CollectionHandle, stored: StoredCollection) -> LearnedModel | None:

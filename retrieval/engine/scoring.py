@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import count
 from operator import itemgetter, neg
 
 import numpy as np
 
-from retrieval.adapters.store.database import CollectionPlace, Database
-from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.adapters.store.learning.arms import read_arms
 from retrieval.domain.checks import is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Expectation, ItemArms
@@ -166,63 +162,31 @@ def scored(
 
     ``eligible``: whether Thompson slots may pick each.
     """
+    means = [prediction.mean for prediction in predicted]
+    sizes = [prediction.effective_sample_size for prediction in predicted]
     if learned.combination is Combination.SUM:
-        return [
-            Ranked(
-                item_id=item.item_id,
-                score=(1 - learned.share) * relevance + learned.share * prediction.mean,
-                relevance=relevance,
-                learned_share=learned.share,
-                eligible=may_be,
-                arm=item.anywhere,
-                reward_mean=prediction.mean,
-                effective_sample_size=prediction.effective_sample_size,
-                uncertainty=prediction.uncertainty,
-            )
-            for item, relevance, prediction, may_be in zip(pool.arms, pool.relevance, predicted, eligible, strict=True)
-        ]
-    chances = stack.probability(pool_signals(pool, predicted), np.ones(len(pool.ranked)))
-    means, sizes = (
-        np.array([(prediction.mean, prediction.effective_sample_size) for prediction in predicted]).reshape(-1, 2).T
-    )
-    sizes = stack.sample_sizes(chances, means, sizes)
+        share = learned.share
+        scores = [(1 - share) * own + share * mean for own, mean in zip(pool.relevance, means, strict=True)]
+    else:
+        chances = stack.probability(pool_signals(pool, predicted), np.ones(len(pool.ranked)))
+        sizes = stack.sample_sizes(chances, np.array(means), np.array(sizes)).tolist()
+        share, scores, means = 1.0, chances.tolist(), chances.tolist()
     return [
         Ranked(
             item_id=item.item_id,
-            score=chance,
+            score=score,
             relevance=relevance,
+            learned_share=share,
             eligible=may_be,
             arm=item.anywhere,
-            reward_mean=chance,
+            reward_mean=mean,
             effective_sample_size=size,
             uncertainty=prediction.uncertainty,
         )
-        for item, relevance, prediction, chance, size, may_be in zip(
-            pool.arms, pool.relevance, predicted, chances.tolist(), sizes.tolist(), eligible, strict=True
+        for item, score, relevance, may_be, mean, size, prediction in zip(
+            pool.arms, scores, pool.relevance, eligible, means, sizes, predicted, strict=True
         )
     ]
-
-
-async def read_expectations(
-    database: Database,
-    tenant_id: int,
-    collection: StoredCollection,
-    item_ids: Sequence[str],
-    *,
-    model: LearnedModel | None,
-    buckets: Sequence[str],
-    relevance: Mapping[str, float],
-    now: datetime,
-) -> dict[str, Expectation]:
-    """The expected reward by item id in the context of these buckets, from the items' arms as of ``now``."""
-    collection_id = collection.collection_id
-    arms = await read_arms(
-        CollectionPlace(database, tenant_id, collection_id), item_ids=item_ids, buckets=buckets, now=now
-    )
-    if model is None:
-        counts = {item_id: item.anywhere for item_id, item in arms.items()}
-        return {item_id: Expectation.of_counts(arm.uses, arm.raw_successes) for item_id, arm in counts.items()}
-    return predicted(model, collection.profile.learned, buckets, list(arms.values()), relevance)
 
 
 def predicted(
