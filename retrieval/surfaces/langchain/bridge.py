@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
-from functools import partial, wraps
+from functools import partial
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from retrieval.collection import Collection, handle_of
@@ -128,25 +128,6 @@ class Bridge(Generic[A]):
     def _home(self) -> asyncio.AbstractEventLoop | None:
         twin: Any = self.twin
         return loop_of(twin) if isinstance(twin, Platform) else handle_of(twin).database.loop
-
-
-def both(method: Callable[P, Awaitable[T]]) -> tuple[Callable[P, T], Callable[P, Coroutine[Any, Any, T]]]:
-    """The forms of an async method without and with ``await``: the ``_bridge`` of its object runs it."""
-
-    @wraps(method)
-    def blocking(*args: P.args, **kwargs: P.kwargs) -> T:
-        return _bridge_of(args[0]).run(method, *args, **kwargs)
-
-    @wraps(method)
-    async def awaited(*args: P.args, **kwargs: P.kwargs) -> T:
-        return await _bridge_of(args[0]).arun(method, *args, **kwargs)
-
-    return blocking, awaited
-
-
-def _bridge_of(owner: Any) -> Bridge[Any]:
-    bridge: Bridge[Any] = owner._bridge  # noqa: SLF001 - called by the methods of the owner
-    return bridge
 
 
 def log_notes(collection: Collection, report: AddReport) -> None:

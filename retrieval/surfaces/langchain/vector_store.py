@@ -9,6 +9,7 @@ from inspect import signature
 from typing import Any, Self
 from uuid import UUID, uuid4
 
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 from langchain_core.retrievers import BaseRetriever
@@ -27,7 +28,7 @@ from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.signals import VectorSimilarity
-from retrieval.surfaces.langchain.bridge import Bridge, both, log_notes
+from retrieval.surfaces.langchain.bridge import Bridge, log_notes
 from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, RetrievalEmbeddings
 from retrieval.surfaces.langchain.metadata_filters import of_metadata
 from retrieval.sync import SyncCollection, SyncPlatform, connect
@@ -149,16 +150,18 @@ class RetrievalVectorStore(VectorStore):
         """The collection's embedder."""
         return RetrievalEmbeddings(self.collection)
 
-    async def _add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
         """Store documents and give their ids: of ``ids``, or else their own, or else new ones; known ids are replaced.
 
         A document that cannot be embedded now is stored, found by its words, and embedded later.
         """
-        return await self._added(documents, **kwargs)
+        return self._bridge.run(self._added, documents, **kwargs)
 
-    add_documents, aadd_documents = both(_add_documents)
+    async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        """The async form of ``add_documents``."""
+        return await self._bridge.arun(self._added, documents, **kwargs)
 
-    async def _add_texts(
+    def add_texts(
         self,
         texts: Iterable[str],
         metadatas: list[dict[str, Any]] | None = None,
@@ -167,75 +170,111 @@ class RetrievalVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """Store texts, each with its metadata and id. See ``add_documents``."""
-        return await self._added(_documents(texts, metadatas), ids, **kwargs)
+        return self.add_documents(_documents(texts, metadatas), ids=ids, **kwargs)
 
-    add_texts, aadd_texts = both(_add_texts)
+    async def aadd_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """The async form of ``add_texts``."""
+        return await self.aadd_documents(_documents(texts, metadatas), ids=ids, **kwargs)
 
-    async def _get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """The documents of those ids that exist, in the order of the ids."""
-        keys = checked_list("ids", ids, _IDS)
-        found = await self._bridge.twin.get(list(dict.fromkeys(keys)))
-        return [document_of(found[key]) for key in dict.fromkeys(keys) if key in found]
+        return self._bridge.run(self._got, ids)
 
-    get_by_ids, aget_by_ids = both(_get_by_ids)
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """The async form of ``get_by_ids``."""
+        return await self._bridge.arun(self._got, ids)
 
-    async def _delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete the documents of those ids, or with None every item of the collection. Unknown ids are ignored."""
-        return await self._deleted(ids, **kwargs)
+        return self._bridge.run(self._deleted, ids, **kwargs)
 
-    delete, adelete = both(_delete)
+    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """The async form of ``delete``."""
+        return await self._bridge.arun(self._deleted, ids, **kwargs)
 
-    async def _similarity_search(
+    def similarity_search(
         self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[Document]:  # fmt: skip
         """The best documents for the words, by the collection's profile."""
-        return await self._found(by_profile, query, k, filter, **kwargs)
+        return self._bridge.run(self._found, by_profile, query, k, filter, **kwargs)
 
-    similarity_search, asimilarity_search = both(_similarity_search)
+    async def asimilarity_search(
+        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+    ) -> list[Document]:  # fmt: skip
+        """The async form of ``similarity_search``."""
+        return await self._bridge.arun(self._found, by_profile, query, k, filter, **kwargs)
 
-    async def _similarity_search_with_score(
+    def similarity_search_with_score(
         self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[tuple[Document, float]]:  # fmt: skip
         """The same as ``similarity_search``, with scores: higher is better, comparable within one search only."""
-        return await self._scored(by_profile, query, k, filter, **kwargs)
+        return self._bridge.run(self._scored, by_profile, query, k, filter, **kwargs)
 
-    similarity_search_with_score, asimilarity_search_with_score = both(_similarity_search_with_score)
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+    ) -> list[tuple[Document, float]]:  # fmt: skip
+        """The async form of ``similarity_search_with_score``."""
+        return await self._bridge.arun(self._scored, by_profile, query, k, filter, **kwargs)
 
-    async def _similarity_search_by_vector(
+    def similarity_search_by_vector(
         self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
     ) -> list[Document]:  # fmt: skip
         """The best documents for a vector of shape (dimensions,)."""
-        return await self._found(by_profile, _numbers(embedding), k, filter, **kwargs)
+        return self._bridge.run(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
 
-    similarity_search_by_vector, asimilarity_search_by_vector = both(_similarity_search_by_vector)
+    async def asimilarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
+    ) -> list[Document]:  # fmt: skip
+        """The async form of ``similarity_search_by_vector``."""
+        return await self._bridge.arun(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
 
-    async def _max_marginal_relevance_search(
+    def max_marginal_relevance_search(
         self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """Documents that are relevant and differ from one another: see ``retrieval.domain.search.diversity``.
 
         ``fetch_k`` are the candidates of each leg; ``lambda_mult``, 0 to 1, is the share of relevance.
         """
-        return await self._found(by_difference, query, k, fetch_k=fetch_k, lambda_mult=lambda_mult, **kwargs)
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return self._bridge.run(self._found, by_difference, query, k, **options)
 
-    max_marginal_relevance_search, amax_marginal_relevance_search = both(_max_marginal_relevance_search)
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """The async form of ``max_marginal_relevance_search``."""
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return await self._bridge.arun(self._found, by_difference, query, k, **options)
 
-    async def _max_marginal_relevance_search_by_vector(
+    def max_marginal_relevance_search_by_vector(
         self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """The same as ``max_marginal_relevance_search``, for a vector of shape (dimensions,)."""
-        vector = _numbers(embedding)
-        return await self._found(by_difference, vector, k, fetch_k=fetch_k, lambda_mult=lambda_mult, **kwargs)
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return self._bridge.run(self._found, by_difference, _numbers(embedding), k, **options)
 
-    max_marginal_relevance_search_by_vector, amax_marginal_relevance_search_by_vector = both(
-        _max_marginal_relevance_search_by_vector
-    )
+    async def amax_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """The async form of ``max_marginal_relevance_search_by_vector``."""
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return await self._bridge.arun(self._found, by_difference, _numbers(embedding), k, **options)
 
-    async def _relevance(self, query: str, k: int = 4, **kwargs: Any) -> list[tuple[Document, float]]:
-        """The best documents for the words by their similarity alone, each with its relevance from 0 to 1."""
-        return await self._scored(by_similarity, query, k, **kwargs)
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return self._bridge.run(self._scored, by_similarity, query, k, **kwargs)
 
-    _similarity_search_with_relevance_scores, _asimilarity_search_with_relevance_scores = both(_relevance)
+    async def _asimilarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return await self._bridge.arun(self._scored, by_similarity, query, k, **kwargs)
 
     @classmethod
     def from_texts(
@@ -332,6 +371,11 @@ class RetrievalVectorStore(VectorStore):
             log_notes(self._bridge.twin, await self._bridge.twin.add(items))
         return [item.item_id for item in items]
 
+    async def _got(self, ids: Sequence[str]) -> list[Document]:
+        keys = checked_list("ids", ids, _IDS)
+        found = await self._bridge.twin.get(list(dict.fromkeys(keys)))
+        return [document_of(found[key]) for key in dict.fromkeys(keys) if key in found]
+
     async def _deleted(self, ids: Sequence[str] | None = None) -> bool:
         if ids is not None:
             await self._bridge.twin.delete(ids)
@@ -346,9 +390,15 @@ class RetrievalVectorStore(VectorStore):
             await self._bridge.twin.delete(page)
         return True
 
-    async def _found(self, *arguments: Any, **options: Any) -> list[Document]:
-        """The documents of ``_scored`` without their scores."""
-        return [document for document, _ in await self._scored(*arguments, **options)]
+    async def _found(
+        self,
+        search: Search,
+        question: str | list[float],
+        k: int,
+        filter: Condition = None,  # noqa: A002 - LangChain's name
+        **options: Any,
+    ) -> list[Document]:
+        return [document for document, _ in await self._scored(search, question, k, filter, **options)]
 
     async def _scored(
         self,
@@ -471,15 +521,27 @@ class RetrievalRetriever(BaseRetriever):
     def model_post_init(self, context: Any, /) -> None:
         """Raise ``InvalidRequestError`` for anything but a collection."""
         super().model_post_init(context)
-        Bridge[Collection](self.collection)
+        self._bridge()
 
-    @property
     def _bridge(self) -> Bridge[Collection]:
         """The bridge, created for each call because ``collection`` may have changed, as in a copy."""
         return Bridge[Collection](self.collection)
 
-    async def _found(self, query: str, *, run_manager: Any, **kwargs: Any) -> list[Document]:
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
         del run_manager  # LangChain gives it to every retriever
+        bridge = self._bridge()
+        return bridge.run(self._found, bridge.twin, query, **kwargs)
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **kwargs: Any
+    ) -> list[Document]:
+        del run_manager  # LangChain gives it to every retriever
+        bridge = self._bridge()
+        return await bridge.arun(self._found, bridge.twin, query, **kwargs)
+
+    async def _found(self, collection: Collection, query: str, **kwargs: Any) -> list[Document]:
         given: dict[str, Any] = (
             {"k": self.k, "explain": self.explain, "context": self.context} | self.search_kwargs | kwargs
         )
@@ -488,7 +550,5 @@ class RetrievalRetriever(BaseRetriever):
         condition = every_of(
             self.where, *(arguments.get(name) for arguments in (self.search_kwargs, kwargs) for name in _CONDITIONS)
         )
-        result = await by_profile(self._bridge.twin, query, self.k if k is None else k, condition, **options)
+        result = await by_profile(collection, query, self.k if k is None else k, condition, **options)
         return documents_of(result, explain=self.explain if explain is None else explain)
-
-    _get_relevant_documents, _aget_relevant_documents = both(_found)
