@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,6 +17,7 @@ from anyio.from_thread import BlockingPortal
 from langchain_core.documents import Document
 from langchain_core.embeddings import DeterministicFakeEmbedding
 from langchain_core.indexing import InMemoryRecordManager, index
+from langchain_core.tools import StructuredTool
 
 from retrieval import Context, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
@@ -494,3 +497,37 @@ def test_the_retriever_mends_typing_and_gives_snippets(
     )
     [document] = retriever.invoke("lgoin")
     assert "login" in document.metadata[EXPLANATION_KEY]["snippet"]["text"].lower()
+
+
+def test_texts_are_read_in_the_callers_thread(sync_collection: SyncCollection) -> None:
+    """A generator may use what belongs to that thread, such as a cursor, and may search the store itself."""
+    store = RetrievalVectorStore(sync_collection)
+    threads = set()
+
+    def texts() -> Iterator[str]:
+        for text in TEXTS:
+            threads.add(threading.get_ident())
+            store.similarity_search(text, k=1)
+            yield text
+
+    assert len(store.add_texts(texts())) == len(TEXTS)
+    assert threads == {threading.get_ident()}
+
+
+def test_a_subclass_that_changes_documents_changes_texts_too(sync_collection: SyncCollection) -> None:
+    """As with LangChain's own stores, texts are added as documents."""
+
+    class Tagging(RetrievalVectorStore):
+        def add_documents(self, documents: list[Document], **options: Any) -> list[str]:
+            marked = [Document(page_content=each.page_content, metadata={"by": "me"}) for each in documents]
+            return super().add_documents(marked, **options)
+
+    store = Tagging(sync_collection)
+
+    assert [each.metadata for each in store.get_by_ids(store.add_texts(["a text"]))] == [{"by": "me"}]
+
+
+def test_methods_have_their_own_names(store: RetrievalVectorStore) -> None:
+    """A tool that is made of a method takes its name, and frameworks tell sync and async ones apart."""
+    assert StructuredTool.from_function(store.similarity_search).name == "similarity_search"
+    assert not inspect.iscoroutinefunction(inspect.unwrap(store.similarity_search))
