@@ -8,7 +8,7 @@ import random
 import ssl
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, TypedDict, TypeVar
@@ -46,7 +46,7 @@ def _trust() -> ssl.SSLContext:
     return create_ssl_context()
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EndpointUsage:
     """Counts since the embedder or language model was made."""
 
@@ -151,7 +151,7 @@ class EndpointClient:
         """
         answer = await self._answer("POST", path, body, most_bytes or MOST_ANSWER_BYTES)
         tokens = total_tokens(answer)
-        self.usage.tokens += tokens
+        self.usage = replace(self.usage, tokens=self.usage.tokens + tokens)
         get_current_span().set_attribute("gen_ai.usage.input_tokens", tokens)
         return answer
 
@@ -202,8 +202,8 @@ class EndpointClient:
                         if self._closed:
                             raise endpoint.role.closed()
                         attempts += 1
-                        self.usage.requests += 1
-                        self.usage.retries += attempts > 1
+                        retries = self.usage.retries + (attempts > 1)
+                        self.usage = replace(self.usage, requests=self.usage.requests + 1, retries=retries)
                         try:
                             return await self._attempt(ask)
                         except TryAgainError as failure:

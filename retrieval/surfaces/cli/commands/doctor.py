@@ -90,8 +90,6 @@ def _repair(report: Diagnosis, *, yes: bool) -> bool:
         output.tell(f"running {what}")
         return True
 
-    if stale and may_run(" ".join(finding.mend for finding in stale)):
-        asyncio.run(renew_statistics(program_settings(), stale))
     for words in commands:
         if not may_run(shlex.join(("retrieval", *words))):
             continue
@@ -101,6 +99,9 @@ def _repair(report: Diagnosis, *, yes: bool) -> bool:
             code = copy_context().run(run_program, arguments)
         if code == INTERRUPTED:
             raise KeyboardInterrupt
+    # Last, because the other repairs change rows.
+    if stale and may_run(" ".join(finding.mend for finding in stale)):
+        asyncio.run(renew_statistics(program_settings(), stale))
     return bool(commands or stale)
 
 

@@ -304,7 +304,7 @@ async def test_the_dimensions_are_requested_again_from_a_busy_server() -> None:
 
 
 async def test_a_server_of_two_models_is_reported_with_its_address() -> None:
-    """The advice can be followed as it stands, and shows no password."""
+    """The advice can be followed without changes, and shows no password."""
     two = {"/v1/models": {"data": [{"id": "m-one"}, {"id": "m-two"}]}}
     async with serving("vllm", speaks=replace(SPEECHES["vllm"], models=two)) as server:
         address = server.url.replace("http://", "http://me:secret@")
@@ -319,9 +319,9 @@ async def test_a_refused_connection_is_tried_once() -> None:
     async with serving("ollama") as server:
         embedder = await new_embedder(named("ollama", server))
     assert isinstance(embedder, OpenAIEmbedder)
-    before = embedder.usage.requests
+    before = embedder.usage
     await failed(embedder)
-    assert (embedder.usage.requests - before, embedder.usage.retries) == (1, 0)
+    assert (embedder.usage.requests - before.requests, embedder.usage.retries) == (1, 0)
     await embedder.aclose()
 
 
