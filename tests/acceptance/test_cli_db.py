@@ -45,7 +45,7 @@ def test_an_administrator_reaches_the_embedded_server_by_the_line_of_the_status(
 
     assert program.succeeds("analysts", "add", "ann_by_cli") == "ann_by_cli may read this tenant's figures\n"
     assert "GRANT" in program.succeeds("analysts", "add", "ann_by_cli", "--sql")
-    assert "not read this tenant's figures any more" in program.succeeds("analysts", "remove", "ann_by_cli")
+    assert "may no longer read this tenant's figures" in program.succeeds("analysts", "remove", "ann_by_cli")
     with psycopg.connect(line[1], autocommit=True) as admin:
         admin.execute("DROP ROLE ann_by_cli")
 

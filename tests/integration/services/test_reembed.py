@@ -616,11 +616,11 @@ async def test_a_calibration_of_the_former_space_holds_the_switch_up(moving: Pla
     own = replace(shipped, space=stored.space.space.name)
     assert (await moving.reembed_cost("docs")).note == ""
     await collection.set_profile(replace(stored.profile, calibration=own), note="calibrated")
-    assert "calibrate anew after the switch (retrieval calibrate docs)" in (await moving.reembed_cost("docs")).note
+    assert "calibrate again after the switch (retrieval calibrate docs)" in (await moving.reembed_cost("docs")).note
     await moving.reembed("docs", switch=True)
     state_held = await moving.reembedding("docs", "run")
-    assert (state_held.state, "calibrate anew after the switch" in state_held.note) == (ReembeddingState.READY, True)
-    with pytest.raises(InvalidRequestError, match="calibrate anew after the switch"):
+    assert (state_held.state, "calibrate again after the switch" in state_held.note) == (ReembeddingState.READY, True)
+    with pytest.raises(InvalidRequestError, match="calibrate again after the switch"):
         await moving.reembedding("docs", "switch")
     await collection.set_profile(stored.profile, note="without")
     assert await JOBS["reembed"].is_needed(moving.workplace, await target_of(moving))
