@@ -6,6 +6,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 
@@ -24,7 +25,7 @@ from retrieval.engine.collection_search import search
 from retrieval.engine.conditions import parsed_filter
 from retrieval.engine.ranking import signals_of
 from retrieval.engine.record import recorded_request
-from retrieval.engine.request import check_profile, checked_request
+from retrieval.engine.request import SearchRequest, check_profile, checked_request
 from retrieval.learning.interleaving import Drafted, check_draft, team_draft
 
 MIXED = "hits of two profiles, mixed by team draft: each score is by the profile that returned the hit"
@@ -95,22 +96,54 @@ async def interleave(
     unrecorded = replace(result, retrieval_id=None, notes=(*result.notes, NOTHING_TO_COMPARE))
     if not handle.is_recorded:
         return unrecorded
-    # It has no candidates, because the mixture is not the ranking of either profile.
-    recorded_at = time_of(retrieval_id)
-    recorded_condition, recorded = recorded_request(request)
-    record = SearchRecord(
-        collection_id=place.collection_id,
+    record = _record(
+        result,
+        request,
+        place.collection_id,
+        names=(first_name, second_name),
+        drafted=drafted,
+        seed=seed,
+        context=context,
         retrieval_id=retrieval_id,
-        retrieved_at=recorded_at,
+    )
+    try:
+        await store_recordings(place.database, place.tenant_id, [encoded(record)], {})
+    except RetrievalError as error:
+        _log.warning("an interleaved search was not recorded: %s", error)
+        return unrecorded
+    return result
+
+
+def _record(
+    result: SearchResult,
+    request: SearchRequest,
+    collection_id: int,
+    *,
+    names: tuple[str, str],
+    drafted: Sequence[Drafted],
+    seed: int,
+    context: Context,
+    retrieval_id: UUID,
+) -> SearchRecord:
+    """The record, with the teams among the impressions' signals and the profiles' names in the request.
+
+    It has no candidates, because the mixture is not the ranking of either profile.
+    """
+    retrieved_at = time_of(retrieval_id)
+    condition, recorded = recorded_request(request)
+    return SearchRecord(
+        collection_id=collection_id,
+        retrieval_id=retrieval_id,
+        retrieved_at=retrieved_at,
         cluster=None,
         query=request.query,
         vector=None if request.vector is None else request.vector.tolist(),
-        condition=recorded_condition,
-        request={**unusual(recorded), "interleaved": {"a": first_name, "b": second_name}},
+        condition=condition,
+        request={**unusual(recorded), "interleaved": dict(zip("ab", names, strict=True))},
         profile_version=0,
         model_version=0,
         policy=POLICY,
-        statistics_at=recorded_at,
+        statistics_at=retrieved_at,
         seed=seed,
         eligible=0,
         path=result.path.value,
@@ -130,12 +163,6 @@ async def interleave(
             for hit, draft in zip(result, drafted, strict=True)
         ],
     )
-    try:
-        await store_recordings(place.database, place.tenant_id, [encoded(record)], {})
-    except RetrievalError as error:
-        _log.warning("an interleaved search was not recorded: %s", error)
-        return unrecorded
-    return result
 
 
 def _hits(first: SearchResult, second: SearchResult, drafted: Sequence[Drafted]) -> tuple[Hit, ...]:

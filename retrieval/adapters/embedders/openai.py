@@ -15,7 +15,7 @@ from retrieval.adapters.embedders.batching import all_of, batches, cut, estimate
 from retrieval.adapters.embedders.services import DESTINATIONS, SERVICES, EmbeddingService, known_model
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.breaker import EMBEDDER
-from retrieval.adapters.endpoints.caller import CallLimits, EndpointClient, check_positive
+from retrieval.adapters.endpoints.client import CallLimits, EndpointClient, check_positive
 from retrieval.adapters.endpoints.endpoint import Endpoint, shown_address
 from retrieval.domain.errors import (
     ConfigurationError,

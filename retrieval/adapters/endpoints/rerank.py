@@ -10,7 +10,7 @@ from typing import Any, Unpack
 
 from retrieval.adapters.embedders.batching import all_of
 from retrieval.adapters.endpoints.breaker import RERANKER
-from retrieval.adapters.endpoints.caller import CallLimits, EndpointClient
+from retrieval.adapters.endpoints.client import CallLimits, EndpointClient
 from retrieval.adapters.endpoints.endpoint import Endpoint
 from retrieval.domain.checks import choices_hint, clean_text, is_number, is_whole
 from retrieval.domain.errors import ConfigurationError, RerankerRejectedError

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.breaker import LANGUAGE_MODEL
-from retrieval.adapters.endpoints.caller import CallLimits, EndpointClient
+from retrieval.adapters.endpoints.client import CallLimits, EndpointClient
 from retrieval.adapters.endpoints.endpoint import Endpoint
 from retrieval.adapters.llms.json_shape import JSONShape, messages_of
 from retrieval.domain.checks import encodable

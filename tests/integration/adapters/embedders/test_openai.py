@@ -17,8 +17,7 @@ from retrieval.adapters.embedders.chosen import configured_embedder
 from retrieval.adapters.embedders.hashing import hashed_vector
 from retrieval.adapters.embedders.openai import OpenAIEmbedder
 from retrieval.adapters.embedders.services import DESTINATIONS
-from retrieval.adapters.endpoints import caller
-from retrieval.adapters.endpoints.caller import EndpointUsage
+from retrieval.adapters.endpoints.client import EndpointUsage
 from retrieval.domain.errors import EmbedderError, EmbedderRejectedError, EmbedderUnavailableError
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.testing import check_embedder
@@ -393,7 +392,7 @@ async def test_an_answer_without_end_is_not_read_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Neither an answer nor a refusal may fill the memory; the call ends long before its time is used up."""
-    monkeypatch.setattr(caller, "MOST_ANSWER_BYTES", 2**16)
+    monkeypatch.setattr("retrieval.adapters.endpoints.client.MOST_ANSWER_BYTES", 2**16)
     server.faults.append(fault)
     async with asyncio.timeout(10):
         error = await failure(make())

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.endpoints.caller import EndpointUsage
+from retrieval.adapters.endpoints.client import EndpointUsage
 from retrieval.adapters.llms import openai as module
 from retrieval.adapters.llms.openai import OpenAILLM
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError

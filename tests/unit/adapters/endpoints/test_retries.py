@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from retrieval.adapters.endpoints.caller import EndpointClient, delay
+from retrieval.adapters.endpoints.client import EndpointClient, delay
 from retrieval.adapters.endpoints.endpoint import TryAgainError, retry_after
 from retrieval.adapters.endpoints.rerank import RERANKING
 from retrieval.domain.errors import RerankerRejectedError, RerankerUnavailableError
@@ -50,7 +50,7 @@ class Script:
         """Play it."""
         client = Client(ENDPOINT, max_attempts=max_attempts, max_concurrency=1, sleep=self.sleep, rng=random.Random(1))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("retrieval.adapters.endpoints.caller.seconds_left", seconds_left)
+            patch.setattr("retrieval.adapters.endpoints.client.seconds_left", seconds_left)
             return await client.play(self)
 
 
