@@ -43,7 +43,7 @@ from retrieval.engine.request import MAX_PREFERRED
 class _Described(BaseModel):
     """A part of a request or a response; ``examples`` are those of its schema."""
 
-    model_config = ConfigDict(frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True)
 
     def __init_subclass__(cls, examples: Sequence[JsonValue] = (), **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -51,7 +51,7 @@ class _Described(BaseModel):
             cls.model_config["json_schema_extra"] = {"examples": list(examples)}
 
 
-class Sent(_Described, extra="forbid", strict=True):
+class Sent(_Described, extra="forbid", strict=True, use_attribute_docstrings=True):
     """A part of a request; unknown names are refused, and so are texts in place of numbers.
 
     ``of``: a domain class whose fields the model gets, all of them optional. Fields that the model declares itself
@@ -69,7 +69,7 @@ class Sent(_Described, extra="forbid", strict=True):
                 setattr(cls, name, None)
 
 
-class AnswerPart(_Described):
+class AnswerPart(_Described, use_attribute_docstrings=True):
     """A part of a response, for the OpenAPI description; responses are not validated against it.
 
     A domain class in an annotation stands for its ``told`` model.

@@ -79,17 +79,16 @@ ALSO: Mapping[str, tuple[str, ...]] = {
 """Arguments that may be missing, without which the others mean nothing."""
 
 
-def wrong_calls(cls: type) -> list[Any]:
-    """Each public method with each of its arguments, and a value that no call can mean by it."""
-    calls = []
-    for name, method in inspect.getmembers(cls, inspect.isfunction):
-        if name.startswith("_"):
-            continue
-        for parameter in list(inspect.signature(method).parameters.values())[1:]:
-            annotation = str(parameter.annotation)
-            wrong = WRONG.get(annotation.removesuffix(" | None"), object())
-            calls.append(pytest.param(name, parameter.name, wrong, id=f"{name}-{parameter.name}"))
-    return calls
+def methods(cls: type) -> dict[str, Callable[..., Any]]:
+    """The public methods of the class, by name."""
+    return {name: method for name, method in inspect.getmembers(cls, inspect.isfunction) if not name.startswith("_")}
+
+
+def wrong_values(method: Callable[..., Any]) -> dict[str, object]:
+    """A value for each of the method's arguments that no call can mean by it."""
+    annotations = {name: str(parameter.annotation) for name, parameter in inspect.signature(method).parameters.items()}
+    del annotations["self"]
+    return {name: WRONG.get(kind.removesuffix(" | None"), object()) for name, kind in annotations.items()}
 
 
 async def outcome_of(method: Callable[..., Any], name: str, value: object) -> object:
@@ -106,54 +105,45 @@ async def outcome_of(method: Callable[..., Any], name: str, value: object) -> ob
     return await outcome if inspect.isawaitable(outcome) else outcome
 
 
-@pytest.mark.parametrize(("method", "argument", "value"), wrong_calls(Collection))
-async def test_a_collection_refuses_values_of_other_types(
-    platform: Platform, method: str, argument: str, value: object
-) -> None:
+@pytest.mark.parametrize("cls", [Collection, Platform])
+async def test_values_of_other_types_are_refused(platform: Platform, subtests: pytest.Subtests, cls: type) -> None:
     """By an error that names a flag."""
     collection = await platform.collection("tests")
     await collection.add([ITEM])
-    with pytest.raises(RetrievalError, match=argument if value == "x" else None):
-        await outcome_of(getattr(collection, method), argument, value)
-
-
-@pytest.mark.parametrize(("method", "argument", "value"), wrong_calls(Platform))
-async def test_a_platform_refuses_values_of_other_types(
-    platform: Platform, method: str, argument: str, value: object
-) -> None:
-    """By an error that names a flag."""
-    await platform.collection("tests")
-    with pytest.raises(RetrievalError, match=argument if value == "x" else None):
-        await outcome_of(getattr(platform, method), argument, value)
+    for name, method in methods(cls).items():
+        for argument, value in wrong_values(method).items():
+            with (
+                subtests.test(method=name, argument=argument),
+                pytest.raises(RetrievalError, match=argument if value == "x" else None),
+            ):
+                await outcome_of(getattr(collection if cls is Collection else platform, name), argument, value)
 
 
 HALF = "\ud800"
 """Half of a surrogate pair, which no connection can send."""
 
 
-def text_arguments(cls: type) -> list[Any]:
-    """Each public method with each of its arguments that takes a text, or several, and no path."""
-    calls = []
-    for name, method in inspect.getmembers(cls, inspect.isfunction):
-        for parameter in inspect.signature(method).parameters.values():
-            kind = str(parameter.annotation)
-            if "str" in kind and "Path" not in kind and not name.startswith("_"):
-                value: object = [HALF] if "Sequence[str]" in kind else HALF
-                calls.append(pytest.param(cls, name, parameter.name, value, id=f"{name}-{parameter.name}"))
-    return calls
+def text_arguments(cls: type) -> list[tuple[str, str, bool]]:
+    """Each public method with each of its arguments that takes a text, or several, which is said, and no path."""
+    return [
+        (name, parameter.name, "Sequence[str]" in str(parameter.annotation))
+        for name, method in methods(cls).items()
+        for parameter in inspect.signature(method).parameters.values()
+        if "str" in str(parameter.annotation) and "Path" not in str(parameter.annotation)
+    ]
 
 
-@pytest.mark.parametrize(
-    ("cls", "method", "argument", "value"), [*text_arguments(Collection), *text_arguments(Platform)]
-)
+@pytest.mark.parametrize("cls", [Collection, Platform])
 async def test_half_a_character_is_an_error_of_the_platform(
-    platform: Platform, cls: type, method: str, argument: str, value: object
+    platform: Platform, subtests: pytest.Subtests, cls: type
 ) -> None:
     """In no place Python's own error."""
     collection = await platform.collection("tests")
     await collection.add([ITEM])
-    with suppress(RetrievalError):
-        await outcome_of(getattr(collection if cls is Collection else platform, method), argument, value)
+    for name, argument, is_several in text_arguments(cls):
+        with subtests.test(method=name, argument=argument), suppress(RetrievalError):
+            called = getattr(collection if cls is Collection else platform, name)
+            await outcome_of(called, argument, [HALF] if is_several else HALF)
 
 
 @pytest.mark.parametrize(
@@ -169,25 +159,20 @@ async def test_an_array_in_the_place_of_another_argument_is_refused(platform: Pl
 @pytest.mark.parametrize(
     "value", [[], {}, np.array([1, 2]), np.array([["a"], ["b"]])], ids=["list", "dict", "1d", "2d"]
 )
-@pytest.mark.parametrize(
-    ("cls", "method", "argument"),
-    [
-        pytest.param(*call.values[:3], id=call.id)
-        for call in [*text_arguments(Collection), *text_arguments(Platform)]
-        if not isinstance(call.values[3], list)
-    ],
-)
+@pytest.mark.parametrize("cls", [Collection, Platform])
 async def test_a_text_that_cannot_be_compared_is_refused(
-    platform: Platform, cls: type, method: str, argument: str, value: object
+    platform: Platform, subtests: pytest.Subtests, cls: type, value: object
 ) -> None:
     """A list has no hash, and an array of several numbers is neither true nor false; a list of no ids is none."""
     collection = await platform.collection("tests")
     await collection.add([ITEM])
-    called = getattr(collection if cls is Collection else platform, method)
-    with suppress(RetrievalError):
-        await outcome_of(called, argument, value)
-        annotation = str(inspect.signature(called).parameters[argument].annotation)
-        assert annotation.removesuffix(" | None") != "str", "a text is a text"
+    for name, argument, is_several in text_arguments(cls):
+        called = getattr(collection if cls is Collection else platform, name)
+        with subtests.test(method=name, argument=argument), suppress(RetrievalError):
+            if not is_several:
+                await outcome_of(called, argument, value)
+                annotation = str(inspect.signature(called).parameters[argument].annotation)
+                assert annotation.removesuffix(" | None") != "str", "a text is a text"
 
 
 async def test_scopes_and_used_items_are_texts(platform: Platform) -> None:

@@ -48,18 +48,17 @@ def test_delete_is_another_name_of_remove(group: str) -> None:
     assert inspect.getdoc(commands["delete"].callback) == inspect.getdoc(commands["remove"].callback)
 
 
-@pytest.mark.parametrize("path", ALL)
-def test_every_command_has_a_description_and_an_example(path: str) -> None:
+def test_every_command_has_a_description_and_an_example() -> None:
     """A sentence, and a line to copy that calls this very command (or, of a group, one of its own)."""
-    command = ALL[path]
-    assert inspect.cleandoc(command.help).split("\n")[0].endswith(".")
-    assert any(path in example for example in examples_of(command))
+    for path, command in ALL.items():
+        assert inspect.cleandoc(command.help).split("\n")[0].endswith("."), path
+        assert any(path in example for example in examples_of(command)), path
 
 
-@pytest.mark.parametrize("path", [path for path in ALL if does_something(path)])
-def test_every_command_can_answer_in_json(path: str) -> None:
+def test_every_command_can_answer_in_json() -> None:
     """A program reads what a person does."""
-    assert "--json" in {name for param in ALL[path].params for name in param.opts}
+    for path in filter(does_something, ALL):
+        assert "--json" in {name for param in ALL[path].params for name in param.opts}, path
 
 
 def test_the_contents_are_in_the_order_of_tasks() -> None:
@@ -71,24 +70,30 @@ def test_the_contents_are_in_the_order_of_tasks() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", ALL)
-def test_every_option_is_described(path: str) -> None:
+def test_every_option_is_described() -> None:
     """This includes typer's own options."""
-    for parameter in ALL[path].params:
-        assert getattr(parameter, "help", None), f"{path}: {parameter.name}"
+    for path, command in ALL.items():
+        for parameter in command.params:
+            assert getattr(parameter, "help", None), f"{path}: {parameter.name}"
+
+
+def test_flags_are_shown_without_a_type(capsys: pytest.CaptureFixture[str]) -> None:
+    """They take no value, `--help` included."""
+    for path, command in ALL.items():
+        shown = command.get_help(typer.Context(command, info_name=path)) + capsys.readouterr().out
+        assert "--help" in shown, path
+        assert "<bool>" not in shown, path
 
 
 @pytest.mark.parametrize("path", ALL)
-def test_flags_are_shown_without_a_type(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """They take no value, `--help` included."""
-    shown = ALL[path].get_help(typer.Context(ALL[path], info_name=path)) + capsys.readouterr().out
-    assert "--help" in shown
-    assert "<bool>" not in shown
-
-
-@pytest.mark.parametrize("example", sorted({line for command in ALL.values() for line in examples_of(command)}))
-def test_examples_can_be_typed(example: str) -> None:
+def test_examples_can_be_typed(path: str) -> None:
     """The parser takes them, down to the last option."""
+    for example in examples_of(ALL[path]):
+        parse(example)
+
+
+def parse(example: str) -> None:
+    """Let the parser of each command read its words."""
     words = shlex.split(re.sub(r"^\w+=\S+ | > .*$", "", example).replace("\\[", "["))
     command, context = ALL[words[0]], None
     while words:
@@ -100,14 +105,14 @@ def test_examples_can_be_typed(example: str) -> None:
     assert not hasattr(command, "commands")
 
 
-@pytest.mark.parametrize("path", ALL)
-def test_paragraphs_of_help_fit_a_terminal(path: str) -> None:
+def test_paragraphs_of_help_fit_a_terminal() -> None:
     """Help keeps the line ends inside a paragraph, so longer lines would be broken twice."""
-    first, *others = inspect.cleandoc(ALL[path].help).split("\n\n")
-    assert "\n" not in first
-    for paragraph in others:
-        lines = paragraph.split("\n")
-        assert len(lines) == 1 or max(map(len, lines)) <= 78
+    for path, command in ALL.items():
+        first, *others = inspect.cleandoc(command.help).split("\n\n")
+        assert "\n" not in first, path
+        for paragraph in others:
+            lines = paragraph.split("\n")
+            assert len(lines) == 1 or max(map(len, lines)) <= 78, path
 
 
 def test_the_version_ends_the_program() -> None:
