@@ -246,7 +246,7 @@ def test_a_revision_that_does_not_exist_is_refused_with_those_that_do(
 async def test_a_schema_of_another_build_is_neither_used_nor_upgraded(
     database: str, schema: str, settings: Settings
 ) -> None:
-    """It can be removed and created again."""
+    """It can be removed and created again; between the two, the message says how, and not which grant is missing."""
     upgrade(database, schema)
     with opened(database) as connection:
         version = sql.Identifier(schema, "alembic_version")
@@ -257,6 +257,8 @@ async def test_a_schema_of_another_build_is_neither_used_nor_upgraded(
     with pytest.raises(SchemaRevisionError, match="of another build of this program"):
         upgrade(database, schema)
     downgrade(database, schema, "base")
+    with pytest.raises(SchemaRevisionError, match=r"not set up .* run: retrieval db upgrade"):
+        await use(database, settings.changed(database_schema=schema))
     upgrade(database, schema)
     assert status(database, schema).is_current
 

@@ -97,9 +97,10 @@ _FACTS = """
         extension.extversion AS pgvector,
         place.nspname AS vector_schema,
         session_user::text AS login,
-        -- The catalog, because a name cannot be resolved in a schema that the login may not use.
+        -- The catalog, because a name cannot be resolved in a schema that the login may not use. A table of the
+        -- installation, because Alembic's own stays after a downgrade to base.
         EXISTS (SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                WHERE n.nspname = %(schema)s AND c.relname = 'alembic_version') AS has_schema,
+                WHERE n.nspname = %(schema)s AND c.relname = 'term_statistics') AS has_schema,
         coalesce((SELECT pg_has_role(r.oid, 'SET') FROM pg_roles r WHERE r.rolname = %(app)s), false) AS may_act,
         current_database() AS database,
         extract(epoch FROM current_setting('statement_timeout')::interval)::float8 AS statement_seconds,
