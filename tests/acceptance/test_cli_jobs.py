@@ -148,6 +148,22 @@ def test_a_worker_ends_at_a_signal(program: Program, admin: Admin, number: int) 
     assert embedded(admin, collection) >= 128
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_job_that_a_signal_ends_is_recorded_as_interrupted(program: Program, admin: Admin, number: int) -> None:
+    """The command says how to continue; its record does not stay at 'running'."""
+    collection = make_pending(program, admin)
+    with psycopg.connect(admin.info.dsn) as holder:
+        holder.execute("SELECT FROM retrieval.items WHERE collection_id = %s FOR UPDATE", (collection[0],))
+        process = program.start("jobs", "run", "embed")
+        while not program.json("status")[0]["runs"]:
+            assert process.poll() is None
+        process.send_signal(number)
+        _, errors = process.communicate(timeout=SECONDS)
+    assert (process.returncode, errors) == (130, "interrupted; run the same command again to continue\n")
+    (run,) = program.json("status")[0]["runs"]
+    assert run["outcome"] == "interrupted"
+
+
 def test_jobs_are_listed_run_and_seen_in_the_status(program: Program) -> None:
     """Jobs run by name, over one collection or all; the status has their results."""
     program.write("docs.jsonl", {"_id": "1", "text": "the cat sat"})

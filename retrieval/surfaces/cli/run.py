@@ -55,9 +55,8 @@ def opened(
 ) -> Iterator[tuple[Platform, Wait]]:
     """Open the platform for the block; yield the platform, and the function that waits for its answers.
 
-    Raises ``InterruptedRunError`` with ``when_interrupted`` when the user stops the command. With
-    ``reads_standard_input`` the process then ends here, after the platform is closed: a thread may be blocked in a read
-    that nothing would end.
+    Raises ``InterruptedRunError`` with ``when_interrupted`` at ctrl-C or SIGTERM. With ``reads_standard_input`` the
+    process then ends here, after the platform is closed: a thread may be blocked in a read that nothing would end.
     """
     with without_collector():
         from retrieval.adapters.embedders.services import DESTINATIONS
@@ -65,6 +64,9 @@ def opened(
 
     # Commands that store texts print themselves where the texts are sent, and ask.
     logging.getLogger(DESTINATIONS).setLevel(logging.ERROR)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        # Otherwise SIGTERM would end the process at once, and the record of a running job would never end.
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         with asyncio.Runner() as runner:
             platform = connect(settings=program_settings())
