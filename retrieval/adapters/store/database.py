@@ -44,7 +44,7 @@ from retrieval.adapters.store.round_trip import (
     tell_rows,
     written,
 )
-from retrieval.adapters.store.translate import URL_SETTING, half_a_character, translated, translation
+from retrieval.adapters.store.translate import URL_SETTING, half_a_character, translated
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseBusyError, DatabaseUnreachableError
 
@@ -93,7 +93,7 @@ class Database:
     def __init__(
         self, url: str, names: Names, facts: ServerFacts, pool: ConnectionPool, *, is_pooled: bool, setting: str
     ) -> None:
-        self._setting = setting
+        self._translated = translated(url, setting, lambda: pool.is_closed)
         self.is_pooled = is_pooled
         """Whether a pooler in transaction mode is in front of the server."""
         self.url = url
@@ -236,7 +236,7 @@ class Database:
                 return rows
         except psycopg.Error as error:
             # Not ``translated``, which costs three calls: every search runs through here.
-            raise translation(error, self.url, self._setting) from error
+            raise self._translated.of(error) from error
         except UnicodeEncodeError as error:
             raise half_a_character() from error
 
@@ -265,7 +265,7 @@ class Database:
         It has the ``settings`` and no time limit, and the server ends its statement soon after this process dies; not
         behind a pooler, because other clients would inherit that.
         """
-        with translated(self.url, self._setting):
+        with self._translated:
             async with await _connect(self.url) as connection:
                 if await _is_direct(connection):
                     await connection.execute(WITHOUT_LIMITS.format(is_local="false").encode())
@@ -278,7 +278,7 @@ class Database:
     @asynccontextmanager
     async def only_one(self, work: str) -> AsyncIterator[bool]:
         """True if this caller may do the work, while other callers may not; False if another caller is doing it."""
-        with translated(self.url, self._setting):
+        with self._translated:
             async with await _connect(self.url) as holder, holder.transaction():
                 take = "SELECT pg_try_advisory_xact_lock(hashtextextended(%s, 0))"
                 is_alone = await holder.value(take, (f"retrieval {self.names.schema} {work}",))
@@ -291,7 +291,7 @@ class Database:
     @asynccontextmanager
     async def _lease(self) -> AsyncIterator[Connection]:
         """A working connection for one transaction."""
-        with translated(self.url, self._setting), span(TRANSACTION, SpanKind.CLIENT) as span_:
+        with self._translated, span(TRANSACTION, SpanKind.CLIENT) as span_:
             connection = await self._pool.take()
             try:
                 tell_connected(span_, self._server)

@@ -84,7 +84,7 @@ class ConnectionPool:
         self._checked_at = 0.0
         self._failing_since = 0.0
         """The time of the first failed attempt to connect since one succeeded; 0: the last one succeeded."""
-        self._is_closed = False
+        self.is_closed = False
         self._wait_seconds, self._timeouts = 0.0, 0
 
     @property
@@ -105,7 +105,7 @@ class ConnectionPool:
         Raises ``PoolTimeout``, ``TooManyRequests``, the driver's error if the server cannot be reached, and
         ``InvalidRequestError`` if the pool is closed.
         """
-        if self._is_closed:
+        if self.is_closed:
             raise InvalidRequestError(PLATFORM_CLOSED)
         while True:
             while self._idle:
@@ -125,7 +125,7 @@ class ConnectionPool:
         """Return a connection; one in the middle of something is closed."""
         server, now = connection.pgconn, time.monotonic()
         is_ready = server.transaction_status == TransactionStatus.IDLE and not server.pipeline_status
-        if is_ready and not self._is_closed and now - connection.opened_at < _LIFE_SECONDS:
+        if is_ready and not self.is_closed and now - connection.opened_at < _LIFE_SECONDS:
             self._return(connection)
         else:
             self._drop(connection)
@@ -134,7 +134,7 @@ class ConnectionPool:
 
     def close(self) -> None:
         """Close the idle connections now, and the others when they are returned."""
-        self._is_closed = True
+        self.is_closed = True
         while self._idle:
             self._drop(self._idle.pop()[0])
         while self._waiting:
@@ -215,7 +215,7 @@ class ConnectionPool:
                 connection = await self._connect()
             except OperationalError as error:
                 are_others_open = self._open > len(self._opening)
-                if isinstance(error, ConnectionTimeout) or are_others_open or self._is_closed:
+                if isinstance(error, ConnectionTimeout) or are_others_open or self.is_closed:
                     raise
                 now = time.monotonic()
                 self._failing_since = self._failing_since or now

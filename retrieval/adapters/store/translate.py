@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from itertools import zip_longest
 from types import TracebackType
 
@@ -14,6 +15,7 @@ from psycopg_pool import PoolTimeout, TooManyRequests
 from retrieval.adapters.store.deadline import current_deadline, late
 from retrieval.domain.checks import NO_UTF8
 from retrieval.domain.errors import (
+    PLATFORM_CLOSED,
     ConfigurationError,
     DatabaseBusyError,
     DatabaseError,
@@ -32,15 +34,18 @@ URL_SETTING = "RETRIEVAL_DATABASE_URL"
 class translated:  # noqa: N801 - used as a function, in a with
     """Raise the platform's errors for the driver's; the URL names the server in messages, without its password.
 
-    ``setting`` is what the user knows the URL as.
+    ``setting`` is what the user knows the URL as. Once ``is_closed``, the loss of a connection means that the platform
+    was closed: its embedded server may end before its last calls.
 
     The password may be anywhere in an unreadable URL, and in the driver's message, so neither is quoted then.
     """
 
-    __slots__ = ("_setting", "_url")
+    __slots__ = ("_is_closed", "_setting", "_url")
 
-    def __init__(self, url: str = "", setting: str = URL_SETTING) -> None:
-        self._url, self._setting = url, setting
+    def __init__(
+        self, url: str = "", setting: str = URL_SETTING, is_closed: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._url, self._setting, self._is_closed = url, setting, is_closed
 
     def __enter__(self) -> None:
         """Begin the block."""
@@ -58,7 +63,13 @@ class translated:  # noqa: N801 - used as a function, in a with
                 f"{self._setting} is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/name, "
                 "and @ / : % in a password as %40 %2F %3A %25"
             ) from None
-        raise translation(cause, self._url, self._setting) from error
+        raise self.of(cause) from error
+
+    def of(self, error: psycopg.Error) -> RetrievalError:
+        """The platform's error for the driver's."""
+        failure = translation(error, self._url, self._setting)
+        is_end = isinstance(failure, DatabaseUnreachableError) and self._is_closed()
+        return InvalidRequestError(PLATFORM_CLOSED) if is_end else failure
 
 
 def _of_driver(error: BaseException) -> psycopg.Error | None:
