@@ -183,7 +183,7 @@ def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, sil
     ("arguments", "changed", "reason"),
     [
         (("session-start", "--bogus"), {}, "No such option: --bogus (see: retrieval session-start --help)"),
-        (("-tnobody", "session-start"), {}, "there is no collection 'principles' yet"),
+        (("-tnobody", "session-start"), {}, "collection 'principles' has no principles"),
         (("session-end", "--outcome", "meh"), {}, "'success', 'failure'"),
         (
             ("session-end", "--cwd", "/nowhere/at/all", "--session", "s"),
@@ -192,8 +192,8 @@ def test_a_database_that_does_not_answer_is_not_waited_for(program: Program, sil
         ),
         (("--bogus", "session-start"), {}, "No such option: --bogus (see: retrieval --help)"),
         (("session-start",), {"RETRIEVAL_SCHEMA": 'a"b'}, "run: retrieval db upgrade"),
-        (("session-start", "--collection", "none"), {}, "there is no collection 'none' yet"),
-        (("session-start",), {"RETRIEVAL_TENANT": "nobody"}, "there is no collection 'principles' yet"),
+        (("session-start", "--collection", "none"), {}, "collection 'none' has no principles to give"),
+        (("session-start",), {"RETRIEVAL_TENANT": "nobody"}, "collection 'principles' has no principles"),
         (("session-start",), {"RETRIEVAL_SCHEMA": "other"}, "run: retrieval db upgrade"),
         (("session-start",), {"RETRIEVAL_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, "cannot reach"),
         (("session-end",), {"RETRIEVAL_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, "cannot reach"),

@@ -26,7 +26,6 @@ from retrieval.apps.principles.principle import (
     traces_name,
 )
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW, LEAST_TO_FAIL
-from retrieval.domain.errors import UnknownCollectionError
 
 MOST_UNSURE = 150
 """The most eligible principles that compete, the latest first, half of them with a tag of the session."""
@@ -121,7 +120,7 @@ async def read_start(
 ) -> StartAnswer:
     """Read the candidates for ``most`` principles, ``explored`` of them explored, in one round trip.
 
-    The traces of the collection need not exist. Raises ``UnknownCollectionError``, and the errors of ``DatabaseError``.
+    Neither the collection nor its traces need exist. Raises the errors of ``DatabaseError``.
     """
     rows = await database.read(
         tenant_id,
@@ -148,9 +147,7 @@ async def read_start(
             longest=LONGEST_BODY,
         ),
     )
-    if not rows:
-        raise UnknownCollectionError(f"there is no collection {collection!r} yet")
-    collection_id, recorded, recent, principles = rows[0]
+    collection_id, recorded, recent, principles = rows[0] if rows else (0, 0.0, (), None)
     return StartAnswer(
         collection_id, recorded, tuple(recent), tuple(_principle(**fields) for fields in principles or ())
     )

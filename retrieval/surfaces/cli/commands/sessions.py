@@ -73,7 +73,7 @@ def session_start(
 
     def show(started: SessionStart) -> None:
         if not started.principles:
-            say("there are no principles to give yet; add one: see docs/how-to/principles.md")
+            say(f"collection {collection!r} has no principles to give yet; add one: see docs/how-to/principles.md")
         is_json = as_json or shape == "json"
         sys.stdout.write(json.dumps(started.as_dict(), ensure_ascii=False) + "\n" if is_json else started.as_text())
         sys.stdout.flush()

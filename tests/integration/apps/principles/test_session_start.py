@@ -21,7 +21,7 @@ from retrieval.apps.principles.startup import candidates
 from retrieval.apps.principles.startup.start import SessionStart, end_session, start_session
 from retrieval.apps.principles.startup.surroundings import Surroundings
 from retrieval.apps.probation import CANDIDATE
-from retrieval.domain.errors import SchemaRevisionError, UnknownCollectionError
+from retrieval.domain.errors import SchemaRevisionError
 from retrieval.domain.search.profile_parts import Recording
 from tests.integration.apps.principles.conftest import StoppedClock
 
@@ -182,10 +182,13 @@ async def test_a_session_ends_in_a_folder_whose_name_is_not_text(
     assert [(trace.title, trace.tags) for trace in await store.search_traces()] == [("caf\ufffd", ("x\ufffd",))]
 
 
-async def test_a_tenant_without_the_collection_gets_a_message(places: Settings, clock: StoppedClock) -> None:
-    """Another tenant's principles are not seen."""
-    with pytest.raises(UnknownCollectionError, match="there is no collection 'principles' yet"):
-        await started(places, Path(), clock.now)
+async def test_a_tenant_without_the_collection_gets_no_principles(
+    places: Settings, project: Path, clock: StoppedClock
+) -> None:
+    """A program that reads the JSON gets all of its fields; another tenant's principles are not seen."""
+    answer = (await started(places, project, clock.now, session="s-1")).as_dict()
+    assert (answer["session_id"], answer["principles"], answer["explored"]) == ("s-1", [], [])
+    assert answer["context"]["project_tags"][:2] == ["javascript", "node"]
 
 
 async def test_a_schema_of_another_revision_is_reported(
