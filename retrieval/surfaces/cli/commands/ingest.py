@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -566,8 +566,8 @@ def import_langchain(
     Nothing is embedded again, so the collection needs the embedder that made
     the vectors. Run an interrupted copy again to complete it.
     """
-    from retrieval.adapters.readers.langchain_postgres import LangChainStore
-    from retrieval.surfaces.langchain.migrate import copy_store
+    from retrieval.adapters.readers.langchain_postgres import LangChainStore, stored_documents
+    from retrieval.surfaces.langchain.migrate import CopyReport, copy_store
 
     store = LangChainStore(
         name=name, table=table_name, schema=schema,
@@ -581,13 +581,18 @@ def import_langchain(
         opened(when_interrupted=CONTINUES) as (platform, wait),
         progress(f"import {collection}", "document", quiet=quiet) as update,
     ):
-        report = wait(
-            copy_store(
-                url, store, wait(platform.collection(collection)),
+
+        async def copied() -> CopyReport:
+            # A source that cannot be read leaves no empty collection.
+            async with aclosing(stored_documents(url, store, page=1)) as pages:
+                await anext(pages, None)
+            return await copy_store(
+                url, store, await platform.collection(collection),
                 rejected=report_skipped if skip else None,
                 progress=lambda report: update(Step(report.read, None, report.read)),
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+
+        report = wait(copied())
     counts = report.as_dict()
     shown = table(["documents", "count"], ((plain_name(name), number) for name, number in counts.items()))
     print_answer({"collection": collection, **counts}, shown, as_json=as_json, quiet=quiet)

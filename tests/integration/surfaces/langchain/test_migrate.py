@@ -266,7 +266,7 @@ def test_the_command_copies_and_counts(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """``retrieval import-langchain``, into a collection that is there."""
+    """``retrieval import-langchain``, into a collection that is there; a missing source makes none."""
     url = sync_platform.settings.database_url
     assert url is not None
     monkeypatch.setenv("RETRIEVAL_DATABASE_URL", url.get_secret_value())
@@ -280,3 +280,6 @@ def test_the_command_copies_and_counts(
     payload = json.loads(capsys.readouterr().out)
     assert payload == {"collection": sync_collection.name, "read": 5, "copied": 5, "unchanged": 0, "without_vector": 0,
                     "rejected": 0, "renamed": 0}  # fmt: skip
+    assert run_program(["import-langchain", "none", "--name", "nothing", "--schema", docs.schema]) == 1
+    assert "no collection 'nothing'" in capsys.readouterr().err
+    assert "none" not in [collection.name for collection in sync_platform.collections()]
