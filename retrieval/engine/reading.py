@@ -14,7 +14,7 @@ from retrieval.adapters.store.items.items import STORED_COLUMNS, item_from_row, 
 from retrieval.adapters.store.items.listing import all_rows, latest_items, lists_under, rows_after
 from retrieval.adapters.store.records import retrievals as stored_retrievals
 from retrieval.adapters.store.search.vectors import count_pending, read_embeddings
-from retrieval.domain.checks import checked_whole
+from retrieval.domain.checks import checked_list, checked_whole
 from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.collection import CollectionInfo, ValueCount, counted_field
 from retrieval.domain.items.embedding import TextRole, Vector, Vectors
@@ -23,7 +23,7 @@ from retrieval.domain.learning.context import Context
 from retrieval.domain.records.recorded import RetrievalSummary
 from retrieval.domain.records.retrieval_id import checked_id
 from retrieval.domain.search.filters import Field, Filter, Where, parse_field
-from retrieval.domain.search.query import SearchBounds
+from retrieval.domain.search.query import SearchBounds, wording
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.conditions import check_fields
 from retrieval.engine.request import MAX_LIMIT, NO_SPACE, checked_item_ids, checked_words
@@ -119,7 +119,7 @@ async def vectors_of(handle: CollectionHandle, queries: Sequence[str], role: Tex
     embedder = handle.embedder_of(stored)
     if stored.space is None or embedder is None:
         raise InvalidRequestError(f"collection {handle.name!r} has no embedder: {NO_SPACE}")
-    words = _checked_queries(queries, handle.parts.bounds)
+    words = _checked_queries("queries" if role is TextRole.QUERY else "texts", queries, handle.parts.bounds)
     if not words:
         return np.zeros((0, stored.space.space.dimensions), dtype=np.float32)
     if role is TextRole.DOCUMENT:
@@ -208,13 +208,10 @@ async def with_field(handle: CollectionHandle, stored: StoredCollection, field: 
     return stored
 
 
-def _checked_queries(queries: Sequence[str], bounds: SearchBounds) -> list[str]:
-    if isinstance(queries, str) or not isinstance(queries, Sequence):
-        raise InvalidRequestError("the queries come in a list such as ['first', 'second']")
-    words = [checked_words(query, bounds) for query in queries]
-    for number, word in enumerate(words, 1):
+def _checked_queries(name: str, queries: object, bounds: SearchBounds) -> list[str]:
+    given = enumerate(checked_list(name, queries, "['first', 'second']"))
+    words = {(name, number): checked_words(query, bounds, (name, number)) for number, query in given}
+    for place, word in words.items():
         if not word:
-            empty = EmptyQueryError(f"query {number} is empty; give some words")
-            empty.place = ("queries", number - 1)
-            raise empty
-    return words
+            raise EmptyQueryError(f"{wording(place)} is empty; give some words").at(*place)
+    return list(words.values())

@@ -92,9 +92,12 @@ WORDINGS = 32
 """All queries and rewrites of one call together have at most this many times the bytes of one query."""
 
 
+_ONE = {"queries": "query", "rewrites": "rewrite", "texts": "text"}
+
+
 def wording(place: tuple[str | int, ...]) -> str:
-    """The text at that place of a request, in a message."""
-    return "the query" if place == ("query",) else "a rewrite"
+    """The text at that place of a request, in a message: ``the query``, ``rewrite 2``."""
+    return "the query" if place == ("query",) else f"{_ONE[str(place[0])]} {int(place[1]) + 1}"
 
 
 @dataclass(frozen=True, slots=True)

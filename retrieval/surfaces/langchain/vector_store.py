@@ -18,7 +18,7 @@ from pydantic import ConfigDict, Field
 
 from retrieval.adapters.readers.records import EXPLANATION_KEY, document_item
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import checked_list, checked_whole, clean_text, clean_value, kind_of
+from retrieval.domain.checks import checked_list, checked_whole, checks_argument_names, clean_text, clean_value, kind_of
 from retrieval.domain.errors import ConfigurationError, InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.items.item import Item
@@ -26,7 +26,7 @@ from retrieval.domain.learning.context import Context
 from retrieval.domain.search.filters import Filter, Where
 from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
-from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.domain.search.profile_parts import Combination, Learned, check_share
 from retrieval.domain.search.signals import VectorSimilarity
 from retrieval.surfaces.langchain.bridge import Bridge, log_notes
 from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, RetrievalEmbeddings
@@ -37,6 +37,12 @@ Condition = Where | Filter | None
 
 
 _OPTIONS = frozenset(signature(Collection.search).parameters) - {"self", "query", "vector", "limit"}
+
+
+def _check_options(options: Mapping[str, object], *known: str) -> None:
+    """Raise ``InvalidRequestError`` for an option that a call does not have."""
+    for name in sorted(options.keys() - set(known)):
+        raise InvalidRequestError(f"there is no option {name!r}; there are: {', '.join(known)}")
 
 
 Search = Callable[..., Awaitable[SearchResult]]
@@ -51,10 +57,7 @@ async def by_profile(
     ``options`` are those of ``Collection.search``. Words are taken literally, unless ``syntax=True``. Raises
     ``InvalidRequestError`` for an unknown option.
     """
-    if foreign := sorted(options.keys() - _OPTIONS):
-        raise InvalidRequestError(
-            f"there is no option {foreign[0]!r}; there are: k, filter, {', '.join(sorted(_OPTIONS))}"
-        )
+    _check_options(options, "k", "filter", *sorted(_OPTIONS))
     known = (await handle_of(collection).fresh()).attributes
     where = of_metadata(every_of(condition, options.pop("where", None)), known)
     asked = {"query": question} if isinstance(question, str) else {"vector": question}
@@ -95,6 +98,7 @@ async def by_difference(
     """
     fetch_k, share = options.pop("fetch_k", 20), options.pop("lambda_mult", 0.5)
     base: Profile = options.pop("profile", None) or collection.profile
+    check_share("lambda_mult", share)
     diversity = replace(base.diversity, relevance_share=share)
     checked_whole("fetch_k", fetch_k, 0, error=InvalidLimitError)
     checked_whole("k", k, 0, error=InvalidLimitError)
@@ -131,6 +135,7 @@ class RetrievalVectorStore(VectorStore):
     # LangChain's own async forms wait in the loop's threads: a few at once hold all of them, and the calls that they
     # wait for, whose embedder or database needs a thread, never end.
 
+    @checks_argument_names
     def __init__(
         self,
         collection: Collection | SyncCollection,
@@ -363,9 +368,10 @@ class RetrievalVectorStore(VectorStore):
         await self.aclose()
 
     async def _added(
-        self, documents: Sequence[Document], ids: Sequence[str | None] | None = None, *, batch_size: int | None = None
+        self, documents: Sequence[Document], ids: Sequence[str | None] | None = None, **options: object
     ) -> list[str]:
-        del batch_size  # LangChain's index gives it; the collection has batches of its own
+        # LangChain's index gives a batch_size; the collection has batches of its own.
+        _check_options(options, "ids", "batch_size")
         items = items_of(documents, ids)
         if items:
             log_notes(self._bridge.twin, await self._bridge.twin.add(items))
@@ -376,7 +382,8 @@ class RetrievalVectorStore(VectorStore):
         found = await self._bridge.twin.get(list(dict.fromkeys(keys)))
         return [document_of(found[key]) for key in dict.fromkeys(keys) if key in found]
 
-    async def _deleted(self, ids: Sequence[str] | None = None) -> bool:
+    async def _deleted(self, ids: Sequence[str] | None = None, **options: object) -> bool:
+        _check_options(options, "ids")
         if ids is not None:
             await self._bridge.twin.delete(ids)
             return True

@@ -163,7 +163,7 @@ async def test_the_first_wrong_value_of_a_list_is_reported(client: AsyncClient) 
             SEARCH,
             {"query": "a", "rewrites": ["b", "x" * 40_000]},
             "/rewrites/1",
-            "a rewrite has more than 32,768 bytes",
+            "rewrite 2 has more than 32,768 bytes",
         ),
         (f"{SEARCH}/batch", {"queries": ["a", "x" * 40_000]}, "/queries/1", "query 2: the query has more than 32,768"),
         (f"{SEARCH}/batch", {"queries": ["a"] * 11, "limit": 1000}, "/limit", "at most 10,000 hits in one call"),

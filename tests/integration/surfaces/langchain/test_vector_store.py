@@ -267,15 +267,22 @@ def test_one_invalid_document_refuses_the_call(store: RetrievalVectorStore) -> N
         (lambda store: store.similarity_search_by_vector("abc"), "the numbers of an embedding come in a list"),
         (lambda store: store.max_marginal_relevance_search("login", k=None), "k is None"),
         (lambda store: store.max_marginal_relevance_search("login", fetch_k="20"), "fetch_k is '20'"),
+        (lambda store: store.max_marginal_relevance_search("login", lambda_mult=3), "lambda_mult is 3; it must be"),
+        (lambda store: store.embeddings.embed_documents("abc"), "texts come in a list"),
+        (lambda store: store.embeddings.embed_documents(["a", ""]), "text 2 is empty"),
+        (lambda store: store.embeddings.embed_query(5), "query 1 must be text, not int$"),
+        (lambda store: store.add_texts(["a"], metadata=[{}]), "no option 'metadata'; there are: ids, batch_size$"),
+        (lambda store: store.delete(["1"], id="2"), "no option 'id'; there are: ids$"),
+        (lambda store: type(store)(store.collection, explained=True), "no argument 'explained'; did you mean"),
     ],
 )
-def test_a_single_value_in_place_of_a_list_is_refused(
+def test_wrong_arguments_are_refused_by_their_names(
     store: RetrievalVectorStore,
     sync_collection: SyncCollection,
     call: Callable[[RetrievalVectorStore], object],
     message: str,
 ) -> None:
-    """A text is an iterable of its characters, which would be stored one by one."""
+    """The names are LangChain's. A text is an iterable of its characters, which would be stored one by one."""
     with pytest.raises(InvalidRequestError, match=message):
         call(store)
     assert sync_collection.info().items == len(TEXTS)
