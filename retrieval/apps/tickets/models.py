@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, Self
 
@@ -36,19 +37,19 @@ UNKNOWN_HOURS = 24.0
 """The hours of a ticket with an unknown time of resolution, in its score and in answers."""
 
 
-def _not_boolean(value: Any) -> Any:
-    if isinstance(value, bool):
+def _numeric(value: Any) -> Any:
+    if isinstance(value, bool | str | bytes):
         raise PydanticKnownError("float_type")
     return value
 
 
-_NOT_BOOLEAN = BeforeValidator(_not_boolean)
-"""Refuses true and false, which pydantic reads as 1 and 0; a number may be a text, as in the environment."""
+_NUMERIC = BeforeValidator(_numeric)
+"""Refuses true, false and texts, which pydantic reads as numbers."""
 
-Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), _NOT_BOOLEAN]
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), _NUMERIC]
 """0 to 1."""
 
-Hours = Annotated[float, Field(gt=0, allow_inf_nan=False), _NOT_BOOLEAN]
+Hours = Annotated[float, Field(gt=0, allow_inf_nan=False), _NUMERIC]
 """Above 0."""
 
 
@@ -212,10 +213,10 @@ def tickets_profile(
 
 MAX_TOP_K = 100
 
-TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K), _NOT_BOOLEAN]
+TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K), _NUMERIC]
 """The number of results, 1 to 100."""
 
-Candidates = Annotated[int, Field(ge=1, le=MAX_DEPTH), _NOT_BOOLEAN]
+Candidates = Annotated[int, Field(ge=1, le=MAX_DEPTH), _NUMERIC]
 """The number of tickets that are scored, 1 to 1000."""
 
 
@@ -239,6 +240,16 @@ class RetrievalConfig(BaseSettings):
     """A resolution that took this long or longer adds nothing to the score."""
     embedding_dimensions: Annotated[int, Field(ge=1)] = 3072
     """The length of the vectors that the collection must have, if it is set; otherwise any length is accepted."""
+
+    @field_validator(
+        "default_top_k", "default_vector_weight", "default_metadata_weight", "default_time_normalization_hours",
+        mode="before",
+    )  # fmt: skip
+    @classmethod
+    def _number_of_environment(cls, value: Any) -> Any:
+        with suppress(ValueError):
+            return float(value) if isinstance(value, str) else value
+        return value
 
     @property
     def weights(self) -> Weights:

@@ -200,14 +200,17 @@ def health(*, collection: CollectionOption = None, as_json: Json = False) -> Non
         raise typer.Exit(FAILED)
 
 
-def _weights_of(pairs: Sequence[str]) -> dict[str, str] | None:
+def _weights_of(pairs: Sequence[str]) -> dict[str, float] | None:
     """Weights by priority, from ``High=0.9`` and the like; None without any. Raises ``InvalidRequestError``."""
-    weights: dict[str, str] = {}
+    weights: dict[str, float] = {}
     for pair in pairs:
         name, _, weight = (part.strip() for part in pair.partition("="))
-        if not (name and weight):
+        try:
+            weights[name] = float(weight)
+        except ValueError:
+            name = ""
+        if not name:
             raise InvalidRequestError(f"cannot read --priority-weight {pair!r}: write NAME=W, such as High=0.9")
-        weights[name] = weight
     return weights or None
 
 

@@ -40,16 +40,18 @@ def test_a_preview_that_cannot_be_is_refused(config: dict[str, object]) -> None:
     "values",
     [
         {"top_k": True},
+        {"top_k": "5"},
         {"candidates": True},
         {"vector_weight": True},
+        {"vector_weight": "0.5"},
         {"metadata_weight": False},
         {"time_normalization_hours": True},
         {"priority_weights": {"High": True}},
         {"priority_weights": {"Urgent": False}},
     ],
 )
-def test_a_boolean_is_no_number(values: dict[str, object]) -> None:
-    """True is not taken for one ticket, or for the whole weight."""
+def test_a_boolean_and_a_text_are_no_numbers(values: dict[str, object]) -> None:
+    """True is not taken for one ticket, or for the whole weight; a text is no number."""
     with pytest.raises(ValidationError, match="valid number"):
         RetrievalRequest.model_validate({"query_text": "timeout", **values})
 
