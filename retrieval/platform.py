@@ -629,7 +629,7 @@ class Platform:
         every process search the target space; ``rollback`` returns to the former space at once; ``finish`` removes the
         former space now; ``abort`` ends it before the switch. ``wait``: switch in this process, or wait for the one
         that does; without it, a worker switches. Raises ``InvalidRequestError`` for an action that is too early or too
-        late, and for a collection without a re-embedding.
+        late, and ``NotFoundError`` for a collection without a re-embedding.
         """
         from retrieval.adapters.store.installation.queue import FAILED
         from retrieval.jobs.registry import job_named

@@ -45,6 +45,7 @@ from retrieval.domain.errors import (
     EmbedderError,
     InvalidRequestError,
     InvalidVectorError,
+    NotFoundError,
     RetrievalError,
 )
 from retrieval.domain.items.collection import IndexKind
@@ -256,7 +257,7 @@ async def _beginning(workplace: Workplace, target: JobTarget, space: StoredSpace
 
 
 async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
-    """The state of the collection's re-embedding, or of the last one. Raises ``InvalidRequestError`` without one."""
+    """The state of the collection's re-embedding, or of the last one. Raises ``NotFoundError`` without one."""
     run = _Run(workplace, workplace.place(target))
     row = await _known(run, target)
     is_kept = row.state in _KEPT_STATES
@@ -306,7 +307,7 @@ async def _known(run: _Run, target: JobTarget) -> StoredReembedding:
     row = await store.find_reembedding(run.place)
     if row is None:
         name = target.collection.name
-        error = InvalidRequestError(f"collection {name!r} has no re-embedding")
+        error = NotFoundError(f"collection {name!r} has no re-embedding")
         raise error.advising(Advice.BEGIN_REEMBEDDING, name=shlex.quote(name))
     return row
 

@@ -14,7 +14,7 @@ from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.adapters.store.search.reembeddings import ReembeddingState
 from retrieval.domain.api_key import Scope
 from retrieval.domain.diagnosis import Diagnosis, Finding
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import InvalidRequestError, NotFoundError, UnknownCollectionError
 from retrieval.domain.records.analytics import AnalyticsTable
 from retrieval.services.reembed import ACTIONS, Reembedding, possible_actions, told_without_text
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
@@ -176,7 +176,9 @@ async def reembedding(visit: Visit, *before: h.Node) -> h.Node:
     name = visit.text("collection")
     try:
         current = await visit.platform.reembedding(name)
-    except InvalidRequestError:
+    except NotFoundError as error:
+        if isinstance(error, UnknownCollectionError):
+            raise
         return [*before, _begin_form(visit, name)]
     return [*before, _begin_form(visit, name) if current.state.is_over else None, _stages(visit, current)]
 

@@ -26,7 +26,7 @@ from retrieval.adapters.store.search.reembeddings import (
 )
 from retrieval.adapters.store.search.vectors import StoredSpace, count_pending, register_space, sample_vectors
 from retrieval.collection import handle_of
-from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError, InvalidRequestError
+from retrieval.domain.errors import EmbedderRejectedError, EmbedderUnavailableError, InvalidRequestError, NotFoundError
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.embedding import TextRole, Vectors
 from retrieval.domain.search.relevance import SHIPPED
@@ -546,7 +546,7 @@ async def test_impossible_actions_are_refused(moving: Platform, platform: Platfo
     """With what to do next."""
     await fill(platform, 3)
     for action in ("status", "switch", "rollback"):
-        with pytest.raises(InvalidRequestError, match="'docs' has no re-embedding; begin one with: retrieval"):
+        with pytest.raises(NotFoundError, match="'docs' has no re-embedding; begin one with: retrieval"):
             await platform.reembedding("docs", action)
     for refused in (platform.reembed, platform.reembed_cost):
         with pytest.raises(InvalidRequestError, match=r"is in the space .* already"):

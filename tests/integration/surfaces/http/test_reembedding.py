@@ -18,7 +18,7 @@ async def test_a_reembedding_is_begun_controlled_and_inspected(client: AsyncClie
     await docs.add([{"_id": f"i{n}", "text": f"disk {n}"} for n in range(4)])
     missing = await client.get(PLACE)
     assert (missing.status_code, missing.json()["detail"]) == (
-        422,
+        404,
         "collection 'docs' has no re-embedding; begin one with: POST /v1/collections/{name}/reembedding",
     )
     payload = (await client.post(PLACE, json={"to": "minilm", "dry_run": True, "price": 1.0})).json()
