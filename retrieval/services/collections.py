@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from retrieval.adapters.store.database import CollectionPlace, Database
@@ -72,7 +73,7 @@ async def find_or_make(
 
     Raises ``UnknownCollectionError`` for a collection that is removed meanwhile.
     """
-    stored = await find_collection(database, tenant_id, name)
+    stored, is_new = await find_collection(database, tenant_id, name), False
     if stored is not None and stored.space is not None:
         return stored
     first_space = await space_of_new()
@@ -82,7 +83,7 @@ async def find_or_make(
         number = space.space_id if space else None
         async with database.transaction(tenant_id) as connection:
             whose = (connection, tenant_id, name)
-            await create_collection(
+            is_new = await create_collection(
                 *whose,
                 language=language,
                 profile=first,
@@ -96,7 +97,7 @@ async def find_or_make(
     stored = await find_collection(database, tenant_id, name)
     if stored is None:
         raise UnknownCollectionError(f"collection {name!r} was removed while it was being made; try again")
-    return stored
+    return replace(stored, is_new=is_new)
 
 
 async def _give_space(database: Database, tenant_id: int, stored: StoredCollection, space: StoredSpace) -> None:

@@ -60,6 +60,8 @@ class StoredCollection:
     """The number of parts that the index should have."""
     is_in_use: bool = True
     """Whether the space is the one that searches use: see ``collection_in_space``."""
+    is_new: bool = False
+    """Whether it was made by the call that returned it."""
     row: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     """The row from which it was read."""
 
@@ -155,8 +157,8 @@ async def create_collection(
     neighbours: Neighbours | None = None,
     schema: AttributeSchema | None = None,
     index_kind: IndexKind = IndexKind.AUTO,
-) -> None:
-    """Make the collection with version 1 of its profile, unless another transaction made it first."""
+) -> bool:
+    """Make the collection with version 1 of its profile; False: another transaction made it first."""
     await check_text_search_config(connection, language)
     # Two statements, because the policy on profiles sees the collection only from the next statement on.
     cursor = await connection.execute(
@@ -179,6 +181,7 @@ async def create_collection(
             "INSERT INTO profiles (collection_id, version, definition, note) VALUES (%s, 1, %s, 'the default')",
             (row[0], Jsonb(profile.as_dict())),
         )
+    return row is not None
 
 
 async def set_space(connection: Connection, collection_id: int, space_id: int) -> None:

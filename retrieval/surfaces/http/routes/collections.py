@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 from pydantic import Field
 
+from retrieval.collection import handle_of
 from retrieval.domain.errors import ConflictError, InvalidRequestError, UnknownCollectionError
+from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
     MAX_NEIGHBOURS,
     MAX_OWN_WEIGHT,
@@ -122,10 +123,7 @@ async def collection(name: CollectionName, platform: AdminPlatform, body: Collec
     For an existing collection it adds filterable attributes and sets neighbours and the kind of index. Another
     language, space, schema or profile is a conflict (409).
     """
-    is_new = True
-    with suppress(UnknownCollectionError):
-        await platform.collection(name, create=False)
-        is_new = False
+    checked_filterable(body.filterable or {})
     profile = sent_profile(body.profile)
     with at("neighbours"):
         neighbours = Neighbours(**dict(body.neighbours)) if body.neighbours else None
@@ -137,11 +135,13 @@ async def collection(name: CollectionName, platform: AdminPlatform, body: Collec
         language=body.language or "english",
         profile=profile,
         space=space,
-        filterable=body.filterable and dict(body.filterable),
         neighbours=neighbours,
         schema=body.attribute_schema,
         index=body.index,
     )
+    is_new = handle_of(created).stored.is_new
+    if body.filterable:
+        await created.make_filterable(dict(body.filterable))
     # Also for a new one: another request may have created it first, with other settings.
     stored = await created.refresh()
     differences = {
