@@ -141,7 +141,7 @@ class MemoryStore:
         - ``content``: a text or any other JSON value, stored unchanged; searches use its text (``extract_text``).
         - ``linked_paper_ids=[...]`` links to entities of the type ``papers``, and likewise for any other type (see
           ``entity_type``); ``links`` maps types to ids.
-        - ``occurred_at``: the time of the event; default: now. ``expires_at``: the time to forget it.
+        - ``occurred_at``: the time of the event; default: now. ``expires_at``: the time to forget it, not a past one.
         - ``memory_id``: the application's own key; default: a new one. A memory with a known key replaces the stored
           one, and keeps its access count.
         - ``duplicates``: ``report`` (store it, and name near-duplicates), ``merge`` (join it to the most similar memory
@@ -169,6 +169,11 @@ class MemoryStore:
                 "metadata": metadata,
             }
         )
+        if has_expired(memory, self._platform.now):
+            raise InvalidRequestError(
+                f"expires_at is {memory.expires_at}, which has passed: nobody would find the memory; give a later "
+                "time, or leave it out"
+            )
         return await self._store(memory, policy)
 
     async def store_memories(
@@ -176,6 +181,7 @@ class MemoryStore:
     ) -> AddReport:
         """Store memories, each a mapping of the arguments of ``store_memory``; with ``keep``, many in each transaction.
 
+        A copy of another store may have memories that have expired: they are taken, and forgotten like all others.
         With ``report`` or ``merge`` they are stored one after the other, and merged ones count as changed. If one is
         invalid, nothing is stored. After an error of the database, the earlier batches of 2,000 are stored, or with
         ``report`` and ``merge`` the earlier memories.

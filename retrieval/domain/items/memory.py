@@ -181,8 +181,8 @@ TURNS = "turns"
 class NewMemory:
     """A memory that is to be stored.
 
-    Raises ``InvalidRequestError`` for an empty project, type or content, a relevance outside 0 to 1, a wrong time, or
-    metadata under a name that is taken; ``InvalidItemError`` for what an item cannot hold.
+    Raises ``InvalidRequestError`` for an empty project or type, content without text, a relevance outside 0 to 1, a
+    wrong time, or metadata under a name that is taken; ``InvalidItemError`` for what an item cannot hold.
     """
 
     memory_id: str
@@ -213,9 +213,9 @@ class NewMemory:
             check_key(name, getattr(self, name) or "", self.memory_id)
         if self.summary is not None and not isinstance(self.summary, str):
             raise InvalidRequestError(f"summary is {self.summary!r:.80}; it must be a text, or None")
-        if self.content is None or (isinstance(self.content, str) and not self.content.strip()):
-            raise InvalidRequestError("a memory needs content: a text, or a JSON value such as {'findings': [...]}")
         Item(item_id=self.memory_id, attributes={CONTENT: self.content})  # before its text is made: it may be circular
+        if not self._text.strip():
+            raise InvalidRequestError("a memory needs content: a text, or a JSON value such as {'findings': [...]}")
         checked_number("relevance_score", self.relevance_score)
         for name in ("occurred_at", "expires_at"):
             if (time := getattr(self, name)) is not None:

@@ -11,7 +11,6 @@ from pydantic import AwareDatetime, BeforeValidator, Field
 
 from retrieval.domain.api_key import Scope
 from retrieval.domain.checks import STORED_NOTE, iso_time, named, quoted, shown_block
-from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.context import Context as Situation
 from retrieval.surfaces.mcp.values import (
     ASKED,
@@ -275,13 +274,7 @@ class MemoryTools:
         """Store a memory of a project that will matter later: one fact, decision or result in each call."""
         from retrieval.apps.memories import MemoryStore
 
-        platform = await self._served.platform()
-        if expires_at is not None and expires_at <= platform.now:
-            raise InvalidRequestError(
-                f"expires_at is {expires_at.isoformat()}, which has passed: nobody would find the memory; give a later "
-                "time, or leave it out"
-            )
-        store = MemoryStore(platform, self._served.offer.memories)
+        store = MemoryStore(await self._served.platform(), self._served.offer.memories)
         stored = await store.store_memory(
             project_id,
             interaction_type,

@@ -48,7 +48,7 @@ async def test_without_vectors_the_words_decide(database_url: str, settings: Set
     """The overlap of words gives the same answer; nothing to compare with is not an error either."""
     async with connect(database_url, settings=settings) as platform:
         store = MemoryStore(platform)
-        assert not (await store.store_memory("p1", "note", {})).duplicates
+        assert not (await store.store_memory("p1", "note", "?")).duplicates
         await store.store_memory("p1", "note", FACT, memory_id="first")
         near = await store.store_memory("p1", "note", REWORDED)
         far = await store.store_memory("p1", "note", "Docker is what billing is deployed with")
@@ -78,7 +78,8 @@ async def test_memories_of_others_and_of_other_types_are_named_and_not_joined(st
     """Merging would lose the user or the type, and an expired memory would be deleted with both."""
     await store.store_memory("p1", "note", FACT, memory_id="anns", user_id="ann")
     await store.store_memory("p1", "summary", FACT, memory_id="summary", duplicates="keep")
-    await store.store_memory("p1", "note", FACT, memory_id="gone", duplicates="keep", expires_at=MAY)
+    record = {"project_id": "p1", "interaction_type": "note", "content": FACT}
+    await store.store_memories([{**record, "memory_id": "gone", "expires_at": MAY}])
     stored = await store.store_memory("p1", "note", FACT, duplicates="merge")
     assert stored.merged_into is None
     assert [duplicate.memory_id for duplicate in stored.duplicates] == ["anns", "summary"]

@@ -273,9 +273,9 @@ async def test_superseded_and_expired_memories_are_not_found(open_platform: Plat
     """By no leg, before any job ran."""
     store, engine = MemoryStore(open_platform), RetrievalEngine(open_platform)
     await store.store_memory("p", "insights", "protein old", memory_id="old")
-    await store.supersede("old", {"project_id": "p", "interaction_type": "insights", "content": "protein new",
-                                  "memory_id": "new"})  # fmt: skip
-    await store.store_memory("p", "insights", "protein gone", memory_id="gone", expires_at=NOW)
+    record = {"project_id": "p", "interaction_type": "insights", "content": "protein"}
+    await store.supersede("old", {**record, "memory_id": "new"})
+    await store.store_memories([{**record, "memory_id": "gone", "expires_at": NOW}])
 
     assert [memory.memory_id for memory in await engine.retrieve_relevant_memories("p", "protein")] == ["new"]
     assert [memory.memory_id for memory in await engine.retrieve_timeline("p")] == ["new"]
@@ -496,9 +496,11 @@ async def test_expired_memories_take_no_place_in_a_page_as_of_an_earlier_time(
 ) -> None:
     """The clock decides about expiry: a page as of the past is full of memories that still exist."""
     store, now = MemoryStore(open_platform), open_platform.now
-    expired: dict[str, Any] = {"occurred_at": now - timedelta(days=6), "expires_at": now - timedelta(days=1)}
-    for number in range(3):
-        await store.store_memory("p", "note", f"tea {number}", memory_id=f"gone{number}", duplicates="keep", **expired)
+    expired = {"occurred_at": now - timedelta(days=6), "expires_at": now - timedelta(days=1)}
+    await store.store_memories(
+        {"project_id": "p", "interaction_type": "note", "content": f"tea {n}", "memory_id": f"gone{n}", **expired}
+        for n in range(3)
+    )
     await store.store_memory("p", "note", "tea", memory_id="stays", occurred_at=now - timedelta(days=10))
     past = now - timedelta(days=5)
 

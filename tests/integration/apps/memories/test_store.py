@@ -125,11 +125,9 @@ async def test_invalid_names_are_refused(store: MemoryStore) -> None:
 
 async def test_an_expired_memory_is_immutable_and_no_successor(store: MemoryStore) -> None:
     """It cannot become a successor either; and another project's memory cannot replace one. The message says so."""
-    for name in ("live", "gone"):
-        over = MAY if name == "gone" else None
-        await store.store_memory("p1", "note", f"{name} words", memory_id=name, expires_at=over)
-    await store.store_memory("p2", "note", "others", memory_id="other")
     record = {"project_id": "p1", "interaction_type": "note", "content": "new", "memory_id": "new"}
+    await store.store_memories([{**record, "memory_id": "live"}, {**record, "memory_id": "gone", "expires_at": MAY}])
+    await store.store_memory("p2", "note", "others", memory_id="other")
     for call in (
         store.supersede("live", "gone"), store.supersede("gone", "live"), store.update_memory("gone", summary="S"),
         store.set_relevance("gone", 0.5), store.supersede("live", {**record, "expires_at": MAY}),
@@ -231,8 +229,11 @@ async def test_a_missing_memory_is_named(store: MemoryStore) -> None:
 
 
 async def test_an_expired_memory_is_not_given_before_it_is_forgotten(store: MemoryStore, platform: Platform) -> None:
-    """It is not listed either, and the message says when it expired."""
-    await store.store_memory("p1", "t", "soon gone", memory_id="m", expires_at=platform.now - timedelta(seconds=1))
+    """It is not listed either, and the message says when it expired; stored alone, it would be a mistake."""
+    record: dict[str, Any] = {"project_id": "p1", "interaction_type": "t", "content": "soon gone", "memory_id": "m"}
+    with pytest.raises(InvalidRequestError, match="which has passed"):
+        await store.store_memory(**record, expires_at=platform.now)
+    await store.store_memories([{**record, "expires_at": platform.now - timedelta(seconds=1)}])
     with pytest.raises(UnknownItemError, match="expired at"):
         await store.get_memory("m")
     assert await store.get_memories(["m"]) == {}

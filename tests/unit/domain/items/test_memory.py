@@ -90,6 +90,8 @@ def test_fingerprints_depend_on_words_and_project() -> None:
     [
         ({"content": " "}, "needs content"),
         ({"content": None}, "needs content"),
+        ({"content": {}}, "needs content"),
+        ({"content": {"findings": [""]}}, "needs content"),
         ({"project_id": " "}, "project_id is ' '"),
         ({"interaction_type": 3}, "interaction_type is 3"),
         ({"user_id": ""}, "user_id"),
