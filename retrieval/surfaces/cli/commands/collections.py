@@ -228,11 +228,10 @@ def remove(*, collection: options.CollectionName, yes: options.Yes = False, as_j
 
     Its items, profiles, models, recorded searches and feedback are deleted.
     """
-    options.confirm(f"Remove {collection:.80} with all its data?", yes=yes, as_json=as_json)
-
     with opened(when_interrupted=CONTINUES) as (platform, wait):
-        if not wait(platform.remove_collection(collection)):
-            wait(platform.collection(collection, create=False))
+        wait(platform.collection(collection, create=False))
+        options.confirm(f"Remove {collection:.80} with all its data?", yes=yes, as_json=as_json)
+        wait(platform.remove_collection(collection))
     output.print_answer({"removed": collection}, f"{collection} is removed", as_json=as_json)
 
 

@@ -66,12 +66,12 @@ def forget(
     """
     if [memory_id, user, project].count(None) != 2:
         raise InvalidRequestError("say what to forget, one of: ID, --user NAME, --project ID")
-    if memory_id is None:
-        owner = f"project {project:.80}" if user is None else f"user {user:.80}"
-        confirm(f"Forget all memories of {owner} in {collection:.80}?", yes=yes, as_json=as_json)
 
     forgotten = 1
     with _opened_store(collection) as (store, wait):
+        if memory_id is None:
+            owner = f"project {project:.80}" if user is None else f"user {user:.80}"
+            confirm(f"Forget all memories of {owner} in {collection:.80}?", yes=yes, as_json=as_json)
         if user is not None:
             forgotten = wait(store.forget_user(user))
         elif project is not None:

@@ -75,4 +75,4 @@ def test_a_collection_is_removed_by_who_says_yes() -> None:
     """Without a terminal it needs the option; a removed collection is unknown."""
     assert isinstance(call("collections", "remove", "docs").exception, InvalidRequestError)
     assert call("collections", "remove", "docs", "--yes").output == "docs is removed\n"
-    assert isinstance(call("collections", "remove", "docs", "--yes").exception, UnknownCollectionError)
+    assert isinstance(call("collections", "remove", "docs").exception, UnknownCollectionError)
