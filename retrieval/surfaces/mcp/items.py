@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from retrieval.domain.api_key import Scope
-from retrieval.domain.checks import STORED_NOTE, named, quoted, shown_block, shown_line, shown_value
+from retrieval.domain.checks import STORED_NOTE, is_whole, named, quoted, shown_block, shown_line, shown_value
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item
 from retrieval.domain.learning.context import Context as Situation
@@ -149,6 +149,7 @@ class NewItem(BaseModel):
         ),
         ASKED,
         KEY,
+        BeforeValidator(lambda key: str(key) if is_whole(key) else key),
     ]
     title: Annotated[str | None, Field(max_length=1000, description="One line.")] = None
     text: Annotated[str | None, Field(max_length=MOST_TEXT, description="What is searched, with the title.")] = None

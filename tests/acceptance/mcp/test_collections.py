@@ -140,7 +140,7 @@ async def test_a_wrong_call_gets_one_line_that_explains_the_right_one(http: str)
 
 
 async def test_items_are_added_all_or_none_and_found_at_once(server: str) -> None:
-    """An item of a known id is replaced."""
+    """An item of a known id is replaced; an id that is a whole number becomes a text, as over HTTP."""
     async with Client(server) as client:
         new = {"id": "N-1", "title": "Printer jams", "text": "Paper from tray two jams.", "metadata": {"hours": 1}}
         bad = {"id": "N-2", "text": "x", "occurred_at": "yesterday"}
@@ -148,11 +148,10 @@ async def test_items_are_added_all_or_none_and_found_at_once(server: str) -> Non
         assert "has no item" in await tool_error(client, "get_items", collection="tickets", item_ids=["N-1"])
         added = await tool_answer(client, "add_items", collection="tickets", items=[{**new, "area": "office"}])
         assert (added.value["added"], added.value["changed"]) == (1, 0)
-        again = await tool_answer(
-            client, "add_items", collection="tickets", items=[{**new, "area": "hall"}, {"id": "N-3"}]
-        )
+        again = await tool_answer(client, "add_items", collection="tickets", items=[{**new, "area": "hall"}, {"id": 3}])
         assert (again.value["added"], again.value["changed"]) == (1, 1)
         assert "1 of 2 items has no text" in again.text
+        assert (await tool_answer(client, "get_items", collection="tickets", item_ids=["3"])).value["items"]
         result = await tool_answer(
             client, "search_collection", collection="tickets", query="printer", where={"area": "hall"}
         )

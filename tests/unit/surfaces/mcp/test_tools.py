@@ -140,6 +140,7 @@ async def test_every_answer_has_a_schema(server: RetrievalServer) -> None:
         ("get_items", {"collection": "c", "item_ids": []}, "item_ids: must have at least 1 member"),
         ("get_items", {"collection": "c", "item_ids": ["a"], "start": -1}, "start: must be 0 or more"),
         ("add_items", {"collection": "c", "items": [{"text": "a"}]}, "items[0].id: is missing; it is needed"),
+        ("add_items", {"collection": "c", "items": [{"id": True}]}, "items[0].id: must be a text, not true or false"),
         ("add_items", {"collection": "c", "items": [{"id": "a", "text": 5}]}, "items[0].text: must be a text, not a n"),
         ("add_items", {"collection": "c", "items": [{"id": "a", "text": "x" * 1_000_001}]}, "items[0].text: must have"),
         ("add_items", {"collection": "c", "items": [{"id": "i"}] * 101}, "items: must have at most 100 members"),
