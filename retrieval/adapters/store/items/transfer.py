@@ -270,7 +270,7 @@ async def store_rows(
         if recorded is not None:
             raise ConflictError(
                 f"the tenant has recorded search {recorded[1]} already, in collection {recorded[0]!r:.80}; "
-                "import the file for another tenant, or export the collection without records"
+                "import the file for another tenant, or one exported without records (--no-records; records=False)"
             )
     constants = {"collection_id": collection_id} | ({"space_id": space_id} if kind.of_space else {})
     query = sql.SQL(_STORE).format(table=sql.Identifier(kind.table))

@@ -276,8 +276,8 @@ def export_(
 
 @options.command(
     collections,
-    "retrieval -t staging collections import tickets.jsonl.gz",
-    "retrieval collections import tickets.jsonl.gz --name tickets-2 --json",
+    "retrieval collections import tickets.jsonl.gz",
+    "retrieval -t staging collections import tickets.jsonl.gz --name tickets-2 --json",
     name="import",
 )
 def import_(
