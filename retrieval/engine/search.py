@@ -202,6 +202,9 @@ NOT_RECORDED = "the search was not recorded; retrieval status says how many were
 _WAITING = (
     "{} of {} hits wait for the vector of their text; make the vectors with: retrieval jobs run embed --collection {}"
 )
+_NO_VECTORS = (
+    "no item has a vector; for those with text, make the vectors with: retrieval jobs run embed --collection {}"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -579,13 +582,13 @@ class Searcher:
         if rows.waiting and LegName.DENSE in plan.request.legs:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
             notes = (*notes, _WAITING.format(waiting, len(shown), self.collection.name)) if waiting else notes
-        if request.wordless_note and self._has_no_word(search):
+        has_candidates = any(search.first.rankings.values())
+        if not has_candidates and self._is_in_vain(search, LegName.DENSE):
+            why_none = (_NO_VECTORS.format(self.collection.name),)
+        if request.wordless_note and tokens(search.query.words) and self._is_in_vain(search, LegName.LEXICAL):
             scope = "" if request.condition is None else " that passes the filter"
             wordless = request.wordless_note.format(scope)
-            if any(search.first.rankings.values()):
-                notes = (*notes, wordless)
-            else:
-                why_none = (wordless,)
+            notes, why_none = ((*notes, wordless), why_none) if has_candidates else (notes, (*why_none, wordless))
         return SearchResult(
             hits=shown,
             path=search.first.path,
@@ -599,14 +602,13 @@ class Searcher:
             next=next_cursor,
         )
 
-    def _has_no_word(self, search: RunningSearch) -> bool:
-        """Whether the lexical leg ran in vain; empty collections and filters without matches have their own notes."""
+    def _is_in_vain(self, search: RunningSearch, leg: LegName) -> bool:
+        """Whether the leg found no candidate; empty collections and filters without matches have their own notes."""
         rankings = search.first.rankings
-        lexical = [ranking for leg, ranking in rankings.items() if leg.startswith(LegName.LEXICAL)]
         return (
-            LegName.LEXICAL in search.plan.request.legs
-            and not any(lexical)
-            and bool(tokens(search.query.words) and self.collection.documents)
+            leg in search.plan.request.legs
+            and not any(ranking for name, ranking in rankings.items() if name.startswith(leg))
+            and self.collection.documents > 0
             and (search.request.condition is None or any(rankings.values()))
         )
 

@@ -9,6 +9,7 @@
 --   places: in a collection with neighbours, an item's place is not that of its attributes, time and text
 --   filters: an item's tags or declared attributes differ from the tables for filters
 --   vectors: a space in use has a vector of an archived item, or of a former text, or facets that are not the item's
+--   mixtures: in a collection with neighbours, a space has an item's mixed vector and not its own
 --   records: the arrays of a recorded search do not fit each other, or an item was shown twice
 --   arms: an arm is not the sum of its events (retrieval/jobs/learning.py corrects it)
 -- It reads the snapshot of the calling statement, and writes nothing.
@@ -43,15 +44,17 @@ BEGIN
             RETURN QUERY
             SELECT 'words', one.item_id
             FROM (
-                SELECT own.item_id, own.lexemes, own.frequencies, own.length FROM words_of(collection, page) AS own
+                SELECT own.item_id, own.lexemes, own.frequencies, own.length, own.text_hash
+                FROM words_of(collection, page) AS own
             ) AS own
             FULL JOIN (
-                SELECT terms.item_id, terms.lexemes, terms.frequencies, terms.length FROM item_terms AS terms
+                SELECT terms.item_id, terms.lexemes, terms.frequencies, terms.length, terms.text_hash
+                FROM item_terms AS terms
                 WHERE terms.collection_id = collection AND terms.item_id = ANY (page)
             ) AS known ON known.item_id = own.item_id COLLATE "C"
             CROSS JOIN LATERAL (SELECT coalesce(own.item_id, known.item_id) AS item_id) AS one
-            WHERE (own.lexemes, own.frequencies, own.length)
-                IS DISTINCT FROM (known.lexemes, known.frequencies, known.length);
+            WHERE (own.lexemes, own.frequencies, own.length, own.text_hash)
+                IS DISTINCT FROM (known.lexemes, known.frequencies, known.length, known.text_hash);
         END IF;
         RETURN QUERY
         WITH active AS MATERIALIZED (
@@ -106,6 +109,15 @@ BEGIN
                          OR item.text_hash <> known.content_hash)',
                 'embeddings_' || space)
             USING collection, page;
+            IF setting IS NOT NULL AND NOT coalesce(is_walked, false) THEN
+                RETURN QUERY EXECUTE format(
+                    'SELECT ''mixtures'', known.item_id
+                     FROM %I AS known LEFT JOIN own_vectors AS own
+                         ON own.collection_id = $1 AND own.item_id = known.item_id AND own.space_id = $3
+                     WHERE known.collection_id = $1 AND known.item_id = ANY ($2) AND own.item_id IS NULL',
+                    'embeddings_' || space)
+                USING collection, page, space;
+            END IF;
         END LOOP;
         RETURN QUERY
         SELECT 'arms', one.item_id || CASE WHEN one.context = '' THEN '' ELSE ' in ' || one.context END
@@ -168,15 +180,17 @@ DECLARE
     ids text[];
     misplaced text[]; -- or with another text or vector, which their neighbours are indexed by
     misworded text[];
+    unmixed text[]; -- their own vectors do not follow from anything: they wait for new ones
 BEGIN
     PERFORM pg_advisory_xact_lock(writers_lock(collection));
     SELECT
         array_agg(one.disagreeing),
         array_agg(DISTINCT one.disagreeing) FILTER (WHERE one.kind IN ('texts', 'places', 'vectors')),
-        array_agg(DISTINCT one.disagreeing) FILTER (WHERE one.kind IN ('words', 'weights'))
-    INTO ids, misplaced, misworded
+        array_agg(DISTINCT one.disagreeing) FILTER (WHERE one.kind IN ('words', 'weights')),
+        array_agg(DISTINCT one.disagreeing) FILTER (WHERE one.kind = 'mixtures')
+    INTO ids, misplaced, misworded, unmixed
     FROM disagreements(collection, 1) AS one
-    WHERE one.kind IN ('texts', 'words', 'weights', 'places', 'filters', 'vectors');
+    WHERE one.kind IN ('texts', 'words', 'weights', 'places', 'filters', 'vectors', 'mixtures');
     IF ids IS NULL THEN
         RETURN 0;
     END IF;
@@ -190,7 +204,7 @@ BEGIN
     PERFORM remove_outdated_vectors(collection, NULL, ids, ids);
     PERFORM remove_vectors(collection, ARRAY(
         SELECT item.item_id FROM items AS item
-        WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status = 'archived'));
+        WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status = 'archived') || unmixed);
     -- The terms and vectors of a window follow from its items' places.
     misplaced := place_items(collection, coalesce(misplaced, '{}'));
     PERFORM reindex_terms(collection, ARRAY(SELECT unnest(misplaced) UNION SELECT unnest(misworded)));

@@ -6,11 +6,11 @@ import codecs
 import io
 import logging
 import re
-import warnings
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from retrieval.domain.errors import InvalidItemError, MissingExtraError
 from retrieval.domain.items.chunking import Block, Document
 
 if TYPE_CHECKING:
-    from markdownify import MarkdownConverter
     from pypdf import PdfReader
 
 FORMATS_BY_ENDING: Mapping[str, str] = MappingProxyType(
@@ -90,8 +89,6 @@ def read_document(raw: RawDocument) -> tuple[Document, bool]:
         content = read(raw.data)
     except (InvalidItemError, MissingExtraError):
         raise
-    except RecursionError:
-        raise InvalidItemError("its parts are nested too deeply") from None
     except Exception as error:  # parsers of damaged files raise anything
         raise InvalidItemError(f"cannot be read as {raw.format} ({type(error).__name__}: {error!s:.200})") from error
     cleaned = tuple(replace(block, text=clean_text(block.text)) for block in content.blocks)
@@ -161,19 +158,15 @@ _MARKUP = re.compile(r"!?\[([^\[\]]*+)\]\((?:[^()]++|\([^()]*+\))*+\)|[*`]+|(?<!
 
 
 def _markdown(data: bytes) -> _Content:
+    from markdown_it import MarkdownIt
+
     text = _text_of(data)
     front = _FRONT_MATTER.match(text)
     front_title = _FRONT_TITLE.search(front[1]) if front else None
-    content = _markdown_text(text[front.end() :] if front else text)
-    return _Content(content.blocks, front_title[1].strip().strip("\"'") if front_title else content.title)
-
-
-def _markdown_text(text: str) -> _Content:
-    from markdown_it import MarkdownIt
-
+    text = text[front.end() :] if front else text
     parser = MarkdownIt("commonmark").enable("table").disable("inline")
     lines = text.split("\n")
-    path, title, position = _Path(), "", 0
+    path, title, position = _Path(), front_title[1].strip().strip("\"'") if front_title else "", 0
     blocks: list[Block] = []
     tokens = parser.parse(text)
 
@@ -200,98 +193,143 @@ def _markdown_text(text: str) -> _Content:
     return _Content(blocks, title)
 
 
-MAX_TAGS = 200_000
-"""The most signs ``<`` of a page of HTML, which begin tags: each tag takes up to a fifth of a millisecond."""
-
-_LONG_SPACE = re.compile(r"(?<![ \t\r\n])[ \t\r\n]{100,}+")
-_BLOCKS = (
-    "address", "aside", "center", "details", "dir", "fieldset", "figure", "form", "header", "hgroup", "legend", "menu",
-    "optgroup", "option", "summary",
+_LEGACY_ENCODING = re.compile(
+    rb"charset\s*=[\s\"']*(iso-8859-(?:[2-9]|1\d)|windows-\d+|koi8-[ru]|gb\w+|big5|euc-\w+|shift_jis)\b", re.IGNORECASE
+)
+_NO_TEXT = ("button", "footer", "head", "iframe", "nav", "noscript", "script", "style", "svg", "template", "title")
+_PARTS_OF_WORDS = (
+    "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i",
+    "ins", "kbd", "mark", "nobr", "output", "q", "rb", "rp", "rt", "ruby", "s", "samp", "small", "span", "strike",
+    "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
 )  # fmt: skip
-"""The elements of blocks that markdownify takes for a part of the line."""
-_NO_TEXT = ("script", "style", "noscript", "template", "svg", "iframe", "nav", "footer", "button", "head")
+_PARTS_OF_LINES = (*_NO_TEXT, "img", "input", "label", "math", "select", "td", "textarea", "th")
+_LEVELS = MappingProxyType({f"h{level}": level for level in range(1, 7)})
+_MARKERS = MappingProxyType({"ul": "* ", "ol": "{}. ", "menu": "* ", "table": "| "})
+_INDENT = " " * 4
+_MAX_NESTING = 1_000
+"""The most elements within one another: at the end of each, the parser looks through all that are open."""
+_SPACE = re.compile(r"\s+")
+
+
+class _Page:
+    """The blocks of a page by the events of its parser: an element that is no known part of a line is a block."""
+
+    def __init__(self) -> None:
+        self._titles, self._text, self._entries = list[str](), list[str](), list[str]()
+        self._blocks, self._main = list[Block](), list[Block]()
+        self._path, self._open = _Path(), Counter[str]()
+        self._nesting = self._hidden = self._in_line = self._in_main = 0
+        self._markers, self._marker = list[Iterator[str]](), ""
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        if self._nesting == _MAX_NESTING:
+            raise InvalidItemError("its elements are nested too deeply")
+        if not self._is_within_line(tag):
+            self._end_paragraph()
+            if tag == "main":
+                self._path, self._in_main = _Path(), self._in_main + 1
+            elif tag in _MARKERS:
+                first = attributes.get("start", "")[:9]
+                self._markers.append(map(_MARKERS[tag].format, count(int(first) if first.isdecimal() else 1)))
+            elif tag in {"li", "tr"} and self._markers:
+                self._marker = next(self._markers[-1])
+        self._count(tag, 1)
+
+    def data(self, text: str) -> None:
+        if not self._hidden:
+            self._text.append(text if self._open["pre"] and not self._in_line else _SPACE.sub(" ", text))
+        elif self._open["title"] and not self._open["svg"]:
+            self._titles.append(text)
+
+    def end(self, tag: str) -> None:
+        self._count(tag, -1)
+        if self._is_within_line(tag):
+            if tag in {"br", "td", "th"} and not self._in_line:
+                self._text.append("\n" if tag == "br" else "| ")
+        elif tag == "pre" and not self._open["pre"]:
+            code = self._taken().strip("\n").rstrip()
+            fence = "`" * (1 + max(map(len, re.findall("`{3,}", code)), default=2))
+            self._add(code and f"{fence}\n{code}\n{fence}", is_lines=True)
+        else:
+            self._end_paragraph(_LEVELS.get(tag, 0))
+            self._in_main -= tag == "main"
+            if tag in _MARKERS:
+                self._markers.pop()
+                if not self._markers:
+                    self._add("\n".join(self._entries), is_lines=True)
+                    self._entries.clear()
+
+    def close(self) -> _Content:
+        blocks = self._main or self._blocks
+        heading = next((block for block in blocks if block.is_heading and block.text.startswith("# ")), None)
+        return _Content(blocks, " ".join("".join(self._titles).split()) or (heading.headings[0] if heading else ""))
+
+    def _count(self, tag: str, change: int) -> None:
+        self._nesting += change
+        self._open[tag] += change
+        self._hidden += change * (tag in _NO_TEXT)
+        self._in_line += change * (tag in _PARTS_OF_LINES or tag in _LEVELS)
+
+    def _is_within_line(self, tag: str) -> bool:
+        """Whether the line goes on where the element begins or ends; unless it is part of a word, a new word begins."""
+        is_within = self._hidden > 0 or tag in _PARTS_OF_WORDS
+        if not is_within and (is_within := self._in_line > 0 or tag in _PARTS_OF_LINES):
+            self._text.append(" ")
+        return is_within
+
+    def _taken(self) -> str:
+        text = "".join(self._text)
+        self._text.clear()
+        return text
+
+    def _end_paragraph(self, level: int = 0) -> None:
+        """End the text that is read; within code, only its line."""
+        if not self._open["pre"]:
+            lines = "\n".join(" ".join(line.split()) for line in self._taken().split("\n"))
+            for paragraph in _BLANK_LINES.split(lines):
+                self._add(paragraph.strip(), level)
+        elif self._text and not self._text[-1].endswith("\n"):
+            self._text.append("\n")
+
+    def _add(self, text: str, level: int = 0, *, is_lines: bool = False) -> None:
+        """Add a block; within a list or table, the lines of an entry."""
+        if not text.strip("| "):
+            return
+        if self._markers:
+            indent = _INDENT * min(len(self._markers), MAX_DEPTH)
+            first, self._marker = indent[len(_INDENT) :] + self._marker if self._marker else indent, ""
+            self._entries.append(first + text.replace("\n", f"\n{indent}"))
+            return
+        path = self._path.enter(level, text) if level else self._path.now
+        block = Block(f"{'#' * level} {text}".strip(), path, is_heading=level > 0, is_lines=is_lines)
+        self._blocks.append(block)
+        if self._in_main:
+            self._main.append(block)
 
 
 def _html(data: bytes) -> _Content:
-    require_extra("documents", "reading HTML", "bs4", "lxml", "markdownify")
-    from bs4 import BeautifulSoup, UnicodeDammit, XMLParsedAsHTMLWarning
-
-    if b"\x00" in data and not data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise InvalidItemError("is not a text: it holds NUL bytes")
-    decoding = UnicodeDammit(data, is_html=True)
-    if decoding.unicode_markup is None or decoding.contains_replacement_characters:
-        raise InvalidItemError("its characters cannot be read; save the page as UTF-8")
-    if (tags := decoding.unicode_markup.count("<")) > MAX_TAGS:
-        raise InvalidItemError(f"has the sign < {tags:,} times, and at most {MAX_TAGS:,} tags are read; split it")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)
-        # Python's own parser takes quadratic time for tags and comments without an end.
-        page = BeautifulSoup(decoding.unicode_markup, "lxml")
-    title = page.title.get_text(" ", strip=True) if page.title else ""
-    for tag in page(_NO_TEXT):
-        tag.decompose()
-    # Markdownify takes quadratic time for a run of spaces.
-    for text in page.find_all(string=_LONG_SPACE):
-        text.replace_with(_LONG_SPACE.sub(lambda match: "\n" if "\n" in match[0] else " ", text))
-    mains = [main for main in page("main") if main.get_text(strip=True)]
-    content = _markdown_text(_markdown_converter().convert_soup(mains[0] if len(mains) == 1 else page))
-    return _Content(content.blocks, title or content.title)
+    try:
+        text = _text_of(data)
+    except InvalidItemError:
+        if b"\x00" in data:
+            raise
+        declared = _LEGACY_ENCODING.search(data[:4096])
+        text = data.decode(declared[1].decode() if declared else "windows-1252")
+    return _page(text)
 
 
-def _markdown_converter() -> MarkdownConverter:
-    """Markdownify, without the conversions that take quadratic time or join the words of neighbouring elements."""
-    from bs4 import Tag
-    from markdownify import MarkdownConverter
+def _page(text: str) -> _Content:
+    require_extra("documents", "reading HTML", "lxml")
+    from lxml.etree import HTMLParser
 
-    class Converter(MarkdownConverter):
-        def __init__(self) -> None:
-            super().__init__(
-                heading_style="ATX",
-                strip=["a", "img"],
-                escape_asterisks=False,
-                escape_underscores=False,
-                escape_misc=False,
-                strip_pre=None,
-            )
-            self._entries = Counter[int]()
-
-        def convert_li(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            """An entry as the first one of a list that begins with its number: others are not counted again."""
-            if el.parent is not None and el.parent.name == "ol":
-                first, before = str(el.parent.get("start")), self._entries[id(el.parent)]
-                self._entries[id(el.parent)] += 1
-                alone = Tag(name="ol", attrs={"start": str((int(first) if first.isdecimal() else 1) + before)})
-                el = Tag(name="li")
-                alone.append(el)
-            converted: str = super().convert_li(el, text, parent_tags)  # type: ignore[misc] # its stub lacks it
-            return converted
-
-        def convert_list(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            """A list; within an entry, the entry's text goes on in a line of its own."""
-            converted: str = super().convert_list(el, text, parent_tags)  # type: ignore[misc] # its stub lacks it
-            return converted if converted.endswith("\n") else converted + "\n"
-
-        convert_ul = convert_ol = convert_list
-
-        def convert_hN(self, n: int, el: Tag, text: str, parent_tags: set[str]) -> str:  # noqa: N802 - its name
-            """A heading; within a line, such as a cell's, its words."""
-            converted: str = super().convert_hN(n, el, text, parent_tags)  # type: ignore[misc] # its stub lacks it
-            return f" {text.strip()} " if "_inline" in parent_tags else converted
-
-        def convert_pre(self, el: Tag, text: str, parent_tags: set[str]) -> str:
-            """The text without blank lines at its beginning and end."""
-            blank = text[: len(text) - len(text.lstrip(" \n"))]
-            lines = text[blank.rfind("\n") + 1 :].rstrip(" \n")
-            converted: str = super().convert_pre(el, lines, parent_tags)  # type: ignore[misc] # its stub lacks it
-            return converted
-
-    for name in _BLOCKS:
-        setattr(Converter, f"convert_{name}", Converter.convert_div)  # type: ignore[attr-defined] # its stub lacks it
-    return Converter()
+    parser = HTMLParser(target=_Page(), encoding="utf-8", huge_tree=True)
+    parser.feed(f"<html>{text}".encode())
+    content: _Content = parser.close()
+    return content
 
 
 def _docx(data: bytes) -> _Content:
-    require_extra("documents", "reading DOCX", "mammoth", "bs4", "lxml", "markdownify")
+    require_extra("documents", "reading DOCX", "mammoth", "lxml")
     import mammoth
 
     try:
@@ -306,7 +344,7 @@ def _docx(data: bytes) -> _Content:
         style_map="p[style-name='Title'] => h1:fresh",
         convert_image=mammoth.images.img_element(lambda _image: {}),
     )
-    return _html(f"<!doctype html><meta charset=utf-8><body>{page.value}".encode())
+    return _page(page.value)
 
 
 _HYPHEN_AT_LINE_END = re.compile(r"(?<=[a-z])-\n(?=[a-z])")

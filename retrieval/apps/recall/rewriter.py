@@ -55,6 +55,8 @@ def _whole(words: str) -> re.Pattern[str]:
 
 _TERM = _whole("|".join(_TERMS))
 _QUESTION_WORD = _whole(_ASKING)
+_IN_NAMES = re.compile(rf"(?:{_ASKING})|like|yesterday", re.IGNORECASE)
+"""The terms that names have ("The Who", "Like Minds")."""
 _COMPANY = re.compile(r"\b(?:ltd|limited|inc|llc|plc|corp|corporation|co|company|gmbh|ag)\.?\W*\Z", re.IGNORECASE)
 _QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|„[^“”]*[“”]|«[^»]*»")
 _WORD = re.compile(r"[^\W\d_]\w*")
@@ -72,11 +74,11 @@ def deep_triggers(query: str) -> tuple[str, ...]:
 
     Question words, relationships ("about", "related to"), time ("yesterday", "last week", "before") and abstract
     concepts ("similar", "like", "connections") count as whole words, in their natural forms. They do not count between
-    quotation marks and in names (with a capital inside a sentence, or in capitals among small letters: "The Who", "WHO
-    guidelines"; several words that all begin with a capital: "Like Minds"), and "like" does not count in "would like".
-    Words that all begin with a capital are a question, not a name, if there is a question mark or a question word
-    begins a sentence, as in "What Happened Last Week", unless they name a company ("Why Not Ltd"). Only the first
-    ``LONGEST_QUERY`` characters are read.
+    quotation marks, and "like" does not count in "would like". Question words, "like" and "yesterday" do not count in
+    names (with a capital inside a sentence, or in capitals among small letters: "The Who", "WHO guidelines"; several
+    words that all begin with a capital: "Like Minds"). Words that all begin with a capital are a question, not a name,
+    if there is a question mark or a question word begins a sentence, as in "What Happened Last Week", unless they name
+    a company ("Why Not Ltd"). Only the first ``LONGEST_QUERY`` characters are read.
     """
     text = unicodedata.normalize("NFKC", query[:LONGEST_QUERY]).translate(_APOSTROPHES)
     text = _ALL_QUOTED.sub(r"\1", text)
@@ -85,15 +87,12 @@ def deep_triggers(query: str) -> tuple[str, ...]:
 
 
 def _trigger_terms(text: str) -> Iterator[str]:
-    capitals_mark_names = any(letter.islower() for letter in text)
-    if capitals_mark_names and _is_title(text):
-        capitals_mark_names = not _is_question(text)
-        if capitals_mark_names and "'" not in text:  # "Yesterday's Meeting" is not a name
-            return
+    is_title = _is_title(text)
+    capitals_mark_names = any(letter.islower() for letter in text) and not (is_title and _is_question(text))
     for term, before in _terms(_TERM, text):
         if term.lower() == "like" and _WISH.search(before):
             continue
-        if not (capitals_mark_names and _is_name(term, before)):
+        if not (capitals_mark_names and _IN_NAMES.fullmatch(term) and (is_title or _is_name(term, before))):
             yield term
 
 

@@ -23,6 +23,9 @@ MAX_KEY_BYTES = 512
 
 MAX_BODY_BYTES = 64 * 1024 * 1024
 
+MAX_ATTRIBUTES = 1_000
+"""The attributes of an item: every write and search reads the names of all attributes of its collection."""
+
 MAX_NESTING = 64
 
 MAX_INTEGER_BITS = 1024
@@ -194,6 +197,11 @@ def _checked_tags(tags: object, item_id: str) -> tuple[str, ...]:
 def _checked_attributes(attributes: object, item_id: str) -> Mapping[str, Any]:
     if type(attributes) is not dict and not isinstance(attributes, Mapping):
         raise refusal(item_id, "metadata must be a mapping")
+    if len(attributes) > MAX_ATTRIBUTES:
+        hint = "put names that are data into one attribute, as a list or an object"
+        raise refusal(
+            item_id, f"metadata has {len(attributes):,} attributes, and at most {MAX_ATTRIBUTES:,} fit; {hint}"
+        )
     return MappingProxyType(
         {
             check_key("an attribute's name", k, item_id): json_value(v, item_id, f"attribute {k!r:.60}")

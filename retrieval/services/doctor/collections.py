@@ -291,6 +291,7 @@ _ROWS = {
     "places": "the places of {} among neighbours do not match {} attributes, time and text",
     "filters": "the tags or declared attributes of {} differ from those that filters read",
     "vectors": "the vectors of {} do not match {} text, tags, attributes and status",
+    "mixtures": "the vectors of {} are mixed with their neighbours', and {} own vectors are gone",
     "records": "the record of {} contradicts itself",
     "arms": "{} differing from the sum of the feedback",
 }

@@ -23,6 +23,7 @@ NewDatabase = Callable[..., str]
 
 CORRUPTIONS = {
     "words": "UPDATE item_terms SET length = length + 1 WHERE item_id = '1'",
+    "words with another text's hash": "UPDATE item_terms SET text_hash = '' WHERE item_id = '1'",
     "words of another text": "UPDATE items SET body = 'other words' WHERE item_id = '1'",
     "texts": "UPDATE items SET body = 'other words' WHERE item_id = '1'",
     "texts of an archived item": "UPDATE items SET title = 'other words' WHERE item_id = 'archived'",
@@ -168,6 +169,19 @@ async def test_a_text_that_was_changed_by_hand_is_embedded_again(url: str, platf
     assert (await collection.search("quite another", legs=["dense"]))[0].item_id == "2"
 
     assert (await collection.add([former])).changed == 1
+    assert await indexed(url, collection) == before
+
+
+async def test_an_item_whose_own_vector_is_gone_is_embedded_again(url: str, platform: Platform) -> None:
+    """Its mixed vector would else be mixed once more."""
+    collection = await talk(platform)
+    before = await indexed(url, collection)
+    await corrupt(url, collection, "DELETE FROM own_vectors WHERE item_id = '2'")
+    assert {disagreement.check for disagreement in await disagreements(platform, "talks")} == {"deep mixtures"}
+    assert (await reindex(platform, collection))["mended"] == 1
+    assert await disagreements(platform, "talks") == []
+    assert (await collection.info()).pending == 1
+    await run_job(platform.workplace, JOBS["embed"], await target_of(platform, collection))
     assert await indexed(url, collection) == before
 
 

@@ -376,6 +376,11 @@ async def test_pending_hits_are_noted(platform: Platform, kind: FusionKind, same
         message = f"1 of {len(hits)} hits wait for the vector of their text; make the vectors with: "
         assert hits.notes == (f"{message}retrieval jobs run embed --collection notes",)
 
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        await connection.execute(sql.SQL("DELETE FROM {}").format(table))
+    [why] = (await notes.search("database connection timeout", legs=["dense"], **same)).why_no_hits
+    assert why.startswith("no item has a vector")
+
 
 async def test_a_page_notes_only_its_own_pending_hits(platform: Platform) -> None:
     """The hits of earlier pages do not count as hits that wait for their vector."""

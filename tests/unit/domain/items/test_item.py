@@ -37,6 +37,10 @@ from retrieval.domain.items.item import (
         ({"tags": "red"}, "tags must be a list"),
         ({"tags": ["ok", 3]}, "a tag must be text"),
         ({"attributes": [1]}, "metadata must be a mapping"),
+        (
+            {"attributes": dict.fromkeys(map(str, range(1001)))},
+            "has 1,001 attributes, and at most 1,000 fit; put names",
+        ),
         ({"attributes": {"a": float("nan")}}, "NaN or infinite"),
         ({"attributes": {"a": object()}}, "JSON cannot hold; make it a text, a number or a list"),
         ({"attributes": {"a": Decimal("1.5")}}, "attribute 'a' is a Decimal, which JSON cannot hold; make it a text"),
