@@ -136,8 +136,8 @@ def answer(model: LearnedReward, log: Log, world: World) -> Answer:
     means, sizes = np.empty_like(world.logits), np.empty_like(world.logits)
     for domain, complexity in cells(world):
         predictions = model.predict(buckets(domain, complexity), items)
-        means[domain, complexity] = [each.mean for each in predictions]
-        sizes[domain, complexity] = [each.effective_sample_size for each in predictions]
+        means[domain, complexity] = predictions.mean
+        sizes[domain, complexity] = predictions.effective_sample_size
     return means, sizes
 
 

@@ -71,18 +71,14 @@ async def add_signals(
         space=space if needs_vectors else None,
     )
     facts = await read_facts(place.database, place.tenant_id, request)
-    return await aside(
-        lambda: [
-            with_signals(
-                results,
-                [signal for signal in profile.signals if signal.weight or not signal.compares(question)],
-                {item_id: item for item_id, item in items.items() if not _has_expired(item, now)},
-                question,
-            )
-            for results, items, question in zip(each, facts, questions, strict=True)
-        ],
-        is_long=sum(map(len, facts)) >= LONG,
-    )
+
+    def signalled(results: LegResults, items: Mapping[str, ItemFacts], question: Question) -> LegResults:
+        signals = [signal for signal in profile.signals if signal.weight or not signal.compares(question)]
+        alive = {key: item for key, item in items.items() if item.expires_at is None or item.expires_at > now}
+        return with_signals(results, signals, alive, question)
+
+    is_long = sum(map(len, facts)) >= LONG
+    return await aside(lambda: list(map(signalled, each, facts, questions)), is_long=is_long)
 
 
 async def remove_expired(place: CollectionPlace, each: Sequence[LegResults], now: datetime) -> list[LegResults]:
@@ -136,10 +132,6 @@ def _ids(results: LegResults) -> list[str]:
     return list(dict.fromkeys(hit.item_id for candidates in results.rankings.values() for hit in candidates))
 
 
-def _has_expired(item: ItemFacts, now: datetime) -> bool:
-    return item.expires_at is not None and item.expires_at <= now
-
-
 SIGNAL_BEST = 1.0
 _FUSED, _CANDIDATE, _SCORE = itemgetter(0), itemgetter(1), itemgetter(3)
 """The item id of a fused candidate and of a candidate, and the score of a candidate."""
@@ -188,15 +180,7 @@ ROUNDING = 1e-12
 """The largest rounding error of a sum that equals the least score."""
 
 
-def refined_ranking(
-    results: LegResults, profile: Profile, limit: int | None, explained: int | None
-) -> tuple[LegResults, list[Fused]]:
-    """The candidates with their ranking by likeness, if the profile refines, and in the order of ``ranking``."""
-    refined_results = _with_refining(results, profile)
-    return refined_results, ranking(refined_results, profile, limit, explained)
-
-
-def _with_refining(results: LegResults, profile: Profile) -> LegResults:
+def with_refining(results: LegResults, profile: Profile) -> LegResults:
     """The candidates, with a ranking by likeness where the profile refines and several rankings are fused."""
     if not results.vectors.places or len(results.rankings) < _SEVERAL or profile.refining.is_off:
         return results
@@ -211,8 +195,11 @@ def ranking(
     """The candidates, best first, at most ``limit`` of them; the first ``explained`` (None: all) with their parts."""
     if len(results.rankings) > 1 or profile.signals:
         weights = profile.weights_of(results.rankings)
-        fused = fuse(results.rankings, weights, profile.fusion, limit=limit, explained=explained)
-        return _good_enough(fused, profile)
+        fused, least = (
+            fuse(results.rankings, weights, profile.fusion, limit=limit, explained=explained),
+            profile.min_score,
+        )
+        return fused if least is None else [candidate for candidate in fused if candidate.score >= least - ROUNDING]
     [candidates] = results.rankings.values()
     return _alone(candidates[:limit])
 
@@ -231,10 +218,8 @@ def reranked(
     for candidate, relevance, total in zip(ranked, scaled, totals, strict=True):
         parts = scaled_parts(candidate, (1 - rerank.weight) * relevance)
         if (score := scores.get(candidate.item_id)) is not None:
-            parts = (
-                *parts,
-                Contribution(RERANK, ranks[candidate.item_id], score, rerank.weight, rerank.weight * score),
-            )
+            rank = ranks[candidate.item_id]
+            parts = (*parts, Contribution(RERANK, rank, score, rerank.weight, rerank.weight * score))
         candidates.append(Fused(candidate.item_id, total, parts))
     return sorted(candidates, key=lambda hit: -hit.score)
 
@@ -272,22 +257,17 @@ def merged(each: Sequence[LegResults], *preferred: Sequence[LegResults]) -> LegR
             name = f"{leg}{suffix}"
             rankings[name] = [candidate._replace(leg=name) for candidate in candidates]
     each = [*each, *(part for narrowed in preferred for part in narrowed)]
+    named = [("", first), *named]
     return replace(
         first,
         rankings=rankings,
-        brought={
-            **first.brought,
-            **{f"{leg}{suffix}": count for suffix, legs in named for leg, count in legs.brought.items()},
-        },
+        brought={f"{leg}{suffix}": count for suffix, legs in named for leg, count in legs.brought.items()},
         weighed=sum(legs.weighed for legs in each),
         fell_short=any(legs.fell_short for legs in each),
         dropped_score=max((legs.dropped_score for legs in each if legs.dropped_score is not None), default=None),
         rows={item_id: row for legs in each for item_id, row in legs.rows.items()},
         vectors=_all_vectors(each),
-        unranked={
-            **first.unranked,
-            **{f"{leg}{suffix}": scores for suffix, legs in named for leg, scores in legs.unranked.items()},
-        },
+        unranked={f"{leg}{suffix}": scores for suffix, legs in named for leg, scores in legs.unranked.items()},
     )
 
 
@@ -316,11 +296,6 @@ def group_key(item_id: str, group: Any) -> str:
     if group is None:
         return f"item {item_id}"
     return repr(int(group) if isinstance(group, float) and group.is_integer() else group)
-
-
-def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
-    least = profile.min_score
-    return ranked if least is None else [candidate for candidate in ranked if candidate.score >= least - ROUNDING]
 
 
 def _alone(candidates: Sequence[Candidate]) -> list[Fused]:

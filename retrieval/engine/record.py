@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -22,6 +22,7 @@ from retrieval.domain.records.retrieval_id import time_of
 from retrieval.domain.records.search_record import (
     NO_POLICY,
     TOTAL,
+    ComposedAnswer,
     SearchRecord,
     context_columns,
     shown_columns,
@@ -142,21 +143,6 @@ def _mapping(condition: Filter | None) -> dict[str, Any] | None:
     return mapping
 
 
-class Recordable(Protocol):
-    """An answer that the recorder can store."""
-
-    @property
-    def retrieval_id(self) -> UUID:
-        """The identifier of the record."""
-
-    @property
-    def collection_id(self) -> int:
-        """The collection that answered."""
-
-    def record(self) -> SearchRecord:
-        """The complete record, created after the answer."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRecord:
     """The inputs of learning and exploration, as recorded; by default there was no model and no exploration."""
@@ -209,7 +195,7 @@ class AnsweredSearch:
         """The complete record of the search."""
         return record(self)
 
-    def encoded_record(self) -> Recordable | EncodedRecord:
+    def encoded_record(self) -> AnsweredSearch | EncodedRecord:
         """The record encoded as a row, which takes less memory; ``self`` where it cannot be encoded."""
         try:
             row = encoded(self.record())
@@ -225,6 +211,10 @@ class EncodedRecord:
     retrieval_id: UUID
     collection_id: int
     row: bytes
+
+
+Recordable = AnsweredSearch | ComposedAnswer | EncodedRecord
+"""What the recorder stores."""
 
 
 def record(answered: AnsweredSearch) -> SearchRecord:

@@ -58,18 +58,15 @@ from retrieval.engine.ranking import (
     group_key,
     hits,
     merged,
-    refined_ranking,
+    ranking,
     relevance_by_id,
     remove_expired,
     reranked,
+    with_refining,
 )
-from retrieval.engine.record import AnsweredSearch, DecisionRecord, EncodedRecord, Recordable
+from retrieval.engine.record import AnsweredSearch, DecisionRecord, Recordable
 from retrieval.engine.recorder import Recorder, Sampler, is_sampled
-from retrieval.engine.request import (
-    QueryVectors,
-    SearchRequest,
-    query_vectors,
-)
+from retrieval.engine.request import SearchRequest, query_vectors
 
 _NO_DECISION = DecisionRecord()
 _NOT_FOUND = LegResults(rankings={}, path=Path.NONE, weighed=0)
@@ -250,8 +247,10 @@ class Searcher:
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
             stages.begin("retrieval.plan", "embed")
-            prepare = partial(self._prepare_each, requests, vectors)
-            searches = await aside(prepare, is_long=True) if is_long else prepare()
+            remaining = iter(vectors.vectors)
+            searches = await aside(
+                lambda: [self._prepare(request, remaining, vectors.why_none) for request in requests], is_long=is_long
+            )
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
             await self._find_each(searches, is_long=is_long)
@@ -273,8 +272,9 @@ class Searcher:
             rows = await self._rows(searches)
             stages.begin("retrieval.record")
             timings = stages.timings()
-            answer = partial(self._answer_each, searches, rows.columns, context, timings)
-            answers = await aside(answer, is_long=True) if is_long else answer()
+            answers = await aside(
+                lambda: [self._answer(search, rows.columns, context, timings) for search in searches], is_long=is_long
+            )
             stored = await self._record(answers, searches, is_long=is_long)
             results = [
                 self._result(search, answer, rows, is_stored=answer.retrieval_id in stored)
@@ -314,10 +314,6 @@ class Searcher:
                 filters = (request.condition, *request.preferred)
                 values += sum(extent(condition).values for condition in filters if condition is not None)
         return values >= LONG
-
-    def _prepare_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[RunningSearch]:
-        remaining = iter(vectors.vectors)
-        return [self._prepare(request, remaining, vectors.why_none) for request in requests]
 
     def _prepare(self, request: SearchRequest, vectors: Iterator[Vector | None], why_none: str | None) -> RunningSearch:
         """The search; ``vectors`` begin with those of its wordings."""
@@ -369,7 +365,7 @@ class Searcher:
         """The candidates of a query and its rewrites, by each of the requests."""
         place = (self.database, self.tenant_id)
         each = [await find_candidates_of_each(*place, request, search.queries) for request in requests]
-        return await aside(partial(merged, *each), is_long=True) if is_long else merged(*each)
+        return await aside(partial(merged, *each), is_long=is_long)
 
     async def _find_each(self, searches: Sequence[RunningSearch], *, is_long: bool) -> None:
         """Find the candidates of each search. Searches with equal requests to the store share a round trip."""
@@ -418,8 +414,7 @@ class Searcher:
         most_ranked = None if is_diverse or search.request.group_by is not None else pool
         search.first = search.leg_results
         while True:
-            order = partial(_in_order, search, most_ranked)
-            ranked = await aside(order, is_long=True) if is_long else order()
+            ranked = await aside(partial(_in_order, search, most_ranked), is_long=is_long)
             shown = _diverse(search, ranked) if is_diverse else ranked[:limit]
             request = requests[0]
             is_full = len(shown) >= limit or _is_exhausted(search, request.depth)
@@ -507,11 +502,6 @@ class Searcher:
         )
         return HitRows({**columns, **rows.columns}, rows.waiting | waiting) if columns else rows
 
-    def _answer_each(
-        self, searches: Sequence[RunningSearch], columns: Columns, context: Context, timings: Mapping[str, float]
-    ) -> list[AnsweredSearch]:
-        return [self._answer(search, columns, context, timings) for search in searches]
-
     def _answer(
         self, search: RunningSearch, columns: Columns, context: Context, timings: Mapping[str, float]
     ) -> AnsweredSearch:
@@ -552,7 +542,7 @@ class Searcher:
         to_record = [answer for answer, search in zip(answers, searches, strict=True) if search.is_recorded]
         if recorder is None or not to_record:
             return ()
-        records: Sequence[Recordable | EncodedRecord] = to_record
+        records: Sequence[Recordable] = to_record
         if is_long:
             records = await aside(lambda: [recorder.ready(answer) for answer in to_record], is_long=True)
         if to_record[0].plan.profile.recording.wait:  # the same profile for all searches of a call
@@ -666,8 +656,8 @@ def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fu
 
 def _in_order(search: RunningSearch, most_ranked: int | None) -> list[Fused]:
     """The candidates, best first; with ``group_by`` only the best of each group."""
-    explained = _most_explained(search)
-    search.leg_results, ranked = refined_ranking(search.leg_results, search.plan.profile, most_ranked, explained)
+    search.leg_results = with_refining(search.leg_results, search.plan.profile)
+    ranked = ranking(search.leg_results, search.plan.profile, most_ranked, _most_explained(search))
     return ranked if search.request.group_by is None else best_of_groups(ranked, search.groups)
 
 

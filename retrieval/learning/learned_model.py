@@ -20,7 +20,7 @@ from retrieval.learning.arm_table import Floats, arm_table
 from retrieval.learning.examples import Direction, Event, Example, Examples, arms_of, columns, directions, without_own
 from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, design_of, fit_logistic, logistic_mean
 from retrieval.learning.logit import sigmoid
-from retrieval.learning.shrinkage import Posterior, Prediction, Priors, Shrinkage, fit_shrinkage, posterior, predictions
+from retrieval.learning.shrinkage import Posterior, Priors, Shrinkage, fit_shrinkage, posterior
 from retrieval.learning.stack import (
     AFFINITY,
     LEARNED,
@@ -58,27 +58,24 @@ class LearnedReward:
         *,
         signals: Mapping[str, Sequence[float | None]] | None = None,
         ranks: Sequence[int | None] | None = None,
-    ) -> list[Prediction]:
+    ) -> Posterior:
         """The reward of each item in the context of these buckets, in order.
 
         ``relevance``, and ``signals`` by name, have a number from 0 to 1 per item; None, as a whole or inside: unknown.
         ``ranks`` serve to evaluate the model on shown items; without them every item counts as shown at rank 1.
         """
-        if not items:
-            return []
         shrunk = posterior(self.shrinkage, buckets, items)
-        ids = [item.item_id for item in items]
         if self.logistic is None:
-            return predictions(ids, shrunk)
+            return shrunk
         columns = {RELEVANCE: relevance, RANK: ranks, **(signals or {})}
         numbers = {name: np.array(each, dtype=np.float64) for name, each in columns.items() if each is not None}
-        numbers[SHRUNK] = sigmoid(shrunk.logit_mean)
+        numbers[SHRUNK] = shrunk.mean
         fitted, by_inputs = logistic_mean(self.logistic, buckets, items, numbers)
         effects = self.logistic.effects.get("item", {})
         # An item that the logistic model does not know has its shrunk rate, changed by the slopes.
-        is_known = np.array([item in effects for item in ids])
+        is_known = np.array([item.item_id in effects for item in items])
         mean = np.where(is_known, fitted, shrunk.logit_mean + by_inputs)
-        return predictions(ids, Posterior(mean, shrunk.effective_sample_size))
+        return Posterior(sigmoid(mean), shrunk.effective_sample_size, mean)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -137,7 +134,7 @@ def rates_before(events: Sequence[Event], clusters: Mapping[str, int]) -> Floats
         for contexts, rows in rows_by_context.items():
             ids = [events[row].item_id for row in rows]
             items = [arms.get(item) or ItemArms(item_id=item, cluster=clusters.get(item)) for item in ids]
-            rates[rows] = sigmoid(posterior(model, contexts, items).logit_mean)
+            rates[rows] = posterior(model, contexts, items).mean
     return rates
 
 
@@ -277,7 +274,7 @@ def _logits_without_own(shown: Sequence[Example], arms: Sequence[ItemArms], by_i
         for example in (shown[place] for place in places):
             item, mine = whole[example.event.item_id], own[example.question, example.event.item_id]
             items.append(replace(item, arms={bucket: _without(item.arms[bucket], mine[bucket]) for bucket in buckets}))
-        logits[places] = [reward.logit_mean for reward in by_item.predict(buckets, items)]
+        logits[places] = by_item.predict(buckets, items).logit_mean
     return logits
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from retrieval.domain.learning.arm import ItemArms, uncertainty_of
+from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.learning.arm_table import ArmTable, BucketArms, Floats, Ints, in_buckets, kind_of, pairs
 from retrieval.learning.logit import EDGE, moderation, sigmoid
@@ -97,12 +97,24 @@ class Shrinkage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """The reward of each item, a Beta distribution; arrays of shape (items,)."""
+    """The reward of each item in one context, a Beta distribution; arrays of shape (items,)."""
 
-    logit_mean: Floats
-    """ln(m / (1 - m)) of the mean m."""
+    mean: Floats
+    """The expected reward, 0 to 1."""
     effective_sample_size: Floats
-    """The sum of the Beta's two parameters, above 0."""
+    """The number of own events in this context that would leave the same uncertainty, above 0."""
+    logit_mean: Floats
+    """ln(mean / (1 - mean))."""
+
+    @property
+    def sd(self) -> Floats:
+        """The standard deviation of the true rate around the mean, 0 to 0.5."""
+        return np.sqrt(self.mean * (1.0 - self.mean) / (self.effective_sample_size + 1.0))
+
+    @property
+    def uncertainty(self) -> Floats:
+        """The largest possible standard deviation at this sample size, 0 to 0.5; no further event raises it."""
+        return np.asarray(0.5 / np.sqrt(self.effective_sample_size + 1.0), dtype=np.float64)
 
 
 def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms]) -> Posterior:
@@ -127,7 +139,7 @@ def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms
         inside = _Counts(successes[:, column], failures[:, column])
         mean = mean + _bucket_part(inside, whole, like, shift, (level.concentration, model.concentration))
     size = _effective_sample_size(uses, _doubts(model.concentration, base, levels, shifts))
-    return Posterior(mean, size)
+    return Posterior(sigmoid(mean), size, mean)
 
 
 class _Estimates(NamedTuple):
@@ -441,31 +453,3 @@ def _sums(values: Floats, index: Ints, length: int) -> Floats:
 def _by_both(effects: Floats, bucket: Ints, cluster: Ints) -> Floats:
     padded = np.concatenate([effects, np.zeros((len(effects), 1))], axis=1)
     return np.asarray(padded[bucket, cluster], dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """The reward of one item in one context."""
-
-    item_id: str
-    mean: float
-    """The expected reward, 0 to 1."""
-    sd: float
-    """The standard deviation of the true rate around the mean, 0 to 0.5."""
-    effective_sample_size: float
-    """The number of the item's own events in this context that would leave the same uncertainty, above 0."""
-    logit_mean: float
-    """ln(mean / (1 - mean))."""
-
-    @property
-    def uncertainty(self) -> float:
-        """The largest possible standard deviation at this sample size, 0 to 0.5; no further event raises it."""
-        return uncertainty_of(self.effective_sample_size)
-
-
-def predictions(item_ids: Sequence[str], rewards: Posterior) -> list[Prediction]:
-    """One prediction per item, in order."""
-    mean, size = sigmoid(rewards.logit_mean), rewards.effective_sample_size
-    sd = np.sqrt(mean * (1.0 - mean) / (size + 1.0))
-    rows = zip(item_ids, mean.tolist(), sd.tolist(), size.tolist(), rewards.logit_mean.tolist(), strict=True)
-    return [Prediction(*row) for row in rows]

@@ -25,7 +25,7 @@ from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.domain.search.reranking import RERANK, Rerank, Scored
 from retrieval.engine.decide import Decider, Models
-from retrieval.engine.record import AnsweredSearch, EncodedRecord, Recordable, request_of
+from retrieval.engine.record import AnsweredSearch, Recordable, request_of
 from retrieval.engine.recorder import Recorder
 from retrieval.engine.replay import (
     Difference,
@@ -189,7 +189,7 @@ class _Catcher(Recorder):
     def ready(self, answered: AnsweredSearch) -> Recordable:
         return answered
 
-    def offer(self, answered: Recordable | EncodedRecord) -> bool:
+    def offer(self, answered: Recordable) -> bool:
         if isinstance(answered, AnsweredSearch):  # always, because ``ready`` encodes none
             self.caught.append(answered)
         return True
