@@ -10,10 +10,7 @@ from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_counts
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidates import SpaceMovedError
-from retrieval.adapters.store.search.words import (
-    beginnings_of,
-    marked_texts,
-)
+from retrieval.adapters.store.search.words import beginnings_of, marked_texts
 from retrieval.domain.checks import check_flags, checked_list, checked_whole
 from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
@@ -88,7 +85,7 @@ async def search(
         )
 
     is_long = query is not None and _is_long(query, options.get("rewrites"))
-    first = request = await aside(lambda: request_for(query), is_long=True) if is_long else request_for(query)
+    first = request = await aside(lambda: request_for(query), is_long=is_long)
     notes: tuple[str, ...] = ()
     if typos and query:
         synonyms = (chosen or stored.profile).synonyms
@@ -262,10 +259,10 @@ async def _with_facets(
     """The result with the counts of the fields' values, in one round trip."""
     answers = await facet_counts(handle.database, handle.tenant_id, stored, list(fields.values()), condition)
     counts = {name: values for name, (values, _) in zip(fields, answers, strict=True)}
-    notes = [
-        _SOME_COUNTED.format(name, FACET_ROWS) for name, (_, is_all) in zip(fields, answers, strict=True) if not is_all
-    ]
-    return replace(result, facets=counts, notes=(*result.notes, *notes))
+    partly = (name for name, (_, is_all) in zip(fields, answers, strict=True) if not is_all)
+    return replace(
+        result, facets=counts, notes=(*result.notes, *(_SOME_COUNTED.format(name, FACET_ROWS) for name in partly))
+    )
 
 
 @from_a_replica
@@ -368,9 +365,6 @@ async def _parsed_preferred(prefer: object, bounds: SearchBounds) -> tuple[Filte
     return tuple([await parsed_filter(mapping, bounds) for mapping in each[: MAX_PREFERRED + 1]])
 
 
-_MOST_LEGS = len(LegName)
-
-
 def _call_profile(
     handle: CollectionHandle, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None
 ) -> Profile | None:
@@ -381,8 +375,8 @@ def _call_profile(
         return profile
     if type(legs) is not list and (isinstance(legs, str) or not isinstance(legs, Sequence)):
         raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
-    if len(legs) > _MOST_LEGS:
-        raise InvalidRequestError(f"{len(legs)} legs; there are {_MOST_LEGS}, name each once")
+    if len(legs) > len(LegName):
+        raise InvalidRequestError(f"{len(legs)} legs; there are {len(LegName)}, name each once")
     return handle.narrowed(profile or stored.profile, tuple(legs))
 
 

@@ -64,7 +64,13 @@ async def take_feedback(
     if call_key is not None and not isinstance(call_key, UUID):
         raise InvalidRequestError(f"call_key is a {type(call_key).__name__}; it must be a UUID")
     with span("retrieval.feedback") as feedback_span:
-        report = await _record(database, tenant_id, events, now, key=key, call_key=call_key)
+        if len(events) > MAX_EVENTS:
+            raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
+        for event in events:
+            check_not_ahead(event, now)
+        report = FeedbackReport()
+        if events:
+            report = await _record(database, tenant_id, events, now, key=key, call_key=call_key)
         if feedback_span is not None:
             feedback_span.set_attributes({"retrieval.tenant_id": tenant_id, "retrieval.events": len(events)})
     if observer is not None:
@@ -81,12 +87,6 @@ async def _record(
     key: ApiKey | None,
     call_key: UUID | None,
 ) -> FeedbackReport:
-    if len(events) > MAX_EVENTS:
-        raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
-    for event in events:
-        check_not_ahead(event, now)
-    if not events:
-        return FeedbackReport()
     is_fresh = any(event.retrieved_at is not None and abs(now - event.retrieved_at) < _FRESH for event in events)
     pauses = iter(_PAUSES if is_fresh else ())
     key_id = "" if key is None else key.key_id

@@ -47,10 +47,8 @@ async def page(
     check_limit(limit, MAX_PAGE)
     [start] = checked_item_ids([after])
     stored, condition = await handle.filtered(where)
-    rows = await rows_after(
-        handle.database, handle.tenant_id, stored, condition, STORED_COLUMNS, after=start, limit=limit
-    )
-    return list(map(stored_from_row, rows))
+    place = (handle.database, handle.tenant_id, stored)
+    return list(map(stored_from_row, await rows_after(*place, condition, STORED_COLUMNS, after=start, limit=limit)))
 
 
 async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch: int) -> AsyncIterator[Item]:
@@ -144,10 +142,7 @@ async def count_vectors(handle: CollectionHandle) -> int:
 async def info(handle: CollectionHandle) -> CollectionInfo:
     """See ``Collection.info``."""
     stored = await handle.refresh()
-    pending = 0
-    if stored.space is not None:
-        pending = await count_pending(handle.place_of(stored), stored.space)
-    return info_of(stored, pending)
+    return info_of(stored, await count_pending(handle.place_of(stored), stored.space) if stored.space else 0)
 
 
 def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:
@@ -214,7 +209,5 @@ def _checked_queries(queries: Sequence[str], bounds: SearchBounds) -> list[str]:
     words = [checked_words(query, bounds) for query in queries]
     for number, word in enumerate(words, 1):
         if not word:
-            empty = EmptyQueryError(f"query {number} is empty; give some words")
-            empty.place = ("queries", number - 1)
-            raise empty
+            raise EmptyQueryError(f"query {number} is empty; give some words").at("queries", number - 1)
     return words

@@ -436,14 +436,8 @@ class Searcher:
         rows = (await read_hit_rows(self.database, self.tenant_id, collection_id, item_ids, set_already)).columns
         # The row of an item that was removed meanwhile has no values.
         texts = {item_id: text_for_reranker(*row[:2]) for item_id, row in rows.items() if row[0] is not None}
-        scored = await asyncio.gather(
-            *(
-                _rerank_scores(
-                    reranker, rerank, search, {item_id: texts[item_id] for item_id in some if item_id in texts}
-                )
-                for search, some in zip(searches, best, strict=True)
-            )
-        )
+        texts_of = [{item_id: texts[item_id] for item_id in some if item_id in texts} for some in best]
+        scored = await asyncio.gather(*map(partial(_rerank_scores, reranker, rerank), searches, texts_of))
         for search, scores in zip(searches, scored, strict=True):
             _order_by_reranker(search, scores, rerank)
 
@@ -629,12 +623,9 @@ def _order_by_decision(search: RunningSearch, decision: Decision) -> None:
     first = _diverse(search, decision.ranked)
     names = {candidate.item_id for candidate in first}
     # Near-duplicates are left out of a diverse page, and are not explored either.
-    rest = (
-        [candidate for candidate in decision.ranked if candidate.item_id not in names]
-        if decision.candidates and profile.diversity.is_off
-        else []
-    )
-    search.slate, search.decision = slate(decision, [*first, *rest], profile, limit, search.seed)
+    others = decision.ranked if decision.candidates and profile.diversity.is_off else ()
+    order = [*first, *(candidate for candidate in others if candidate.item_id not in names)]
+    search.slate, search.decision = slate(decision, order, profile, limit, search.seed)
     search.shown = [decision.explain(place.item_id) for place in search.slate]
 
 
