@@ -13,17 +13,7 @@ import numpy as np
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import (
-    NO_UTF8,
-    check_flags,
-    checked_list,
-    checked_time,
-    checked_whole,
-    clean_text,
-    is_finite,
-    is_storable,
-    is_unicode,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import (
     EmptyQueryError,
     InvalidFilterError,
@@ -58,7 +48,7 @@ def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:
     if not isinstance(item_ids, Sequence):
         raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
     for item_id in item_ids:
-        if not is_storable(item_id):
+        if not checks.is_storable(item_id):
             raise InvalidRequestError(
                 f"{item_id!r:.80} is not an item id; ids are texts without NUL or half of a surrogate pair"
             )
@@ -181,9 +171,9 @@ def checked_request(
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
     if syntax is not True:
-        check_flags(syntax=syntax)
+        checks.check_flags(syntax=syntax)
     hits = int(limit) if isinstance(limit, np.integer) else limit
-    checked_whole("limit", hits, 1, MAX_LIMIT, error=InvalidLimitError)
+    checks.checked_whole("limit", hits, 1, MAX_LIMIT, error=InvalidLimitError)
     words = checked_words(query, bounds)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
@@ -201,7 +191,7 @@ def checked_request(
         preferred=checked_preferred(preferred),
         entities=checked_entities(entities),
         tags=checked_tags(tags),
-        as_of=None if as_of is None else checked_time("as_of", as_of),
+        as_of=None if as_of is None else checks.checked_time("as_of", as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
         wordless_note=wordless_note,
@@ -209,7 +199,7 @@ def checked_request(
 
 
 def _checked_least(name: str, value: object, least: float, most: float) -> float:
-    if not is_finite(value) or not least <= value <= most:
+    if not checks.is_finite(value) or not least <= value <= most:
         expected = "a finite number" if math.isinf(most) else f"a number from {least:g} to {most:g}"
         raise InvalidRequestError(f"{name} is {value!r:.80}; it must be {expected}").at(name)
     return float(value)
@@ -254,11 +244,11 @@ def checked_tags(tags: object) -> frozenset[str]:
     """The tags of a list such as ``["react", "frontend"]``. Raises ``InvalidRequestError``."""
     if isinstance(tags, tuple) and not tags:
         return frozenset()
-    listed = checked_list("tags", tags, "['react', 'frontend']")
+    listed = checks.checked_list("tags", tags, "['react', 'frontend']")
     if len(listed) > MAX_TAGS:
         raise InvalidRequestError(f"{len(listed)} tags; a search is about at most {MAX_TAGS}, give fewer")
     for tag in listed:
-        if not is_storable(tag):
+        if not checks.is_storable(tag):
             raise InvalidRequestError(f"a tag is a text without NUL or half of a surrogate pair, not {tag!r:.80}")
     return frozenset(listed)
 
@@ -287,7 +277,7 @@ def checked_requests(
     if len(queries) > MAX_QUERIES:
         raise InvalidRequestError(f"{len(queries)} queries in one call; at most {MAX_QUERIES}, send them in parts")
     bounds.check_queries(query for query in queries if isinstance(query, str))
-    listed = [None] * len(queries) if vectors is None else checked_list("vectors", vectors, "[[0.1, 0.9]]")
+    listed = [None] * len(queries) if vectors is None else checks.checked_list("vectors", vectors, "[[0.1, 0.9]]")
     if len(listed) != len(queries):
         raise InvalidRequestError(f"{len(queries)} queries and {len(listed)} vectors; give one vector a query")
     requests = []
@@ -384,9 +374,9 @@ def checked_words(
     bounds.check_query(query, place)
     if "\x00" in query:
         raise InvalidRequestError(f"{wording(place)} contains a NUL byte; remove it").at(*place)
-    if not is_unicode(query):
-        raise InvalidRequestError(f"{wording(place)} contains {NO_UTF8}").at(*place)
-    return clean_text(query).strip() or query.strip()
+    if not checks.is_unicode(query):
+        raise InvalidRequestError(f"{wording(place)} contains {checks.NO_UTF8}").at(*place)
+    return checks.clean_text(query).strip() or query.strip()
 
 
 def _flat(vector: object) -> Vector:

@@ -14,12 +14,7 @@ from retrieval.adapters.store.database import CollectionPlace, Connection, despi
 from retrieval.adapters.store.items import memories as store
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, known_hashes, write_items
-from retrieval.adapters.store.items.removal import (
-    expired_memories,
-    forget_items,
-    memories_of,
-    uncache_texts,
-)
+from retrieval.adapters.store.items.removal import expired_memories, forget_items, memories_of, uncache_texts
 from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
 from retrieval.domain.items.embedding import Vector
@@ -319,9 +314,8 @@ class MemoryWriter:
         if fresh:
             changed = {item.item_id: item.indexed_text for item in fresh if item.item_id in known}
             before = await store.hold_memories(connection, collection_id, sorted(changed)) if changed else {}
-            former_texts = [
-                text for memory in before.values() if (text := _text_of(memory)) != changed[memory.memory_id]
-            ]
+            texts = {memory_id: _text_of(memory) for memory_id, memory in before.items()}
+            former_texts = [text for memory_id, text in texts.items() if text != changed[memory_id]]
             written = await write_items(connection, ItemWrite(collection_id, fresh, self._collection.space_id))
             report += AddReport(settled=written.settled)
         if replaced:
@@ -376,13 +370,9 @@ class MemoryWriter:
             return None
         collection_id, ids = self._collection.collection_id, [duplicate.memory_id for duplicate in duplicates]
         known = await store.visible_memories(connection, collection_id, ids)
-        best = next(
-            (memory_id for memory_id in ids if memory_id in known and _is_target(known[memory_id], memory, look)), None
-        )
-        if best is None:
-            return None
-        target = (await store.hold_memories(connection, collection_id, [best])).get(best)
-        return target if target is not None and _is_target(target, memory, look) else None
+        targets = [key for key in ids if key in known and _is_target(known[key], memory, look)]
+        held = await store.hold_memories(connection, collection_id, targets[:1]) if targets else {}
+        return next((target for target in held.values() if _is_target(target, memory, look)), None)
 
     async def _finish(self, report: AddReport, items: Sequence[Item]) -> AddReport:
         """Embed the written items, and adapt weights and indexes, as for any items."""

@@ -262,9 +262,6 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
     is_kept = row.state in _KEPT_STATES
     pending = await count_pending(run.place, row.spare) if is_kept else 0
     without_text = await store.count_without_text(run.place, row.former, row.target) if is_kept else 0
-    removes_at = None
-    if row.state is ReembeddingState.SWITCHED and row.switched_at is not None:
-        removes_at = row.switched_at + timedelta(seconds=row.keep_seconds)
     return Reembedding(
         collection=target.collection.name,
         former=row.former.space.name,
@@ -273,7 +270,7 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
         pending=pending,
         without_text=without_text,
         spent_today=row.spent(run.today),
-        removes_at=removes_at,
+        removes_at=_removal_time(row),
         **{each.name: getattr(row, each.name) for each in fields(ReembeddingProgress)},
     )
 
@@ -300,6 +297,12 @@ async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
             f"the re-embedding of {target.collection.name!r} cannot do {action!r} now: it is {row.state.value}; "
             f"possible now: {others}"
         )
+
+
+def _removal_time(row: StoredReembedding) -> datetime | None:
+    if row.switched_at is None or row.state is not ReembeddingState.SWITCHED:
+        return None
+    return row.switched_at + timedelta(seconds=row.keep_seconds)
 
 
 async def _known(run: _Run, target: JobTarget) -> StoredReembedding:
@@ -373,9 +376,8 @@ async def reembed(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
             break
         workplace.end_of_step()
     row = await store.find_reembedding(run.place)
-    if row is None:
-        return {}
-    return {"state": row.state.value, "embedded": run.embedded} | ({"note": row.note} if row.note else {})
+    note = {"note": row.note} if row and row.note else {}
+    return {} if row is None else {"state": row.state.value, "embedded": run.embedded} | note
 
 
 @dataclass(slots=True)
@@ -389,9 +391,8 @@ class _Run:
         return self.workplace.now().astimezone(UTC).date()
 
     def is_over(self, row: StoredReembedding) -> bool:
-        if row.switched_at is None or row.state is not ReembeddingState.SWITCHED:
-            return False
-        return self.workplace.now() >= row.switched_at + timedelta(seconds=row.keep_seconds)
+        removes_at = _removal_time(row)
+        return removes_at is not None and self.workplace.now() >= removes_at
 
     async def collection_in(self, space: StoredSpace) -> StoredCollection:
         stored = await collection_in_space(self.place, space.space_id)
@@ -564,13 +565,10 @@ async def _affordable(
     if tokens and not await store.set_tokens_aside(run.place, tokens=tokens, texts=len(texts), today=run.today):
         affordable = []
     if not affordable:
-        first = counts.get(page[0].indexed_text, 0)
+        item_id, first = page[0].item_id, counts.get(page[0].indexed_text, 0)
+        why = f"the budget of {row.tokens_a_day or 0:,} tokens is spent for today; it goes on tomorrow (UTC)"
         if row.tokens_a_day is not None and first > row.tokens_a_day:
-            why = (
-                f"item {page[0].item_id!r:.80} has {first:,} tokens, more than the budget of a day: abort, and raise it"
-            )
-        else:
-            why = f"the budget of {row.tokens_a_day or 0:,} tokens is spent for today; it goes on tomorrow (UTC)"
+            why = f"item {item_id!r:.80} has {first:,} tokens, more than the budget of a day: abort, and raise it"
         await run.wait(why)
     return affordable, tokens
 

@@ -81,11 +81,9 @@ async def _read_recorded(
     database: Database, tenant_id: int, retrieval_id: UUID | str | None, collection: str | None
 ) -> tuple[RecordedSearch, StoredCollection]:
     recorded = await find_recorded(database, tenant_id, checked_id(retrieval_id))
-    stored = (
-        None
-        if recorded is None
-        else await collection_by_id(CollectionPlace(database, tenant_id, recorded.collection_id))
-    )
+    stored = None
+    if recorded is not None:
+        stored = await collection_by_id(CollectionPlace(database, tenant_id, recorded.collection_id))
     if recorded is None or stored is None or collection not in (None, stored.name):
         where = "" if collection is None else f" in collection {collection!r:.80}"
         raise UnknownRetrievalError(
@@ -100,9 +98,8 @@ async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSear
     own = recorded.request["profile"]
     if own is not None:
         return Profile.from_dict(own)
-    stored = await stored_profile(
-        CollectionPlace(database, tenant_id, recorded.collection_id), recorded.profile_version
-    )
+    place = CollectionPlace(database, tenant_id, recorded.collection_id)
+    stored = await stored_profile(place, recorded.profile_version)
     return None if stored is None else stored.profile
 
 
@@ -113,12 +110,8 @@ async def _moved_statistics(
     item_ids = items_with_arms(then)
     if not item_ids:
         return ()
-    statement = past_arms_statement(
-        then.collection_id,
-        item_ids=item_ids,
-        buckets=context_of(then).buckets(then.cluster),
-        moment=then.statistics_at,
-    )
+    whose = {"item_ids": item_ids, "buckets": context_of(then).buckets(then.cluster)}
+    statement = past_arms_statement(then.collection_id, **whose, moment=then.statistics_at)
     return statistics_moved(then, profile, model, arms_from(await database.read(tenant_id, statement)))
 
 

@@ -76,10 +76,7 @@ class Setting(Serializable):
         return f"weighted sum of {parts}{refined}"
 
     def rank(
-        self,
-        rankings: Mapping[str, Sequence[Candidate]],
-        depth: int = DEPTH,
-        vectors: PoolVectors = NO_VECTORS,
+        self, rankings: Mapping[str, Sequence[Candidate]], depth: int = DEPTH, vectors: PoolVectors = NO_VECTORS
     ) -> list[str]:
         """Item ids, best first, as a search with this setting would rank these candidates, ``depth`` of each leg.
 
@@ -263,10 +260,9 @@ async def tune_collection(
     place = await handle.place()
     await missing_items(partial(read_items, place), judged_queries, qrels)
     if len(judged_queries) < FOLDS:
-        number = len(judged_queries)
+        there_are = "there is 1" if len(judged_queries) == 1 else f"there are {len(judged_queries)}"
         raise InvalidRequestError(
-            f"tuning needs {FOLDS} judged queries, one for each fold, and there {'is' if number == 1 else 'are'} "
-            f"{number}; judge more"
+            f"tuning needs {FOLDS} judged queries, one for each fold, and {there_are}; judge more"
         )
     depth, current = max(profile.depth, cutoff), setting_of(profile)
     rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}

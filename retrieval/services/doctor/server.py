@@ -13,7 +13,7 @@ from retrieval.adapters.store.installation.checks import (
     pgvector_defect,
 )
 from retrieval.adapters.store.installation.checks import check_login as check_start
-from retrieval.adapters.store.installation.examination.installation import ServerState, Settings
+from retrieval.adapters.store.installation.examination import ServerState, Settings
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.domain.diagnosis import Finding, Severity

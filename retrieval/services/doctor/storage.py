@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
+from retrieval.adapters.store.installation.examination import IndexState, TableState
 from retrieval.adapters.store.installed_sql import Names, directory, qualified, quote_identifier
 from retrieval.adapters.store.search.indexes import stem_of
 from retrieval.domain.diagnosis import Finding, Severity
