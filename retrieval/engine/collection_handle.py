@@ -265,27 +265,23 @@ def from_a_replica(
     primary, because measurements and writes depend on them.
     """
 
+    @checks_existence
     @wraps(call)
     async def read(handle: CollectionHandle, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
-        collection_id = handle.stored.collection_id
         replicas = handle.database.replicas if handle.is_recorded else None
-        try:
-            replica = None if replicas is None else await replicas.chosen()
-            if replicas is None or replica is None:
-                return await call(handle, *args, **kwargs)
-            await handle.fresh()
-            try:
-                on_replica = await handle.on(replica)
-                if on_replica is not None:
-                    return await call(on_replica, *args, **kwargs)
-            except PoolExhaustedError:
-                raise  # a request that is too large for a replica is too large for the primary
-            except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
-                replicas.failed(replica, error)
+        replica = None if replicas is None else await replicas.chosen()
+        if replicas is None or replica is None:
             return await call(handle, *args, **kwargs)
-        except DatabaseError as error:
-            await handle.check_exists(error, collection_id)
-            raise
+        await handle.fresh()
+        try:
+            on_replica = await handle.on(replica)
+            if on_replica is not None:
+                return await call(on_replica, *args, **kwargs)
+        except PoolExhaustedError:
+            raise  # a request that is too large for a replica is too large for the primary
+        except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
+            replicas.failed(replica, error)
+        return await call(handle, *args, **kwargs)
 
     return read
 

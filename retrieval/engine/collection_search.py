@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
@@ -69,29 +70,17 @@ async def search(
     chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
-    wordless_note = _wordless_note(syntax=options.get("syntax", True), typos=typos)
-    needs_question = options.get("vector") is None and (chosen or stored.profile).needs_question
-
-    def request_for(words: str | None) -> SearchRequest:
-        return checked_request(
-            words,
-            condition=condition,
-            profile=chosen,
-            preferred=preferred,
-            needs_question=needs_question,
-            wordless_note=wordless_note,
-            bounds=bounds,
-            **options,
-        )
-
+    options["wordless_note"] = _wordless_note(syntax=options.get("syntax", True), typos=typos)
+    options["needs_question"] = options.get("vector") is None and (chosen or stored.profile).needs_question
+    request_for = partial(checked_request, condition=condition, profile=chosen, preferred=preferred, bounds=bounds)
     is_long = query is not None and _is_long(query, options.get("rewrites"))
-    first = request = await aside(lambda: request_for(query), is_long=is_long)
+    first = request = await aside(lambda: request_for(query, **options), is_long=is_long)
     notes: tuple[str, ...] = ()
     if typos and query:
         synonyms = (chosen or stored.profile).synonyms
         searcher, syntax = _searcher(handle, stored), options.get("syntax", True)
         corrected, notes = await corrected_query(searcher, query, synonyms, bounds=bounds, syntax=syntax)
-        request = request_for(corrected) if notes else request
+        request = request_for(corrected, **options) if notes else request
     cursor = None if after is None else read_cursor(after, _identity(handle, stored, first))
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.passed) + request.limit, MAX_SHOWN), after=cursor)

@@ -10,12 +10,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.learning.feedback import (
-    StoreOutcome,
-    actors_of,
-    quarantine_actor,
-    record_feedback,
-)
+from retrieval.adapters.store.learning.feedback import StoreOutcome, actors_of, quarantine_actor, record_feedback
 from retrieval.adapters.tracing import span
 from retrieval.domain.api_key import ApiKey
 from retrieval.domain.checks import check_text, checked_list

@@ -49,7 +49,7 @@ _TUNED = {
         fusion=Fusion(kind=FusionKind.WEIGHTED_SUM),
         depth=20,
         refining=Refining(share=0.25),
-    ),
+    )
 }
 
 _UNTUNED = Profile(legs={"dense": 1.0, "lexical": 1.0}, depth=20)
@@ -289,11 +289,7 @@ SCORED_BOTH_WAYS = frozenset({LegName.DENSE, LegName.LEXICAL})
 
 
 def make_plan(
-    collection: StoredCollection,
-    request: SearchRequest,
-    why_no_vector: str | None = None,
-    *,
-    is_final: bool = True,
+    collection: StoredCollection, request: SearchRequest, why_no_vector: str | None = None, *, is_final: bool = True
 ) -> SearchPlan:
     """Choose the legs that can run and the way of the dense leg.
 

@@ -195,10 +195,8 @@ def ranking(
     """The candidates, best first, at most ``limit`` of them; the first ``explained`` (None: all) with their parts."""
     if len(results.rankings) > 1 or profile.signals:
         weights = profile.weights_of(results.rankings)
-        fused, least = (
-            fuse(results.rankings, weights, profile.fusion, limit=limit, explained=explained),
-            profile.min_score,
-        )
+        least = profile.min_score
+        fused = fuse(results.rankings, weights, profile.fusion, limit=limit, explained=explained)
         return fused if least is None else [candidate for candidate in fused if candidate.score >= least - ROUNDING]
     [candidates] = results.rankings.values()
     return _alone(candidates[:limit])

@@ -359,15 +359,9 @@ class Sampler:
             parse_where(condition)
         except (ValueError, InvalidFilterError):  # a filter on the text itself, or nested too deeply
             return
-        task = in_background(
-            keep_sample(
-                CollectionPlace(self.database, self.tenant_id, request.collection_id),
-                request.space_id,
-                vector=query.vector,
-                condition_json=condition,
-                limit=request.depth,
-            )
-        )
+        place, space_id = CollectionPlace(self.database, self.tenant_id, request.collection_id), request.space_id
+        kept = keep_sample(place, space_id, vector=query.vector, condition_json=condition, limit=request.depth)
+        task = in_background(kept)
         self.waiting.add(task)
         task.add_done_callback(self._done)
 

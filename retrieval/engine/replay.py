@@ -227,10 +227,7 @@ def why_not_reproduced(
     if learned is None:
         return (f"model v{recorded.model_version} is no longer stored: its scores cannot be computed",)
     # A model reorders only the most relevant candidates; the others keep their scores.
-    scores = {
-        **dict.fromkeys(pool, 0.0),
-        **{candidate.item_id: candidate.score for candidate in [*candidates, *learned]},
-    }
+    scores = dict.fromkeys(pool, 0.0) | {candidate.item_id: candidate.score for candidate in [*candidates, *learned]}
     return (
         *_score_differences(recorded, scores),
         *_out_of_order(recorded, profile, scores),
@@ -380,11 +377,8 @@ def _skipped_candidates(recorded: RecordedSearch, profile: Profile, scores: Mapp
     signals = recorded.pool_signals
     learned_values = signals.get(LENGTH) or signals.get("learned") or [0.0] * len(recorded.pool_items)
     candidates = [item for item, value in zip(recorded.pool_items, learned_values, strict=True) if value is not None]
-    better = [
-        item_id
-        for item_id in candidates
-        if item_id not in shown and scores[item_id] > lowest and not _is_equal(scores[item_id], lowest)
-    ]
+    others = [item_id for item_id in candidates if item_id not in shown]
+    better = [item_id for item_id in others if scores[item_id] > lowest and not _is_equal(scores[item_id], lowest)]
     return [f"{better[0]} was skipped: it was removed while the search ran"] if better else []
 
 

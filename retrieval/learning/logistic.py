@@ -104,14 +104,8 @@ def logistic_mean(
             part = slope.weight * _centre(name, numbers.get(name), slope, len(items))
             total = total + part
             by_inputs = by_inputs if name == SHRUNK else by_inputs + part
-    none: Mapping[str, float] = {}
-    effects = [
-        sum(
-            model.effects.get(group, none).get(key, 0.0)
-            for _, group, key in groups_of(contexts, item.item_id, item.cluster)
-        )
-        for item in items
-    ]
+    each = [groups_of(contexts, item.item_id, item.cluster) for item in items]
+    effects = [sum(model.effects.get(group, {}).get(key, 0.0) for _, group, key in groups) for groups in each]
     return total + np.array(effects), by_inputs
 
 

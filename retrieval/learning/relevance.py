@@ -158,11 +158,8 @@ def _fit_logistic(name: str, hits: Sequence[JudgedHit], start: tuple[float, ...]
     for _ in range(_STEPS):
         predicted = sigmoid(design @ coefficients)
         slope = design.T @ (weights * (predicted - judged)) + ridge @ (coefficients - goal)
-        curve = (
-            (design * (weights * predicted * (1 - predicted))[:, None]).T @ design
-            + ridge
-            + _SMALL * np.eye(len(coefficients))
-        )
+        curved = design * (weights * predicted * (1 - predicted))[:, None]
+        curve = curved.T @ design + ridge + _SMALL * np.eye(len(coefficients))
         step = np.linalg.solve(curve, slope)
         coefficients -= step
         if np.abs(step).max() < _SMALL:

@@ -77,11 +77,8 @@ def trial(examples: Examples, *, share: float, in_use: LearnedModel | None = Non
                 (additions, by_stack, by_shared),
             ):
                 _compare(tally, slate, alone.verdicts, candidate, other)
-    used = {
-        combination
-        for combination in (Combination.SUM, Combination.LOGIT_STACK)
-        if in_use is not None and in_use.has_passed(Learned(combination=combination, share=share))
-    }
+    tried = {each: Learned(combination=each, share=share) for each in (Combination.SUM, Combination.LOGIT_STACK)}
+    used = {each for each, learned in tried.items() if in_use is not None and in_use.has_passed(learned)}
     is_whole_used = in_use is not None and in_use.stack.weighs_items and Combination.LOGIT_STACK in used
     whole = _outcome(stacks, is_used=is_whole_used)
     addition = _outcome(additions, ONE_SIDED_975 if is_whole_used else ONE_SIDED_995)

@@ -212,13 +212,7 @@ class InterleavedComparison(Serializable):
 
 
 async def compare_interleaved(
-    database: Database,
-    tenant_id: int,
-    collection: StoredCollection,
-    first: str,
-    second: str,
-    *,
-    since: datetime,
+    database: Database, tenant_id: int, collection: StoredCollection, first: str, second: str, *, since: datetime
 ) -> InterleavedComparison:
     """Count the wins of interleaved searches since then; the names are those of the profiles in the searches.
 

@@ -594,7 +594,7 @@ async def _switch(run: _Run, row: StoredReembedding) -> bool:
         async with run.place.database.transaction(run.place.tenant_id) as connection:
             await store.hold_writers(connection, run.place.collection_id)
             pending = pending_statement(run.place.collection_id, row.target, after="", limit=row.batch_texts + 1)
-            rows = await (await connection.execute(pending.text.encode(), pending.parameters)).fetchall()
+            rows = await connection.rows(pending.text.encode(), pending.parameters)
             last = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body in rows]
             if len(last) <= row.batch_texts and await _embed_last(run, row, connection, last):
                 if not await store.switch_over(connection, run.place.collection_id, row.target, run.workplace.now()):

@@ -276,17 +276,9 @@ async def tune_collection(
                 )
         if progress is not None:
             progress(ASKING, done, len(judged_queries))
-    calculate = partial(
-        tune,
-        rankings,
-        qrels,
-        current,
-        own=own or None,
-        cutoff=cutoff,
-        depth=depth,
-        vectors=await vectors_of(handle, [*rankings.values(), *own.values()]),
-        seed=seed,
-    )
+    vectors = await vectors_of(handle, [*rankings.values(), *own.values()])
+    tuned = partial(tune, rankings, qrels, current, own=own or None, vectors=vectors)
+    calculate = partial(tuned, cutoff=cutoff, depth=depth, seed=seed)
     report = await _in_thread(calculate, progress)
     return replace(report, profile=profile_of(report.proposal, profile))
 

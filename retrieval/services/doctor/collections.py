@@ -74,12 +74,7 @@ OLD_RECALL = timedelta(days=30)
 
 
 def check_collection(
-    stored: StoredCollection,
-    status: CollectionStatus,
-    tenant: TenantFacts,
-    now: datetime,
-    *,
-    has_worker: bool,
+    stored: StoredCollection, status: CollectionStatus, tenant: TenantFacts, now: datetime, *, has_worker: bool
 ) -> Iterator[Finding]:
     """Check one collection; ``has_worker``: whether a worker runs."""
     name, collection_id = stored.name, stored.collection_id

@@ -6,12 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retrieval.adapters.store.installation.checks import (
-    SchemaStatus,
-    ServerFacts,
-    check_extension,
-    pgvector_defect,
-)
+from retrieval.adapters.store.installation.checks import SchemaStatus, ServerFacts, check_extension, pgvector_defect
 from retrieval.adapters.store.installation.checks import check_login as check_start
 from retrieval.adapters.store.installation.examination import ServerState, Settings
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
