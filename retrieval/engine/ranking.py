@@ -23,18 +23,9 @@ from retrieval.adapters.store.search.facts import Candidates, FactsRequest, Item
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.slate import Placed, Slot
+from retrieval.domain.search import fusion
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors
-from retrieval.domain.search.fusion import (
-    Candidate,
-    Fused,
-    best_of,
-    fuse,
-    fused_scores,
-    on_unit_scale,
-    refined,
-    scaled_parts,
-    shares_of,
-)
+from retrieval.domain.search.fusion import Candidate, Fused
 from retrieval.domain.search.hit import Contribution, Explanation, Hit
 from retrieval.domain.search.profile import PREFERRED, LegName, Profile, leg_of
 from retrieval.domain.search.relevance import evidence_of, most_by_words
@@ -143,13 +134,13 @@ def relevances(ranked: Sequence[Fused], results: LegResults, profile: Profile) -
     A weighted sum is on that scale already. RRF: the share of the score of an item that is first in every leg. One leg:
     the share of the leg's best score. Union: the share of the highest possible sum of its signals.
     """
-    return on_unit_scale([candidate.score for candidate in ranked], bests_of(results), profile)
+    return fusion.on_unit_scale([candidate.score for candidate in ranked], bests_of(results), profile)
 
 
 def bests_of(results: LegResults) -> dict[str, float]:
     """The score that counts as 1 in each ranking: the leg's best score, or a signal's maximum."""
     return {
-        name: SIGNAL_BEST if name in SIGNALS or name == REFINING else best_of(list(map(_SCORE, candidates)))
+        name: SIGNAL_BEST if name in SIGNALS or name == REFINING else fusion.best_of(list(map(_SCORE, candidates)))
         for name, candidates in results.rankings.items()
     }
 
@@ -167,7 +158,7 @@ def leg_features(ranked: Sequence[Fused], results: LegResults) -> dict[str, list
     for name, candidates in results.rankings.items():
         if leg_of(name) == name != REFINING:
             raw = dict(zip(map(_CANDIDATE, candidates), map(_SCORE, candidates), strict=True))
-            features[name] = shares_of(map(raw.get, map(_FUSED, ranked)), bests[name])
+            features[name] = fusion.shares_of(map(raw.get, map(_FUSED, ranked)), bests[name])
     return features
 
 
@@ -185,7 +176,7 @@ def with_refining(results: LegResults, profile: Profile) -> LegResults:
     if not results.vectors.places or len(results.rankings) < _SEVERAL or profile.refining.is_off:
         return results
     weights = profile.weights_of(results.rankings)
-    rankings = refined(results.rankings, weights, profile.fusion, profile.depth, results.vectors)
+    rankings = fusion.refined(results.rankings, weights, profile.fusion, profile.depth, results.vectors)
     return replace(results, rankings=rankings)
 
 
@@ -196,7 +187,7 @@ def ranking(
     if len(results.rankings) > 1 or profile.signals:
         weights = profile.weights_of(results.rankings)
         least = profile.min_score
-        fused = fuse(results.rankings, weights, profile.fusion, limit=limit, explained=explained)
+        fused = fusion.fuse(results.rankings, weights, profile.fusion, limit=limit, explained=explained)
         return fused if least is None else [candidate for candidate in fused if candidate.score >= least - ROUNDING]
     [candidates] = results.rankings.values()
     return _alone(candidates[:limit])
@@ -214,7 +205,7 @@ def reranked(
     ranks = {item_id: rank for rank, item_id in enumerate(sorted(scores, key=lambda item_id: -scores[item_id]), 1)}
     candidates = []
     for candidate, relevance, total in zip(ranked, scaled, totals, strict=True):
-        parts = scaled_parts(candidate, (1 - rerank.weight) * relevance)
+        parts = fusion.scaled_parts(candidate, (1 - rerank.weight) * relevance)
         if (score := scores.get(candidate.item_id)) is not None:
             rank = ranks[candidate.item_id]
             parts = (*parts, Contribution(RERANK, rank, score, rerank.weight, rerank.weight * score))
@@ -226,7 +217,7 @@ def ranked_scores(results: LegResults, profile: Profile, limit: int) -> list[tup
     """Item ids and scores as in ``ranking``, without the parts of the scores: several times as fast."""
     if len(results.rankings) > 1 or profile.signals:
         weights, least = profile.weights_of(results.rankings), profile.min_score
-        scored = fused_scores(results.rankings, weights, profile.fusion)[:limit]
+        scored = fusion.fused_scores(results.rankings, weights, profile.fusion)[:limit]
         return scored if least is None else [candidate for candidate in scored if candidate[1] >= least - ROUNDING]
     return [
         (candidate.item_id, candidate.score)
@@ -330,7 +321,7 @@ def hits(
     ``relevance``: the probability of being relevant by item id, where it is known.
     """
     is_fused = len(results.rankings) > 1 or profile.signals
-    fusion = ", ".join((profile.fusion.kind.value if is_fused else ONE_LEG, *later))
+    fused_by = ", ".join((profile.fusion.kind.value if is_fused else ONE_LEG, *later))
     places = {place.item_id: (place.slot, place.propensity) for place in slate}
     shown = []
     for rank, (item_id, score, contributions) in enumerate(ranked, 1):
@@ -345,7 +336,7 @@ def hits(
                 relevance=relevance.get(item_id),
                 slot=slot,
                 propensity=propensity,
-                explanation=Explanation(fusion, contributions),
+                explanation=Explanation(fused_by, contributions),
                 **values,
             )
         )

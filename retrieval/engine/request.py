@@ -24,17 +24,8 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors, numbers_of
 from retrieval.domain.items.memory import check_entity
-from retrieval.domain.search.filters import (
-    LINKS,
-    NUMBER_FIELDS,
-    And,
-    Contains,
-    Field,
-    Filter,
-    Not,
-    parse_field,
-    parse_where,
-)
+from retrieval.domain.search import filters
+from retrieval.domain.search.filters import And, Contains, Field, Filter, Not
 from retrieval.domain.search.hit import Cursor
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query, wording
@@ -218,7 +209,7 @@ def checked_preferred(prefer: object) -> tuple[Filter, ...]:
         raise InvalidRequestError(
             f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, because each is another search"
         )
-    parsed = [filter_ for filter_ in map(parse_where, each) if filter_ is not None]
+    parsed = [filter_ for filter_ in map(filters.parse_where, each) if filter_ is not None]
     # By their spelling, because ``true`` equals 1 in Python.
     return tuple({repr(filter_): filter_ for filter_ in parsed}.values())
 
@@ -306,12 +297,12 @@ def _place_in_batch(error: RetrievalError, place: int) -> tuple[str | int, ...]:
 
 def _checked_group(name: str) -> Field:
     try:
-        field = parse_field(name)
+        field = filters.parse_field(name)
     except InvalidFilterError as error:
         error.place = ("group_by",)
         raise
-    fault = "a memory has many links" if field == LINKS else ""
-    if not field.is_attribute and field.name in NUMBER_FIELDS:
+    fault = "a memory has many links" if field == filters.LINKS else ""
+    if not field.is_attribute and field.name in filters.NUMBER_FIELDS:
         fault = f"{name!r} is computed from verdicts"
     if fault:
         raise InvalidRequestError(f"{fault}: group by another field, or filter by it").at("group_by")

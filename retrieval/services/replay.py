@@ -24,17 +24,11 @@ from retrieval.domain.records.retrieval_id import checked_id
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.domain.search.reranking import RERANK, Rerank, Scored
+from retrieval.engine import replay as again
 from retrieval.engine.decide import Decider, Models
 from retrieval.engine.record import AnsweredSearch, Recordable, request_of
 from retrieval.engine.recorder import Recorder
-from retrieval.engine.replay import (
-    Difference,
-    Replay,
-    differences,
-    items_with_arms,
-    statistics_moved,
-    why_not_reproduced,
-)
+from retrieval.engine.replay import Difference, Replay
 from retrieval.engine.search import Searcher
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.services.workplace import Workplace
@@ -62,7 +56,7 @@ async def replay(
         retrieved_at=then.retrieved_at,
         collection=stored.name,
         query=then.query,
-        is_reproduced=not (why_not := why_not_reproduced(then, profile, model)),
+        is_reproduced=not (why_not := again.why_not_reproduced(then, profile, model)),
         why_not=why_not,
         changes=(*moved, *changes),
         differences=differing,
@@ -107,12 +101,12 @@ async def _moved_statistics(
     database: Database, tenant_id: int, then: RecordedSearch, profile: Profile, model: LearnedModel | None
 ) -> tuple[str, ...]:
     """Find the recorded statistics that do not follow from the feedback that counts today."""
-    item_ids = items_with_arms(then)
+    item_ids = again.items_with_arms(then)
     if not item_ids:
         return ()
     whose = {"item_ids": item_ids, "buckets": context_of(then).buckets(then.cluster)}
     statement = past_arms_statement(then.collection_id, **whose, moment=then.statistics_at)
-    return statistics_moved(then, profile, model, arms_from(await database.read(tenant_id, statement)))
+    return again.statistics_moved(then, profile, model, arms_from(await database.read(tenant_id, statement)))
 
 
 async def _today(
@@ -132,7 +126,7 @@ async def _today(
         return ("its filter could not be recorded, so it cannot be asked again",), ()
     shown = dict.fromkeys(impression.item_id for impression in [*then.impressions, *now.impressions])
     items = await read_item_states(CollectionPlace(workplace.database, tenant_id, stored.collection_id), list(shown))
-    return differences(then, now, items)
+    return again.differences(then, now, items)
 
 
 async def _repeat(
