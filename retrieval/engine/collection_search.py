@@ -142,11 +142,8 @@ async def preview(
     from retrieval.domain.search.preview import checked_profiles, preview_of
 
     profiles, condition = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
-    unrecorded = handle.unrecorded()
-    results = [
-        (name, profile, await search(unrecorded, query, where=condition, profile=profile, context=context, **options))
-        for name, profile in profiles.items()
-    ]
+    asked = partial(search, handle.unrecorded(), query, where=condition, context=context, **options)
+    results = [(name, profile, await asked(profile=profile)) for name, profile in profiles.items()]
     is_long = sum(len(result) for _, _, result in results) >= LONG
     return await aside(lambda: preview_of(query, results), is_long=is_long)
 

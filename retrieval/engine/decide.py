@@ -183,13 +183,12 @@ def _decide(rows: Sequence[Sequence[Row]], request: DecisionRequest, facts: _Fac
     if (stack_rows := next(answers, None)) is not None:
         [(octets, cosines)] = stack_rows
         stack_signals = {AFFINITY: affinity_signal(cosines), LENGTH: length_signal(octets)}
+    relevance = [candidate.score for candidate in request.ranked]
+    if not request.is_reranked:
+        relevance = relevances(request.ranked, request.leg_results, request.profile)
     pool = Pool(
         ranked=request.ranked,
-        relevance=(
-            [candidate.score for candidate in request.ranked]
-            if request.is_reranked
-            else relevances(request.ranked, request.leg_results, request.profile)
-        ),
+        relevance=relevance,
         legs=leg_features(request.ranked, request.leg_results),
         arms=[arms[candidate.item_id] for candidate in request.ranked] if arms else (),
         beside=stack_signals,

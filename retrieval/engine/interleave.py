@@ -71,10 +71,8 @@ async def interleave(
     place = await handle.place()
     (first_name, first_profile), (second_name, second_profile) = two_profiles(profiles)
     check_draft(request.limit)
-    first, second = [
-        await search(handle, query, where=condition, profile=profile, context=context, **options)
-        for profile in (first_profile, second_profile)
-    ]
+    asked = partial(search, handle, query, where=condition, context=context, **options)
+    first, second = [await asked(profile=profile) for profile in (first_profile, second_profile)]
     seed = parts.chance.getrandbits(63)
     retrieval_id = uuid7(int(parts.wall_clock() * 1000), parts.chance)
     drafted = team_draft(_item_ids(first), _item_ids(second), request.limit, np.random.default_rng(seed))

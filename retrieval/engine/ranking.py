@@ -98,13 +98,8 @@ def with_signals(
 
 def only(results: LegResults, item_ids: Container[str]) -> LegResults:
     """The candidates among these items, with new ranks from 1. Pure."""
-    rankings = {
-        name: [
-            candidate._replace(rank=rank)
-            for rank, candidate in enumerate((hit for hit in candidates if hit.item_id in item_ids), 1)
-        ]
-        for name, candidates in results.rankings.items()
-    }
+    kept = {name: [hit for hit in found if hit.item_id in item_ids] for name, found in results.rankings.items()}
+    rankings = {name: [hit._replace(rank=rank) for rank, hit in enumerate(found, 1)] for name, found in kept.items()}
     brought = {name: len(candidates) for name, candidates in results.rankings.items()}
     return replace(results, rankings=rankings, brought=brought)
 
@@ -219,11 +214,7 @@ def ranked_scores(results: LegResults, profile: Profile, limit: int) -> list[tup
         weights, least = profile.weights_of(results.rankings), profile.min_score
         scored = fusion.fused_scores(results.rankings, weights, profile.fusion)[:limit]
         return scored if least is None else [candidate for candidate in scored if candidate[1] >= least - ROUNDING]
-    return [
-        (candidate.item_id, candidate.score)
-        for candidates in results.rankings.values()
-        for candidate in candidates[:limit]
-    ]
+    return [(hit.item_id, hit.score) for found in results.rankings.values() for hit in found[:limit]]
 
 
 def merged(each: Sequence[LegResults], *preferred: Sequence[LegResults]) -> LegResults:

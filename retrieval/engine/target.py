@@ -122,10 +122,8 @@ def with_learned(
     predicted = Posterior(*(_column(values, candidates) for values in columns))
     scores = combined(own, stack, learned, predicted).scores
     contenders = scored(own, stack, learned, predicted, _eligible(candidates, pool))
-    return [
-        candidate._replace(score=score, contender=contender)
-        for candidate, score, contender in zip(candidates, scores, contenders, strict=True)
-    ]
+    rows = zip(candidates, scores, contenders, strict=True)
+    return [candidate._replace(score=score, contender=contender) for candidate, score, contender in rows]
 
 
 def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:

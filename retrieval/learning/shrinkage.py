@@ -362,10 +362,8 @@ def _fit_kind(
         mean = elsewhere.logit + bucket[kind.bucket] + _by_both(own, kind.bucket, cluster)
         concentration = _concentration(kind.successes, kind.failures, mean, priors, elsewhere.variance)
     shifts = map(ShrunkEstimate, bucket.tolist(), bucket_variance.tolist())
-    own_shifts = [
-        dict(zip(table.clusters, map(ShrunkEstimate, *estimates), strict=True))
-        for estimates in zip(own.tolist(), own_variance.tolist(), strict=True)
-    ]
+    by_bucket = zip(own.tolist(), own_variance.tolist(), strict=True)
+    own_shifts = [dict(zip(table.clusters, map(ShrunkEstimate, *pair), strict=True)) for pair in by_bucket]
     return (
         Level(concentration, spread, own_spread),
         dict(zip(kind.names, shifts, strict=True)),

@@ -238,11 +238,9 @@ def _comparisons(reports: Mapping[str, VariantReport], metric: str) -> tuple[Com
     if FUSED not in reports:
         return ()
     ours = reports[FUSED].per_query[metric]
-    return tuple(
-        compare(list(ours.values()), [other.per_query[metric][key] for key in ours], names=(FUSED, variant))
-        for variant, other in reports.items()
-        if variant != FUSED
-    )
+    others = {name: report.per_query[metric] for name, report in reports.items() if name != FUSED}
+    pairs = {name: (list(ours.values()), [values[key] for key in ours]) for name, values in others.items()}
+    return tuple(compare(*pair, names=(FUSED, name)) for name, pair in pairs.items())
 
 
 async def evaluate_collection(

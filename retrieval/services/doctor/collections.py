@@ -207,35 +207,26 @@ LATE_SECONDS = 3600
 
 def no_queue(schema: str) -> Finding:
     """The queue's tables are gone: no job can be added, and no worker starts."""
-    return Severity.ERROR.finding(
-        "worker",
-        f"schema {schema!r}, which holds the queue of jobs, is gone or lacks tables: no worker can run",
-        f"restore the schema {schema!r} from a backup; retrieval db sql prints how it is made",
-        about=schema,
-    )
+    found = f"schema {schema!r}, which holds the queue of jobs, is gone or lacks tables: no worker can run"
+    mend = f"restore the schema {schema!r} from a backup; retrieval db sql prints how it is made"
+    return Severity.ERROR.finding("worker", found, mend, about=schema)
 
 
 def check_queue(queue: QueueFacts) -> Iterator[Finding]:
     """Check that a worker is alive, and that no job fails, hangs or waits for long."""
     yield from _check_worker(queue)
     if queue.failed:
-        yield Severity.WARNING.finding(
-            "jobs",
-            f"{several(queue.failed, 'job')} in the queue failed",
-            "retrieval status shows the errors; retrieval jobs run JOB does it again",
-        )
+        found = f"{several(queue.failed, 'job')} in the queue failed"
+        mend = "retrieval status shows the errors; retrieval jobs run JOB does it again"
+        yield Severity.WARNING.finding("jobs", found, mend)
     if queue.stalled:
-        yield Severity.WARNING.finding(
-            "jobs",
-            f"{several(queue.stalled, 'job')} started by a worker that no longer responds",
-            "start a worker, which resumes them: retrieval worker",
-        )
+        found = f"{several(queue.stalled, 'job')} started by a worker that no longer responds"
+        mend = "start a worker, which resumes them: retrieval worker"
+        yield Severity.WARNING.finding("jobs", found, mend)
     if queue.waiting and queue.oldest_seconds > LATE_SECONDS:
-        yield Severity.WARNING.finding(
-            "jobs",
-            f"{several(queue.waiting, 'job')} ready to run, the oldest for {duration(queue.oldest_seconds)}",
-            "start another worker: retrieval worker --concurrency 4",
-        )
+        found = f"{several(queue.waiting, 'job')} ready to run, the oldest for {duration(queue.oldest_seconds)}"
+        mend = "start another worker: retrieval worker --concurrency 4"
+        yield Severity.WARNING.finding("jobs", found, mend)
 
 
 def _check_worker(queue: QueueFacts) -> Iterator[Finding]:

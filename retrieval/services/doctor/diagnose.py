@@ -212,12 +212,9 @@ def _noting_unread(findings: list[Finding]) -> Iterator[None]:
 
 def no_tenant(name: str) -> Finding:
     """The finding that there is no such tenant."""
-    return Severity.ADVICE.finding(
-        "tenant",
-        f"there is no tenant {name!r}: nothing was ever stored under this name",
-        "check --tenant and RETRIEVAL_TENANT; its first command makes it, such as: retrieval ingest NAME FILE",
-        about=name,
-    )
+    found = f"there is no tenant {name!r}: nothing was ever stored under this name"
+    mend = "check --tenant and RETRIEVAL_TENANT; its first command makes it, such as: retrieval ingest NAME FILE"
+    return Severity.ADVICE.finding("tenant", found, mend, about=name)
 
 
 async def examine(settings: Settings, collection: str | None = None, *, is_deep: bool = False) -> Diagnosis:
