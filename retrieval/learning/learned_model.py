@@ -20,7 +20,7 @@ from retrieval.learning.arm_table import Floats, arm_table
 from retrieval.learning.examples import Direction, Event, Example, Examples, arms_of, columns, directions, without_own
 from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, design_of, fit_logistic, logistic_mean
 from retrieval.learning.logit import sigmoid
-from retrieval.learning.shrinkage import Posterior, Priors, Shrinkage, fit_shrinkage, posterior
+from retrieval.learning.shrinkage import Posterior, Shrinkage, fit_shrinkage, posterior
 from retrieval.learning.stack import (
     AFFINITY,
     LEARNED,
@@ -92,16 +92,14 @@ class LearnedReward:
         )
 
 
-def learn(
-    events: Sequence[Event], arms: Sequence[ItemArms] = (), *, kind: str | None = None, priors: Priors | None = None
-) -> LearnedReward:
+def learn(events: Sequence[Event], arms: Sequence[ItemArms] = (), *, kind: str | None = None) -> LearnedReward:
     """Learn from the events, and from every item with all its arms.
 
     Without ``arms``, they are the sums of the events. Fade the events first (see ``faded``), by the half-life of the
     arms. An item's cluster is that of its arms. Default ``kind``: ``logistic`` from 2,000 events, else ``shrinkage``.
     """
     kind = kind or (logistic.KIND if len(events) >= ENOUGH_FOR_LOGISTIC else shrinkage.KIND)
-    shrunk = fit_shrinkage(arm_table(arms or arms_of(events)), priors)
+    shrunk = fit_shrinkage(arm_table(arms or arms_of(events)))
     if kind == shrinkage.KIND:
         return LearnedReward(shrinkage=shrunk, events=len(events))
     clusters = {item.item_id: item.cluster for item in arms if item.cluster is not None}
