@@ -43,7 +43,6 @@ from retrieval.learning import shrinkage
 from retrieval.learning.learned_model import LearnedReward, learn
 from retrieval.learning.shrinkage import Shrinkage, ShrunkEstimate
 
-
 FULL_SIZE = Shape()
 
 

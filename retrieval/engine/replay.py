@@ -228,11 +228,8 @@ def why_not_reproduced(
         return (f"model v{recorded.model_version} is no longer stored: its scores cannot be computed",)
     # A model reorders only the most relevant candidates; the others keep their scores.
     scores = dict.fromkeys(pool, 0.0) | {candidate.item_id: candidate.score for candidate in [*candidates, *learned]}
-    return (
-        *_score_differences(recorded, scores),
-        *_out_of_order(recorded, profile, scores),
-        *_draw_differences(recorded, profile, learned),
-    )
+    drawn = _draw_differences(recorded, profile, learned)
+    return (*_score_differences(recorded, scores), *_out_of_order(recorded, profile, scores), *drawn)
 
 
 def differences(

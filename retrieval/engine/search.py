@@ -273,15 +273,8 @@ class Searcher:
         [vector] = vectors.vectors
         plan = self._plan(request, vectors.why_none if vector is None else None)
         query = _query(request, vector, self._now(), plan.profile)
-        legs = plan.request.legs
-        bare = replace(
-            plan.request,
-            with_items=False,
-            likely=None,
-            with_vectors=False,
-            with_both_scores=SCORED_BOTH_WAYS.issubset(legs),
-            ranks_both_scores=True,
-        )
+        bare = replace(plan.request, with_items=False, likely=None, with_vectors=False)
+        bare = replace(bare, with_both_scores=SCORED_BOTH_WAYS.issubset(bare.legs), ranks_both_scores=True)
         return (await store.find_candidates(self.database, self.tenant_id, bare, query)).rankings
 
     def _is_long(self, requests: Sequence[SearchRequest]) -> bool:

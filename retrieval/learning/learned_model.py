@@ -16,21 +16,13 @@ from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.search.profile_parts import LEARNED_SHARE, Combination, Learned
 from retrieval.learning import logistic, shrinkage
+from retrieval.learning import stack as stacks
 from retrieval.learning.arm_table import Floats, arm_table
 from retrieval.learning.examples import Direction, Event, Example, Examples, arms_of, columns, directions, without_own
 from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, design_of, fit_logistic, logistic_mean
 from retrieval.learning.logit import sigmoid
 from retrieval.learning.shrinkage import Posterior, Shrinkage, fit_shrinkage, posterior
-from retrieval.learning.stack import (
-    AFFINITY,
-    LEARNED,
-    LENGTH,
-    OF_ITEMS,
-    LogitStack,
-    affinity_signal,
-    fit_stack,
-    length_signal,
-)
+from retrieval.learning.stack import LogitStack
 
 ENOUGH_FOR_LOGISTIC = 2_000
 """The number of events from which the logistic model predicts better than shrinkage alone."""
@@ -226,12 +218,12 @@ def fit(examples: Examples) -> Fitted:
     by_item = learn(events, arms, kind=shrinkage.KIND)
     shown = [example for example in examples.rated if example.event.relevance is not None]
     signals, verdicts = _signals(examples, shown, arms, rewarded, by_item), columns(shown)
-    shared = {name: values for name, values in signals.items() if name not in OF_ITEMS}
+    shared = {name: values for name, values in signals.items() if name not in stacks.OF_ITEMS}
     return Fitted(
         reward=learn(events, arms),
         by_item=by_item,
-        stack=fit_stack(signals, *verdicts) if shown else LogitStack(),
-        shared=fit_stack(shared, *verdicts) if shown else LogitStack(),
+        stack=stacks.fit_stack(signals, *verdicts) if shown else LogitStack(),
+        shared=stacks.fit_stack(shared, *verdicts) if shown else LogitStack(),
         arms={
             **{item_id: ItemArms(item_id=item_id, cluster=cluster) for item_id, cluster in examples.clusters.items()},
             **{item.item_id: item for item in arms},
@@ -251,9 +243,9 @@ def _signals(
     legs = sorted({leg for example in shown for leg in example.event.signals})
     signals = {
         RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown]),
-        LEARNED: _logits_without_own(shown, arms, by_item),
-        AFFINITY: affinity_signal(without_own(shown, rewarded)),
-        LENGTH: length_signal([examples.octets.get(example.event.item_id, 0) for example in shown]),
+        stacks.LEARNED: _logits_without_own(shown, arms, by_item),
+        stacks.AFFINITY: stacks.affinity_signal(without_own(shown, rewarded)),
+        stacks.LENGTH: stacks.length_signal([examples.octets.get(example.event.item_id, 0) for example in shown]),
     }
     return signals | {leg: np.array([example.event.signals.get(leg, 0.0) for example in shown]) for leg in legs}
 

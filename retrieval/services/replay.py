@@ -13,13 +13,8 @@ from retrieval.adapters.store.learning.arms import arms_from, past_arms_statemen
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.search.candidates import SpaceMovedError
 from retrieval.domain.errors import RetrievalError, UnknownRetrievalError
-from retrieval.domain.records.recorded import (
-    RecordedRetrieval,
-    RecordedSearch,
-    context_of,
-    recorded_search,
-    retrieval_of,
-)
+from retrieval.domain.records import recorded as records
+from retrieval.domain.records.recorded import RecordedRetrieval, RecordedSearch
 from retrieval.domain.records.retrieval_id import checked_id
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Recording
@@ -68,7 +63,7 @@ async def read_retrieval(
 ) -> RecordedRetrieval:
     """Read the record of a search. Raises what ``replay`` raises."""
     recorded, stored = await _read_recorded(database, tenant_id, retrieval_id, collection)
-    return retrieval_of(recorded, stored.name)
+    return records.retrieval_of(recorded, stored.name)
 
 
 async def _read_recorded(
@@ -104,7 +99,7 @@ async def _moved_statistics(
     item_ids = again.items_with_arms(then)
     if not item_ids:
         return ()
-    whose = {"item_ids": item_ids, "buckets": context_of(then).buckets(then.cluster)}
+    whose = {"item_ids": item_ids, "buckets": records.context_of(then).buckets(then.cluster)}
     statement = past_arms_statement(then.collection_id, **whose, moment=then.statistics_at)
     return again.statistics_moved(then, profile, model, arms_from(await database.read(tenant_id, statement)))
 
@@ -148,9 +143,11 @@ async def _repeat(
         decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
         reranker=_AsRecorded(then),
     )
-    await searcher.search_each([replace(request, profile=replace(profile, recording=recording))], context_of(then))
+    await searcher.search_each(
+        [replace(request, profile=replace(profile, recording=recording))], records.context_of(then)
+    )
     version = 0 if request.profile is not None else stored.profile_version
-    return recorded_search(replace(catcher.caught[0].record(), profile_version=version), profile)
+    return records.recorded_search(replace(catcher.caught[0].record(), profile_version=version), profile)
 
 
 class _AsRecorded:

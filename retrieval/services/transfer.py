@@ -26,13 +26,9 @@ from retrieval.adapters.files import name_file, unfinished
 from retrieval.adapters.readers.lines import STANDARD_INPUT, read_lines
 from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS
+from retrieval.adapters.store.items import collections
 from retrieval.adapters.store.items import transfer as store
-from retrieval.adapters.store.items.collections import (
-    StoredCollection,
-    check_text_search_config,
-    collection_of_snapshot,
-    declare_attributes,
-)
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ItemIsThereError, ItemWrite, write_items
 from retrieval.adapters.store.search.terms import fold_statistics, fold_within
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
@@ -103,7 +99,7 @@ async def export_collection(
     with _new_file(file) as out:
         async with database.snapshot(tenant_id) as connection:
             await connection.execute(_WITHOUT_LIMITS)
-            seen = await collection_of_snapshot(connection, tenant_id, stored.collection_id)
+            seen = await collections.collection_of_snapshot(connection, tenant_id, stored.collection_id)
             if seen is None:
                 raise UnknownCollectionError(f"collection {stored.name!r} is gone")
             stored, space_id = seen, seen.space_id
@@ -234,10 +230,10 @@ async def import_collection(
     vectors = 0
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_WITHOUT_LIMITS)
-        await check_text_search_config(connection, header.fields["language"])
+        await collections.check_text_search_config(connection, header.fields["language"])
         collection_id = await store.add_collection(connection, tenant_id, target_name, header.fields, space_id)
         if filterable := checked_filterable(header.fields["filterable"]):
-            await declare_attributes(connection, collection_id, target_name, filterable)
+            await collections.declare_attributes(connection, collection_id, target_name, filterable)
         batches = _batches(file, lines)
         while batch := await asyncio.to_thread(next, batches, None):
             kind, first_line, rows = batch
