@@ -106,7 +106,6 @@ def check_fields(condition: Filter | None, types: Mapping[str, Collection[str]],
 _MOST_COMPARED = 1000
 """The most attributes whose names are compared with a misspelt one, which takes some 20 us each."""
 
-
 _SEARCHED_FIELDS = frozenset({"title", "text", "body"})
 _IN_THE_QUERY = "{0!r} is searched, not filtered; write its words in the query, in quotation marks to demand them"
 

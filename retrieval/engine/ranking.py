@@ -290,7 +290,6 @@ def _alone(candidates: Sequence[Candidate]) -> list[Fused]:
 _contribution: Callable[[tuple[Any, ...]], Contribution] = partial(tuple.__new__, Contribution)
 _fused: Callable[[tuple[Any, ...]], Fused] = partial(tuple.__new__, Fused)
 
-
 Columns = Mapping[str, tuple[Any, ...]]
 """The columns of a hit by item id, in the order of ``retrieval.adapters.store.items.conditions.HIT_COLUMNS``."""
 

@@ -28,16 +28,10 @@ from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.conditions import check_fields
 from retrieval.engine.request import MAX_LIMIT, NO_SPACE, checked_item_ids, checked_words
 
-MAX_PAGE = 1000
-"""The most items on one page."""
-
-MAX_LISTED = 10_000
-"""The most items on one page of a listing."""
+MAX_PAGE, MAX_LISTED, MAX_BATCH = 1000, 10_000, 10_000
+"""The most items on one page, on one of a listing, and on one of a scan."""
 
 _LARGEST = 2**63 - 1
-
-MAX_BATCH = 10_000
-"""The most items on one page of a scan."""
 
 
 async def page(

@@ -59,23 +59,11 @@ MAX_LIMIT = 1000
 _USUAL_LENGTHS = (1e-6, 1e6)
 """A vector whose length lies between these is finite and loses no digits, so no other check is needed."""
 
-MAX_QUERIES = 1000
-"""The most queries of one call."""
+MAX_QUERIES, MAX_HITS = 1000, 10_000
+"""The most queries of one call, and the most hits of all of them together."""
 
-MAX_HITS = 10_000
-"""The most hits of all queries of one call together."""
-
-MAX_REWRITES = 10
-"""The most rewrites of one query."""
-
-MAX_PREFERRED = 4
-"""The most filters whose matches one search ranks higher."""
-
-MAX_ENTITIES = 100
-"""The most entities of one question."""
-
-MAX_TAGS = 100
-"""The most tags of one question."""
+MAX_REWRITES, MAX_PREFERRED, MAX_ENTITIES, MAX_TAGS = 10, 4, 100, 100
+"""The most rewrites of one query, filters whose matches it ranks higher, and entities and tags that it is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -165,7 +165,6 @@ _DEEPER = 4
 _DEEPEST = 50_000
 """The greatest depth of a leg when groups leave too few candidates; larger groups may leave the page short."""
 
-
 _ITEM_ID = itemgetter(0)
 _NO_VALUES = (None,)
 

@@ -44,7 +44,6 @@ class Level(NamedTuple):
 
 UNSEEN_KIND = Level(8.0, 0.05, 0.4)
 
-
 DOUBT = 0.5
 """The share of the variance of the level above that counts in the effective sample size (see decision 0026)."""
 

@@ -36,8 +36,6 @@ Run = Mapping[str, Sequence[str]]
 """Item ids by query id, best first, each at most once."""
 
 DEFAULT_METRICS = "nDCG@10,R@100,MRR@10"
-"""The default metrics."""
-
 _EXAMPLES = "nDCG@10, R@100, MRR@10, AP, P@5, Success@1"
 _COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^()]*\))")
 

@@ -392,7 +392,6 @@ def _lines(file: str) -> Iterator[tuple[int, dict[str, Any], int]]:
 
 _ADVICE = "give a file that retrieval collections export wrote; items of other files: retrieval ingest"
 
-
 _FIELDS = (
     "name", "language", "created_at", "profile_version", "filterable", "neighbours", "schema", "index", "parts",
     "space", "weighed_length",

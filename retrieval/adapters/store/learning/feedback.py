@@ -142,7 +142,6 @@ def _columns(events: Sequence[Feedback], now: datetime, call_key: UUID) -> dict[
 
 _NOWHERE = Context()
 
-
 # Each item's arm is looked up by its key: a join may read all arms of a collection.
 _READ = Compiled("""
     SELECT i.item_id, i.created_at, coalesce(a.uses, 0), coalesce(a.raw_successes, 0), a.last_used_at
