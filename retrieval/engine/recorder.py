@@ -229,7 +229,7 @@ class Recorder:
 
     async def _batch(self) -> list[_Waiting]:
         """The first records of the queue, encoded; records that cannot be encoded are lost."""
-        for entry in list(islice(self._queue, BATCH)):
+        for entry in list(self._queue):
             if entry.stored is not None and entry.stored.cancelled():
                 self._drop(entry, UNREACHABLE)
         unencoded = [entry for entry in islice(self._queue, BATCH) if entry.row is None]

@@ -84,9 +84,9 @@ def _draw_difference(recorded: RecordedSearch, placed: list[Placed], chances: Ma
             was = f"{impression.item_id} ({impression.slot}) was shown at rank {impression.rank}"
             instead = "another item" if again is None else f"{again.item_id} ({again.slot})"
             return (f"{was}, where the policy with seed {recorded.seed} puts {instead}",)
-        was_, is_ = impression.propensity, again.propensity
-        if not (_is_equal(was_, is_) and _is_equal(impression.rank_propensity, again.rank_propensity)):
-            return (f"the propensity of {impression.item_id} was {was_:.9g} and is {is_:.9g}",)
+        old, new = impression.propensity, again.propensity
+        if not (_is_equal(old, new) and _is_equal(impression.rank_propensity, again.rank_propensity)):
+            return (f"the propensity of {impression.item_id} was {old:.9g} and is {new:.9g}",)
     for item_id, was in zip(recorded.pool_items, recorded.pool_signals["propensity"], strict=True):
         if was is not None and not _is_equal(was, now := chances.get(item_id, 0.0)):
             return (f"the propensity of {item_id} was {was:.9g} and is {now:.9g}",)

@@ -131,10 +131,10 @@ async def _hits(
         shown = {name: [hit.item_id for hit in ranking[:HITS]] for name, ranking in rankings.items()}
         shown["both"] = [hit.item_id for hit in result]
     most = most_by_words(text, stored.documents)
-    both = {"both": rankings} if stored.space else {}
+    alone = {name: {name: ranking} for name, ranking in rankings.items()}
     hits: dict[str, list[JudgedHit]] = {}
-    for name, legs_of in {**{name: {name: ranking} for name, ranking in rankings.items()}, **both}.items():
-        evidence = evidence_of(shown[name], legs_of, most, knows_all_words=name == "both")
+    for name, of_legs in (alone | ({"both": rankings} if stored.space else {})).items():
+        evidence = evidence_of(shown[name], of_legs, most, knows_all_words=name == "both")
         pairs = [pair for pair in zip(shown[name], evidence, strict=True) if pair[1].tells(name)]
         hits[name] = [JudgedHit(0, known, grades.get(item_id, 0) > 0) for item_id, known in pairs]
     return hits
