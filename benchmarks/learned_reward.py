@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from command import machine, write
@@ -38,11 +39,9 @@ from scipy.special import betaincinv
 from targets import target
 
 from retrieval.domain.learning.arm import Arm, ItemArms
+from retrieval.learning import shrinkage
 from retrieval.learning.learned_model import LearnedReward, learn
-from retrieval.learning.shrinkage import Priors, Shrinkage, ShrunkEstimate
-
-NO_CAP = Priors(most_concentration=1e4, concentration_spread=5.0)
-
+from retrieval.learning.shrinkage import Shrinkage, ShrunkEstimate
 
 FULL_SIZE = Shape()
 
@@ -102,10 +101,12 @@ def models(log: Log, world: World, extent: Extent) -> list[tuple[str, LearnedRew
     """The compared models, by name."""
     arms = arms_of_log(log, world)
     shrunk = learn([], arms)
+    with patch.multiple(shrinkage, MOST_CONCENTRATION=1e4, CONCENTRATION_SPREAD=5.0):
+        uncapped = learn([], arms)
     compared: list[tuple[str, LearnedReward | Callable[[], Answer]]] = [
         ("shrinkage", shrunk),
         ("without shrinkage", lambda: unshrunk(log, world)),
-        ("without cap", learn([], arms, priors=NO_CAP)),
+        ("without cap", uncapped),
         ("without parent variance", replace(shrunk, shrinkage=certain(shrunk.shrinkage))),
     ]
     if extent.logistic_from <= len(log.item) <= 20_000:
@@ -136,8 +137,8 @@ def answer(model: LearnedReward, log: Log, world: World) -> Answer:
     means, sizes = np.empty_like(world.logits), np.empty_like(world.logits)
     for domain, complexity in cells(world):
         predictions = model.predict(buckets(domain, complexity), items)
-        means[domain, complexity] = [each.mean for each in predictions]
-        sizes[domain, complexity] = [each.effective_sample_size for each in predictions]
+        means[domain, complexity] = predictions.mean
+        sizes[domain, complexity] = predictions.effective_sample_size
     return means, sizes
 
 

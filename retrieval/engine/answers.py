@@ -82,7 +82,9 @@ async def record_answer(
     about_vector = query_vector if about is None else checked_query_vector(about, stored)
     if not handle.is_recorded or not is_sampled(stored.profile.recording, parts.chance):
         return None
-    cluster, model_version = await _learned_state(handle, stored, _ready_vector(handle, stored, words, about_vector))
+    if about_vector is None and words and (embedder := handle.embedder_of(stored)) is not None:
+        about_vector = embedder.at_hand(words)  # None where the record would have to wait for an embedding
+    cluster, model_version = await _learned_state(handle, stored, about_vector)
     answer = ComposedAnswer(
         retrieval_id=uuid7(int(parts.wall_clock() * 1000), parts.chance),
         collection_id=stored.collection_id,
@@ -121,14 +123,6 @@ async def _last_state(handle: CollectionHandle) -> StoredCollection:
     except DatabaseError as error:
         _log.info("collection %s was not read again for a record: %s", handle.name, error)
         return handle.stored
-
-
-def _ready_vector(
-    handle: CollectionHandle, stored: StoredCollection, words: str, vector: Vector | None
-) -> Vector | None:
-    """The vector that determines the cluster; None where the record would have to wait for an embedding."""
-    embedder = handle.embedder_of(stored)
-    return vector if vector is not None or not words or embedder is None else embedder.at_hand(words)
 
 
 async def _learned_state(

@@ -47,7 +47,6 @@ _MOST_ADVISED, _MOST_NAMES = 50_000, 100
 FRESH_SECONDS = 1.0
 """The time for which a handle uses the state last read; then it sees changes by other processes."""
 
-
 Embedders = Callable[[StoredSpace | None], CachedEmbedder | None]
 """Returns the embedder of a space; None: the space has no embedder."""
 
@@ -60,7 +59,6 @@ class CollectionParts:
     tenant_id: int
     embedders: Embedders
     decider: Decider
-    """Reads the learned models."""
     llm_calls: SharedCalls
     """Running calls of language models, shared by all callers with the same question."""
     rewrites: RewriteCache
@@ -68,7 +66,6 @@ class CollectionParts:
     reranker: Reranking
     """Reranks where a profile asks for it."""
     bounds: SearchBounds
-    """The bounds of one search."""
     clock: Clock
     wall_clock: Clock
     """Seconds since 1970."""
@@ -76,9 +73,7 @@ class CollectionParts:
     sampler: Sampler
     """Keeps some of the searches as samples to measure recall."""
     recorder: Recorder
-    """Records the searches."""
     accesses: AccessCounter
-    """Counts retrievals of memories."""
     observer: Observer | None = None
     """Called after each search; None: no observer."""
 
@@ -265,27 +260,23 @@ def from_a_replica(
     primary, because measurements and writes depend on them.
     """
 
+    @checks_existence
     @wraps(call)
     async def read(handle: CollectionHandle, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
-        collection_id = handle.stored.collection_id
         replicas = handle.database.replicas if handle.is_recorded else None
-        try:
-            replica = None if replicas is None else await replicas.chosen()
-            if replicas is None or replica is None:
-                return await call(handle, *args, **kwargs)
-            await handle.fresh()
-            try:
-                on_replica = await handle.on(replica)
-                if on_replica is not None:
-                    return await call(on_replica, *args, **kwargs)
-            except PoolExhaustedError:
-                raise  # a request that is too large for a replica is too large for the primary
-            except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
-                replicas.failed(replica, error)
+        replica = None if replicas is None else await replicas.chosen()
+        if replicas is None or replica is None:
             return await call(handle, *args, **kwargs)
-        except DatabaseError as error:
-            await handle.check_exists(error, collection_id)
-            raise
+        await handle.fresh()
+        try:
+            on_replica = await handle.on(replica)
+            if on_replica is not None:
+                return await call(on_replica, *args, **kwargs)
+        except PoolExhaustedError:
+            raise  # a request that is too large for a replica is too large for the primary
+        except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
+            replicas.failed(replica, error)
+        return await call(handle, *args, **kwargs)
 
     return read
 

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_counts
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidates import SpaceMovedError
-from retrieval.adapters.store.search.words import (
-    beginnings_of,
-    marked_texts,
-)
+from retrieval.adapters.store.search.words import beginnings_of, marked_texts
 from retrieval.domain.checks import check_flags, checked_list, checked_whole
 from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
@@ -72,29 +70,17 @@ async def search(
     chosen = _call_profile(handle, stored, legs, profile)
     condition = None if where is None else await parsed_filter(where, bounds)
     preferred = () if prefer is None else await _parsed_preferred(prefer, bounds)
-    wordless_note = _wordless_note(syntax=options.get("syntax", True), typos=typos)
-    needs_question = options.get("vector") is None and (chosen or stored.profile).needs_question
-
-    def request_for(words: str | None) -> SearchRequest:
-        return checked_request(
-            words,
-            condition=condition,
-            profile=chosen,
-            preferred=preferred,
-            needs_question=needs_question,
-            wordless_note=wordless_note,
-            bounds=bounds,
-            **options,
-        )
-
+    options["wordless_note"] = _wordless_note(syntax=options.get("syntax", True), typos=typos)
+    options["needs_question"] = options.get("vector") is None and (chosen or stored.profile).needs_question
+    request_for = partial(checked_request, condition=condition, profile=chosen, preferred=preferred, bounds=bounds)
     is_long = query is not None and _is_long(query, options.get("rewrites"))
-    first = request = await aside(lambda: request_for(query), is_long=True) if is_long else request_for(query)
+    first = request = await aside(lambda: request_for(query, **options), is_long=is_long)
     notes: tuple[str, ...] = ()
     if typos and query:
         synonyms = (chosen or stored.profile).synonyms
         searcher, syntax = _searcher(handle, stored), options.get("syntax", True)
         corrected, notes = await corrected_query(searcher, query, synonyms, bounds=bounds, syntax=syntax)
-        request = request_for(corrected) if notes else request
+        request = request_for(corrected, **options) if notes else request
     cursor = None if after is None else read_cursor(after, _identity(handle, stored, first))
     if cursor is not None:
         request = replace(request, limit=min(len(cursor.passed) + request.limit, MAX_SHOWN), after=cursor)
@@ -156,11 +142,8 @@ async def preview(
     from retrieval.domain.search.preview import checked_profiles, preview_of
 
     profiles, condition = checked_profiles(profiles), await parsed_filter(where, handle.parts.bounds)
-    unrecorded = handle.unrecorded()
-    results = [
-        (name, profile, await search(unrecorded, query, where=condition, profile=profile, context=context, **options))
-        for name, profile in profiles.items()
-    ]
+    asked = partial(search, handle.unrecorded(), query, where=condition, context=context, **options)
+    results = [(name, profile, await asked(profile=profile)) for name, profile in profiles.items()]
     is_long = sum(len(result) for _, _, result in results) >= LONG
     return await aside(lambda: preview_of(query, results), is_long=is_long)
 
@@ -262,10 +245,10 @@ async def _with_facets(
     """The result with the counts of the fields' values, in one round trip."""
     answers = await facet_counts(handle.database, handle.tenant_id, stored, list(fields.values()), condition)
     counts = {name: values for name, (values, _) in zip(fields, answers, strict=True)}
-    notes = [
-        _SOME_COUNTED.format(name, FACET_ROWS) for name, (_, is_all) in zip(fields, answers, strict=True) if not is_all
-    ]
-    return replace(result, facets=counts, notes=(*result.notes, *notes))
+    partly = (name for name, (_, is_all) in zip(fields, answers, strict=True) if not is_all)
+    return replace(
+        result, facets=counts, notes=(*result.notes, *(_SOME_COUNTED.format(name, FACET_ROWS) for name in partly))
+    )
 
 
 @from_a_replica
@@ -368,9 +351,6 @@ async def _parsed_preferred(prefer: object, bounds: SearchBounds) -> tuple[Filte
     return tuple([await parsed_filter(mapping, bounds) for mapping in each[: MAX_PREFERRED + 1]])
 
 
-_MOST_LEGS = len(LegName)
-
-
 def _call_profile(
     handle: CollectionHandle, stored: StoredCollection, legs: Sequence[str] | None, profile: Profile | None
 ) -> Profile | None:
@@ -381,8 +361,8 @@ def _call_profile(
         return profile
     if type(legs) is not list and (isinstance(legs, str) or not isinstance(legs, Sequence)):
         raise InvalidRequestError(f"legs must be a list of names such as ['dense', 'lexical'], not {legs!r:.80}")
-    if len(legs) > _MOST_LEGS:
-        raise InvalidRequestError(f"{len(legs)} legs; there are {_MOST_LEGS}, name each once")
+    if len(legs) > len(LegName):
+        raise InvalidRequestError(f"{len(legs)} legs; there are {len(LegName)}, name each once")
     return handle.narrowed(profile or stored.profile, tuple(legs))
 
 

@@ -11,18 +11,8 @@ from retrieval.adapters.aside import LONG, MANY_CONDITIONS, aside
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.errors import IncomparableValueError, InvalidFilterError, UnknownFieldError
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
-from retrieval.domain.search.filters import (
-    FIELDS,
-    Extent,
-    Field,
-    Filter,
-    Scalar,
-    Where,
-    attribute_names,
-    compared_values,
-    mapping_extent,
-    parse_where,
-)
+from retrieval.domain.search import filters
+from retrieval.domain.search.filters import Extent, Field, Filter, Scalar, Where
 from retrieval.domain.search.query import SearchBounds
 
 
@@ -73,9 +63,9 @@ _PARSED: dict[bytes, Filter] = {}
 
 
 async def _parse(where: Where | Filter, most: int) -> Filter | None:
-    size = mapping_extent(where, most) if isinstance(where, Mapping) else Extent(0, 0)
+    size = filters.mapping_extent(where, most) if isinstance(where, Mapping) else Extent(0, 0)
     is_long = size.values >= LONG or size.conditions >= MANY_CONDITIONS
-    return await aside(lambda: parse_where(where, most_values=most), is_long=is_long)
+    return await aside(lambda: filters.parse_where(where, most_values=most), is_long=is_long)
 
 
 def check_condition(condition: Filter | None, stored: StoredCollection, *, also: Field | None = None) -> None:
@@ -95,9 +85,9 @@ def check_fields(condition: Filter | None, types: Mapping[str, Collection[str]],
     ``types``: the JSON types of the items' values, by attribute; a declared attribute without values has none, and is
     not suggested.
     """
-    requested = attribute_names(condition) | ({also.name} if also is not None and also.is_attribute else set())
+    requested = filters.attribute_names(condition) | ({also.name} if also is not None and also.is_attribute else set())
     unknown = sorted(requested - types.keys())
-    names = sorted(name for name, kinds in types.items() if kinds and name not in FIELDS) if unknown else []
+    names = sorted(name for name, kinds in types.items() if kinds and name not in filters.FIELDS) if unknown else []
     for name in unknown:
         if name in _SEARCHED_FIELDS:
             raise _of_field(name, UnknownFieldError(_IN_THE_QUERY.format(name)))
@@ -107,16 +97,14 @@ def check_fields(condition: Filter | None, types: Mapping[str, Collection[str]],
         elif name == "id":
             near = ["item_id"]
         else:
-            near = difflib.get_close_matches(name, [*names[:_MOST_COMPARED], *FIELDS], n=1)
+            near = difflib.get_close_matches(name, [*names[:_MOST_COMPARED], *filters.FIELDS], n=1)
         hint = f"; did you mean {near[0]!r}? There are" if near else "; there are"
-        raise _of_field(
-            name, UnknownFieldError(f"no item has a field {name!r:.80}{hint} {_name_list(sorted(FIELDS) + names)}")
-        )
+        known = _name_list(sorted(filters.FIELDS) + names)
+        raise _of_field(name, UnknownFieldError(f"no item has a field {name!r:.80}{hint} {known}"))
 
 
 _MOST_COMPARED = 1000
 """The most attributes whose names are compared with a misspelt one, which takes some 20 us each."""
-
 
 _SEARCHED_FIELDS = frozenset({"title", "text", "body"})
 _IN_THE_QUERY = "{0!r} is searched, not filtered; write its words in the query, in quotation marks to demand them"
@@ -127,7 +115,7 @@ def check_orders(condition: Filter | None, types: Mapping[str, Collection[str]])
 
     ``types``: the JSON types of the items' values, by attribute.
     """
-    for field, values, ordered in compared_values(condition):
+    for field, values, ordered in filters.compared_values(condition):
         kinds = [kind for kind in TYPE_NAMES if kind in types.get(field.name, ())]
         if ordered and kinds and json_type(values[0]) not in kinds:
             raise _of_field(field.name, IncomparableValueError(_order_message(field.name, values[0], kinds)))
@@ -143,7 +131,7 @@ def order_notes(
     declared = dict(filterable)
     return tuple(
         f"{field.name!r} has numbers and texts; this filter compares its {TYPE_NAMES[json_type(values[0])]} only"
-        for field, values, ordered in compared_values(condition)
+        for field, values, ordered in filters.compared_values(condition)
         if ordered and field.name not in declared and {"number", "string"}.issubset(types.get(field.name, ()))
     )
 
@@ -175,7 +163,7 @@ def _of_field(name: str, error: InvalidFilterError) -> InvalidFilterError:
 def check_filter(condition: Filter | None, filterable: Filterable) -> None:
     """Raise ``InvalidFilterError`` for a value that is not of its attribute's declared type."""
     types = dict(filterable)
-    for field, values, ordered in compared_values(condition) if types else ():
+    for field, values, ordered in filters.compared_values(condition) if types else ():
         kind = types.get(field.name)
         if kind is None:
             continue

@@ -26,18 +26,13 @@ async def corrected_query(
 
     Known words cost one statement, and each unknown word one to three more.
     """
-    words = [
-        word
-        for word in spelling.checkable(query, syntax=syntax)
-        if with_synonyms(word.spelling, synonyms) == word.spelling
-    ]
+    checkable = spelling.checkable(query, syntax=syntax)
+    words = [word for word in checkable if with_synonyms(word.spelling, synonyms) == word.spelling]
     if not words:
         return query, ()
-    spellings = list({word.spelling for word in words})
+    spellings = list(dict.fromkeys(word.spelling for word in words))
     unknown = await unknown_words(searcher.database, searcher.tenant_id, searcher.collection, spellings)
-    to_correct = list(dict.fromkeys(word.spelling for word in words if word.spelling in unknown))[
-        : spelling.MAX_CORRECTED
-    ]
+    to_correct = [word for word in spellings if word in unknown][: spelling.MAX_CORRECTED]
     if not to_correct:
         return query, ()
     corrections = await _one_edit_away(searcher, to_correct, begins=syntax)

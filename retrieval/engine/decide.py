@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -182,13 +183,12 @@ def _decide(rows: Sequence[Sequence[Row]], request: DecisionRequest, facts: _Fac
     if (stack_rows := next(answers, None)) is not None:
         [(octets, cosines)] = stack_rows
         stack_signals = {AFFINITY: affinity_signal(cosines), LENGTH: length_signal(octets)}
+    relevance = [candidate.score for candidate in request.ranked]
+    if not request.is_reranked:
+        relevance = relevances(request.ranked, request.leg_results, request.profile)
     pool = Pool(
         ranked=request.ranked,
-        relevance=(
-            [candidate.score for candidate in request.ranked]
-            if request.is_reranked
-            else relevances(request.ranked, request.leg_results, request.profile)
-        ),
+        relevance=relevance,
         legs=leg_features(request.ranked, request.leg_results),
         arms=[arms[candidate.item_id] for candidate in request.ranked] if arms else (),
         beside=stack_signals,
@@ -261,12 +261,11 @@ class Models:
             return None
         from retrieval.adapters.store.learning.models import read_definition
 
-        key = (collection_id, version)
-        if key not in self._models:
+        async def read() -> LearnedModel | None:
             stored = await read_definition(CollectionPlace(self.database, self.tenant_id, collection_id), version)
-            _cache(self._models, key, None if stored is None else readable_model(version, stored))
-        self._models.move_to_end(key)
-        return self._models[key]
+            return None if stored is None else readable_model(version, stored)
+
+        return await _cached(self._models, (collection_id, version), read)
 
     async def serving(self, collection: StoredCollection, learned: Learned) -> LearnedModel | None:
         """The collection's model, if the profile uses it; None: relevance alone counts."""
@@ -282,12 +281,9 @@ class Models:
         from retrieval.adapters.store.learning.clusters import read_centroids
         from retrieval.learning.clusters import nearest
 
+        place = CollectionPlace(self.database, self.tenant_id, collection.collection_id)
         key = (collection.collection_id, collection.space.space_id, collection.clustered_at)
-        if key not in self._centroids:
-            place = CollectionPlace(self.database, self.tenant_id, collection.collection_id)
-            _cache(self._centroids, key, await read_centroids(place, collection.space.space_id))
-        self._centroids.move_to_end(key)
-        centroids = self._centroids[key]
+        centroids = await _cached(self._centroids, key, partial(read_centroids, place, collection.space.space_id))
         return None if centroids is None else int(nearest(vector[None, :], centroids)[0])
 
 
@@ -302,7 +298,10 @@ def readable_model(version: int, definition: Mapping[str, Any]) -> LearnedModel 
         return None
 
 
-def _cache(cache: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
-    cache[key] = value
-    while len(cache) > MOST_CACHED:
-        cache.popitem(last=False)
+async def _cached(cache: OrderedDict[_Key, _Value], key: _Key, read: Callable[[], Awaitable[_Value]]) -> _Value:
+    if key not in cache:
+        cache[key] = await read()
+        while len(cache) > MOST_CACHED:
+            cache.popitem(last=False)
+    cache.move_to_end(key)
+    return cache[key]

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.learning.feedback import (
-    StoreOutcome,
-    actors_of,
-    quarantine_actor,
-    record_feedback,
-)
+from retrieval.adapters.store.learning.feedback import actors_of, quarantine_actor, record_feedback
 from retrieval.adapters.tracing import span
 from retrieval.domain.api_key import ApiKey
 from retrieval.domain.checks import check_text, checked_list
@@ -64,7 +58,13 @@ async def take_feedback(
     if call_key is not None and not isinstance(call_key, UUID):
         raise InvalidRequestError(f"call_key is a {type(call_key).__name__}; it must be a UUID")
     with span("retrieval.feedback") as feedback_span:
-        report = await _record(database, tenant_id, events, now, key=key, call_key=call_key)
+        if len(events) > MAX_EVENTS:
+            raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
+        for event in events:
+            check_not_ahead(event, now)
+        report = FeedbackReport()
+        if events:
+            report = await _record(database, tenant_id, events, now, key=key, call_key=call_key)
         if feedback_span is not None:
             feedback_span.set_attributes({"retrieval.tenant_id": tenant_id, "retrieval.events": len(events)})
     if observer is not None:
@@ -81,12 +81,6 @@ async def _record(
     key: ApiKey | None,
     call_key: UUID | None,
 ) -> FeedbackReport:
-    if len(events) > MAX_EVENTS:
-        raise InvalidRequestError(f"{len(events):,} events are more than {MAX_EVENTS:,}; send them in parts")
-    for event in events:
-        check_not_ahead(event, now)
-    if not events:
-        return FeedbackReport()
     is_fresh = any(event.retrieved_at is not None and abs(now - event.retrieved_at) < _FRESH for event in events)
     pauses = iter(_PAUSES if is_fresh else ())
     key_id = "" if key is None else key.key_id
@@ -95,14 +89,15 @@ async def _record(
             sent = events
             if key is not None and not key.may_name_actors:
                 sent = await _attribute(database, tenant_id, events, key)
-            stored = await record_feedback(database, tenant_id, sent, now, key_id=key_id, call_key=call_key)
-            for place, reason in stored.refused.items():
+            report, refused = await record_feedback(database, tenant_id, sent, now, key_id=key_id, call_key=call_key)
+            for place, reason in refused.items():
                 raise refusal(reason, sent[place])
-            return reported(stored)
         except UnknownRetrievalError:
             # Another process may have answered the search, and stores its record in a moment.
             if (pause := next(pauses, None)) is None:
                 raise
+        else:
+            return report
         await asyncio.sleep(pause)
 
 
@@ -139,19 +134,10 @@ async def take_valid_feedback(
             places.append(place)
     if not places:
         return FeedbackReport(), refused
-    stored = await record_feedback(database, tenant_id, [events[place] for place in places], now, skip_refused=True)
-    refused += [(places[place], refusal(reason, events[places[place]])) for place, reason in stored.refused.items()]
-    return reported(stored), sorted(refused, key=lambda pair: pair[0])
-
-
-def reported(stored: StoreOutcome) -> FeedbackReport:
-    """The report of the stored events, without the refused ones."""
-    return FeedbackReport(
-        recorded=stored.recorded,
-        repeated=stored.repeated,
-        superseding=stored.superseding,
-        discounted=dict(Counter(stored.discounted)),
-    )
+    valid = [events[place] for place in places]
+    report, problems = await record_feedback(database, tenant_id, valid, now, skip_refused=True)
+    refused += [(places[place], refusal(reason, valid[place])) for place, reason in problems.items()]
+    return report, sorted(refused, key=lambda pair: pair[0])
 
 
 def refusal(reason: str, event: Feedback) -> RetrievalError:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
-from uuid import UUID
 
 import numpy as np
 
@@ -47,10 +47,8 @@ def two_profiles(profiles: Mapping[str, Profile]) -> tuple[tuple[str, Profile], 
         raise InvalidRequestError("interleaving takes two profiles by name, such as {'now': ..., 'candidate': ...}")
     for name, profile in profiles.items():
         check_profile(profile, f"profile {name!r:.40}")
-    unrecorded = Recording(rate=0)
-    first, second = (
-        (name, replace(profile, exploration=Exploration(), recording=unrecorded)) for name, profile in profiles.items()
-    )
+    bare = partial(replace, exploration=Exploration(), recording=Recording(rate=0))
+    first, second = ((name, bare(profile)) for name, profile in profiles.items())
     return first, second
 
 
@@ -73,10 +71,8 @@ async def interleave(
     place = await handle.place()
     (first_name, first_profile), (second_name, second_profile) = two_profiles(profiles)
     check_draft(request.limit)
-    first, second = [
-        await search(handle, query, where=condition, profile=profile, context=context, **options)
-        for profile in (first_profile, second_profile)
-    ]
+    asked = partial(search, handle, query, where=condition, context=context, **options)
+    first, second = [await asked(profile=profile) for profile in (first_profile, second_profile)]
     seed = parts.chance.getrandbits(63)
     retrieval_id = uuid7(int(parts.wall_clock() * 1000), parts.chance)
     drafted = team_draft(_item_ids(first), _item_ids(second), request.limit, np.random.default_rng(seed))
@@ -96,16 +92,9 @@ async def interleave(
     unrecorded = replace(result, retrieval_id=None, notes=(*result.notes, NOTHING_TO_COMPARE))
     if not handle.is_recorded:
         return unrecorded
-    record = _record(
-        result,
-        request,
-        place.collection_id,
-        names=(first_name, second_name),
-        drafted=drafted,
-        seed=seed,
-        context=context,
-        retrieval_id=retrieval_id,
-    )
+    columns = {"collection_id": place.collection_id, "retrieval_id": retrieval_id, "seed": seed}
+    columns |= context_columns(context)
+    record = _record(result, request, (first_name, second_name), drafted, columns)
     try:
         await store_recordings(place.database, place.tenant_id, [encoded(record)], {})
     except RetrievalError as error:
@@ -117,40 +106,29 @@ async def interleave(
 def _record(
     result: SearchResult,
     request: SearchRequest,
-    collection_id: int,
-    *,
     names: tuple[str, str],
     drafted: Sequence[Drafted],
-    seed: int,
-    context: Context,
-    retrieval_id: UUID,
+    columns: dict[str, Any],
 ) -> SearchRecord:
     """The record, with the teams among the impressions' signals and the profiles' names in the request.
 
     It has no candidates, because the mixture is not the ranking of either profile.
     """
-    retrieved_at = time_of(retrieval_id)
+    retrieved_at = time_of(columns["retrieval_id"])
     condition, recorded = recorded_request(request)
     return SearchRecord(
-        collection_id=collection_id,
-        retrieval_id=retrieval_id,
         retrieved_at=retrieved_at,
-        cluster=None,
         query=request.query,
         vector=None if request.vector is None else request.vector.tolist(),
         condition=condition,
         request={**unusual(recorded), "interleaved": dict(zip("ab", names, strict=True))},
-        profile_version=0,
-        model_version=0,
         policy=POLICY,
         statistics_at=retrieved_at,
-        seed=seed,
-        eligible=0,
         path=result.path.value,
         notes=result.notes,
         timings_ms={stage: ms for stage, ms in result.timings_ms.items() if stage != TOTAL},
         retrieval_time_ms=result.timings_ms.get(TOTAL, 0.0),
-        **context_columns(context),
+        **columns,
         **shown_columns(
             items=_item_ids(result),
             scores=[hit.score for hit in result],

@@ -11,7 +11,6 @@ from retrieval.adapters.store.learning import models as stored_models
 from retrieval.adapters.store.learning.arms import Decay, read_arms, set_decay
 from retrieval.domain.checks import checked_whole, is_finite
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.arm import Expectation, Standing
 from retrieval.domain.learning.context import Context, checked_context
 from retrieval.domain.search.filters import Filter, Where
@@ -52,8 +51,9 @@ async def expectations(
     words = checked_words(query, handle.parts.bounds)
     checked = checked_relevance({} if relevance is None else relevance)
     model = await model_in_use(handle, stored)
-    if model is not None and query_vector is None:
-        query_vector = await _vector_of(handle, stored, words)
+    if model is not None and query_vector is None and words and stored.clustered_at is not None:
+        embedder = handle.embedder_of(stored)
+        query_vector = None if embedder is None else await embedder.embed_query(words)
     buckets = checked_context(context).buckets(await handle.parts.decider.models.cluster(stored, query_vector))
     arms = await read_arms(handle.place_of(stored), item_ids=keys, buckets=buckets, now=handle.now)
     if model is None:
@@ -112,11 +112,3 @@ def checked_half_life(days: object) -> float:
 def checked_daily_cap(events: object) -> int:
     """The daily cap of an actor's events. Raises ``InvalidRequestError`` for anything but 1 to 1,000,000."""
     return checked_whole("daily_cap", events, 1, 1_000_000)
-
-
-async def _vector_of(handle: CollectionHandle, stored: StoredCollection, words: str) -> Vector | None:
-    """The vector of the words; None if there are no clusters, words or embedder."""
-    embedder = handle.embedder_of(stored)
-    if not words or stored.clustered_at is None or embedder is None:
-        return None
-    return await embedder.embed_query(words)

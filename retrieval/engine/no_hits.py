@@ -14,20 +14,8 @@ from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.checks import is_number, parse_value
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import COUNTED_FIELDS
-from retrieval.domain.search.filters import (
-    AllTags,
-    And,
-    Compare,
-    Contains,
-    Field,
-    Filter,
-    Not,
-    OneOf,
-    Or,
-    Scalar,
-    as_mapping,
-    field_name,
-)
+from retrieval.domain.search import filters
+from retrieval.domain.search.filters import AllTags, And, Compare, Contains, Field, Filter, Not, OneOf, Or, Scalar
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.conditions import TYPE_NAMES, json_type
 from retrieval.engine.reading import page, value_counts
@@ -93,7 +81,8 @@ def _contradiction(part: Filter) -> str | None:
     """The reason why no item of any collection can pass the part; None if an item could."""
     match part:
         case OneOf(field, ()):
-            return f"{field_name(field)} is to be one of an empty list; give at least one value, or leave it out"
+            name = filters.field_name(field)
+            return f"{name} is to be one of an empty list; give at least one value, or leave it out"
         case Or(()):
             return '"or" has an empty list, which no item passes; give at least one filter, or leave it out'
         case Not(And(())):
@@ -115,7 +104,7 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
             return ""
     if not field.is_attribute and field.name not in COUNTED_FIELDS:
         return ""
-    existing = [count.value for count in await value_counts(handle, field_name(field)) if count.value]
+    existing = [count.value for count in await value_counts(handle, filters.field_name(field)) if count.value]
     kinds = [kind for kind in TYPE_NAMES if kind in types.get(field.name, ())] if field.is_attribute else ["string"]
     if not field.path and kinds and set(map(json_type, requested)).isdisjoint(kinds):
         example = "" if kinds == ["boolean"] else f", such as {_shown(existing[:1], kinds)}"
@@ -140,17 +129,17 @@ def _describe(part: Filter) -> str:
     match part:
         case OneOf(field, values):
             shown = " or ".join(json.dumps(value, ensure_ascii=False, default=str) for value in values[:_SHOWN])
-            return _short(f"{field_name(field)} = {shown}")
+            return _short(f"{filters.field_name(field)} = {shown}")
         case Compare(field, operator, value):
             sign = {"gt": ">", "gte": "≥", "lt": "<", "lte": "≤"}[operator]
-            return _short(f"{field_name(field)} {sign} {json.dumps(value, ensure_ascii=False, default=str)}")
+            return _short(f"{filters.field_name(field)} {sign} {json.dumps(value, ensure_ascii=False, default=str)}")
         case Contains(text):
             return _short(f"the words {json.dumps(text, ensure_ascii=False)}")
         case Not(Contains(text)):
             return _short(f"no {json.dumps(text, ensure_ascii=False)}")
         case _:
             try:
-                return _short(json.dumps(as_mapping(part), ensure_ascii=False))
+                return _short(json.dumps(filters.as_mapping(part), ensure_ascii=False))
             except ValueError:
                 return "the required words"
 

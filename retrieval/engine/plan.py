@@ -49,7 +49,7 @@ _TUNED = {
         fusion=Fusion(kind=FusionKind.WEIGHTED_SUM),
         depth=20,
         refining=Refining(share=0.25),
-    ),
+    )
 }
 
 _UNTUNED = Profile(legs={"dense": 1.0, "lexical": 1.0}, depth=20)
@@ -114,11 +114,8 @@ def choose_way(
         if not is_filtered:
             return Way(Path.EXACT)
         way = _way_of_orders(Path.APPROXIMATE, depth, collection.documents)
-        return (
-            _way_by_words(way, collection.documents, by_facets.least if by_facets else 0.0)
-            if LegName.LEXICAL in legs
-            else way
-        )
+        least = by_facets.least if by_facets else 0.0
+        return _way_by_words(way, collection.documents, least) if LegName.LEXICAL in legs else way
     if index is None or effort_for(index, limit) > MAX_EFFORT:
         if is_filtered and not ORDERED_LEGS.isdisjoint(legs):
             return _way_of_orders(Path.EXACT, depth, collection.documents)
@@ -253,10 +250,8 @@ def account(collection: StoredCollection, leg_results: LegResults, *, is_filtere
     if is_filtered and index is None:
         return weighed, f"no HNSW index: the {weighed} matching vectors were compared"
     if is_filtered:
-        return (
-            weighed,
-            f"{weighed} of {documents} items match: comparing them all costs less than walking the HNSW index",
-        )
+        why = f"{weighed} of {documents} items match: comparing them all costs less than walking the HNSW index"
+        return weighed, why
     if index is None:
         few = "1 item is" if documents == 1 else f"{documents} items are"
         return documents, f"no HNSW index: {few} few enough to compare all"
@@ -294,11 +289,7 @@ SCORED_BOTH_WAYS = frozenset({LegName.DENSE, LegName.LEXICAL})
 
 
 def make_plan(
-    collection: StoredCollection,
-    request: SearchRequest,
-    why_no_vector: str | None = None,
-    *,
-    is_final: bool = True,
+    collection: StoredCollection, request: SearchRequest, why_no_vector: str | None = None, *, is_final: bool = True
 ) -> SearchPlan:
     """Choose the legs that can run and the way of the dense leg.
 

@@ -23,18 +23,9 @@ from retrieval.adapters.store.search.facts import Candidates, FactsRequest, Item
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.records.slate import Placed, Slot
+from retrieval.domain.search import fusion
 from retrieval.domain.search.diversity import NO_VECTORS, REFINING, PoolVectors
-from retrieval.domain.search.fusion import (
-    Candidate,
-    Fused,
-    best_of,
-    fuse,
-    fused_scores,
-    on_unit_scale,
-    refined,
-    scaled_parts,
-    shares_of,
-)
+from retrieval.domain.search.fusion import Candidate, Fused
 from retrieval.domain.search.hit import Contribution, Explanation, Hit
 from retrieval.domain.search.profile import PREFERRED, LegName, Profile, leg_of
 from retrieval.domain.search.relevance import evidence_of, most_by_words
@@ -71,18 +62,14 @@ async def add_signals(
         space=space if needs_vectors else None,
     )
     facts = await read_facts(place.database, place.tenant_id, request)
-    return await aside(
-        lambda: [
-            with_signals(
-                results,
-                [signal for signal in profile.signals if signal.weight or not signal.compares(question)],
-                {item_id: item for item_id, item in items.items() if not _has_expired(item, now)},
-                question,
-            )
-            for results, items, question in zip(each, facts, questions, strict=True)
-        ],
-        is_long=sum(map(len, facts)) >= LONG,
-    )
+
+    def signalled(results: LegResults, items: Mapping[str, ItemFacts], question: Question) -> LegResults:
+        signals = [signal for signal in profile.signals if signal.weight or not signal.compares(question)]
+        alive = {key: item for key, item in items.items() if item.expires_at is None or item.expires_at > now}
+        return with_signals(results, signals, alive, question)
+
+    is_long = sum(map(len, facts)) >= LONG
+    return await aside(lambda: list(map(signalled, each, facts, questions)), is_long=is_long)
 
 
 async def remove_expired(place: CollectionPlace, each: Sequence[LegResults], now: datetime) -> list[LegResults]:
@@ -111,13 +98,8 @@ def with_signals(
 
 def only(results: LegResults, item_ids: Container[str]) -> LegResults:
     """The candidates among these items, with new ranks from 1. Pure."""
-    rankings = {
-        name: [
-            candidate._replace(rank=rank)
-            for rank, candidate in enumerate((hit for hit in candidates if hit.item_id in item_ids), 1)
-        ]
-        for name, candidates in results.rankings.items()
-    }
+    kept = {name: [hit for hit in found if hit.item_id in item_ids] for name, found in results.rankings.items()}
+    rankings = {name: [hit._replace(rank=rank) for rank, hit in enumerate(found, 1)] for name, found in kept.items()}
     brought = {name: len(candidates) for name, candidates in results.rankings.items()}
     return replace(results, rankings=rankings, brought=brought)
 
@@ -136,10 +118,6 @@ def _ids(results: LegResults) -> list[str]:
     return list(dict.fromkeys(hit.item_id for candidates in results.rankings.values() for hit in candidates))
 
 
-def _has_expired(item: ItemFacts, now: datetime) -> bool:
-    return item.expires_at is not None and item.expires_at <= now
-
-
 SIGNAL_BEST = 1.0
 _FUSED, _CANDIDATE, _SCORE = itemgetter(0), itemgetter(1), itemgetter(3)
 """The item id of a fused candidate and of a candidate, and the score of a candidate."""
@@ -151,13 +129,13 @@ def relevances(ranked: Sequence[Fused], results: LegResults, profile: Profile) -
     A weighted sum is on that scale already. RRF: the share of the score of an item that is first in every leg. One leg:
     the share of the leg's best score. Union: the share of the highest possible sum of its signals.
     """
-    return on_unit_scale([candidate.score for candidate in ranked], bests_of(results), profile)
+    return fusion.on_unit_scale([candidate.score for candidate in ranked], bests_of(results), profile)
 
 
 def bests_of(results: LegResults) -> dict[str, float]:
     """The score that counts as 1 in each ranking: the leg's best score, or a signal's maximum."""
     return {
-        name: SIGNAL_BEST if name in SIGNALS or name == REFINING else best_of(list(map(_SCORE, candidates)))
+        name: SIGNAL_BEST if name in SIGNALS or name == REFINING else fusion.best_of(list(map(_SCORE, candidates)))
         for name, candidates in results.rankings.items()
     }
 
@@ -175,7 +153,7 @@ def leg_features(ranked: Sequence[Fused], results: LegResults) -> dict[str, list
     for name, candidates in results.rankings.items():
         if leg_of(name) == name != REFINING:
             raw = dict(zip(map(_CANDIDATE, candidates), map(_SCORE, candidates), strict=True))
-            features[name] = shares_of(map(raw.get, map(_FUSED, ranked)), bests[name])
+            features[name] = fusion.shares_of(map(raw.get, map(_FUSED, ranked)), bests[name])
     return features
 
 
@@ -188,20 +166,12 @@ ROUNDING = 1e-12
 """The largest rounding error of a sum that equals the least score."""
 
 
-def refined_ranking(
-    results: LegResults, profile: Profile, limit: int | None, explained: int | None
-) -> tuple[LegResults, list[Fused]]:
-    """The candidates with their ranking by likeness, if the profile refines, and in the order of ``ranking``."""
-    refined_results = _with_refining(results, profile)
-    return refined_results, ranking(refined_results, profile, limit, explained)
-
-
-def _with_refining(results: LegResults, profile: Profile) -> LegResults:
+def with_refining(results: LegResults, profile: Profile) -> LegResults:
     """The candidates, with a ranking by likeness where the profile refines and several rankings are fused."""
     if not results.vectors.places or len(results.rankings) < _SEVERAL or profile.refining.is_off:
         return results
     weights = profile.weights_of(results.rankings)
-    rankings = refined(results.rankings, weights, profile.fusion, profile.depth, results.vectors)
+    rankings = fusion.refined(results.rankings, weights, profile.fusion, profile.depth, results.vectors)
     return replace(results, rankings=rankings)
 
 
@@ -211,8 +181,9 @@ def ranking(
     """The candidates, best first, at most ``limit`` of them; the first ``explained`` (None: all) with their parts."""
     if len(results.rankings) > 1 or profile.signals:
         weights = profile.weights_of(results.rankings)
-        fused = fuse(results.rankings, weights, profile.fusion, limit=limit, explained=explained)
-        return _good_enough(fused, profile)
+        least = profile.min_score
+        fused = fusion.fuse(results.rankings, weights, profile.fusion, limit=limit, explained=explained)
+        return fused if least is None else [candidate for candidate in fused if candidate.score >= least - ROUNDING]
     [candidates] = results.rankings.values()
     return _alone(candidates[:limit])
 
@@ -229,12 +200,10 @@ def reranked(
     ranks = {item_id: rank for rank, item_id in enumerate(sorted(scores, key=lambda item_id: -scores[item_id]), 1)}
     candidates = []
     for candidate, relevance, total in zip(ranked, scaled, totals, strict=True):
-        parts = scaled_parts(candidate, (1 - rerank.weight) * relevance)
+        parts = fusion.scaled_parts(candidate, (1 - rerank.weight) * relevance)
         if (score := scores.get(candidate.item_id)) is not None:
-            parts = (
-                *parts,
-                Contribution(RERANK, ranks[candidate.item_id], score, rerank.weight, rerank.weight * score),
-            )
+            rank = ranks[candidate.item_id]
+            parts = (*parts, Contribution(RERANK, rank, score, rerank.weight, rerank.weight * score))
         candidates.append(Fused(candidate.item_id, total, parts))
     return sorted(candidates, key=lambda hit: -hit.score)
 
@@ -243,13 +212,9 @@ def ranked_scores(results: LegResults, profile: Profile, limit: int) -> list[tup
     """Item ids and scores as in ``ranking``, without the parts of the scores: several times as fast."""
     if len(results.rankings) > 1 or profile.signals:
         weights, least = profile.weights_of(results.rankings), profile.min_score
-        scored = fused_scores(results.rankings, weights, profile.fusion)[:limit]
+        scored = fusion.fused_scores(results.rankings, weights, profile.fusion)[:limit]
         return scored if least is None else [candidate for candidate in scored if candidate[1] >= least - ROUNDING]
-    return [
-        (candidate.item_id, candidate.score)
-        for candidates in results.rankings.values()
-        for candidate in candidates[:limit]
-    ]
+    return [(hit.item_id, hit.score) for found in results.rankings.values() for hit in found[:limit]]
 
 
 def merged(each: Sequence[LegResults], *preferred: Sequence[LegResults]) -> LegResults:
@@ -272,22 +237,17 @@ def merged(each: Sequence[LegResults], *preferred: Sequence[LegResults]) -> LegR
             name = f"{leg}{suffix}"
             rankings[name] = [candidate._replace(leg=name) for candidate in candidates]
     each = [*each, *(part for narrowed in preferred for part in narrowed)]
+    named = [("", first), *named]
     return replace(
         first,
         rankings=rankings,
-        brought={
-            **first.brought,
-            **{f"{leg}{suffix}": count for suffix, legs in named for leg, count in legs.brought.items()},
-        },
+        brought={f"{leg}{suffix}": count for suffix, legs in named for leg, count in legs.brought.items()},
         weighed=sum(legs.weighed for legs in each),
         fell_short=any(legs.fell_short for legs in each),
         dropped_score=max((legs.dropped_score for legs in each if legs.dropped_score is not None), default=None),
         rows={item_id: row for legs in each for item_id, row in legs.rows.items()},
         vectors=_all_vectors(each),
-        unranked={
-            **first.unranked,
-            **{f"{leg}{suffix}": scores for suffix, legs in named for leg, scores in legs.unranked.items()},
-        },
+        unranked={f"{leg}{suffix}": scores for suffix, legs in named for leg, scores in legs.unranked.items()},
     )
 
 
@@ -318,11 +278,6 @@ def group_key(item_id: str, group: Any) -> str:
     return repr(int(group) if isinstance(group, float) and group.is_integer() else group)
 
 
-def _good_enough(ranked: list[Fused], profile: Profile) -> list[Fused]:
-    least = profile.min_score
-    return ranked if least is None else [candidate for candidate in ranked if candidate.score >= least - ROUNDING]
-
-
 def _alone(candidates: Sequence[Candidate]) -> list[Fused]:
     """The candidates of the only leg with their scores, without a line of Python for each candidate."""
     if not candidates:
@@ -334,7 +289,6 @@ def _alone(candidates: Sequence[Candidate]) -> list[Fused]:
 
 _contribution: Callable[[tuple[Any, ...]], Contribution] = partial(tuple.__new__, Contribution)
 _fused: Callable[[tuple[Any, ...]], Fused] = partial(tuple.__new__, Fused)
-
 
 Columns = Mapping[str, tuple[Any, ...]]
 """The columns of a hit by item id, in the order of ``retrieval.adapters.store.items.conditions.HIT_COLUMNS``."""
@@ -357,7 +311,7 @@ def hits(
     ``relevance``: the probability of being relevant by item id, where it is known.
     """
     is_fused = len(results.rankings) > 1 or profile.signals
-    fusion = ", ".join((profile.fusion.kind.value if is_fused else ONE_LEG, *later))
+    fused_by = ", ".join((profile.fusion.kind.value if is_fused else ONE_LEG, *later))
     places = {place.item_id: (place.slot, place.propensity) for place in slate}
     shown = []
     for rank, (item_id, score, contributions) in enumerate(ranked, 1):
@@ -372,7 +326,7 @@ def hits(
                 relevance=relevance.get(item_id),
                 slot=slot,
                 propensity=propensity,
-                explanation=Explanation(fusion, contributions),
+                explanation=Explanation(fused_by, contributions),
                 **values,
             )
         )

@@ -28,16 +28,10 @@ from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.conditions import check_fields
 from retrieval.engine.request import MAX_LIMIT, NO_SPACE, checked_item_ids, checked_words
 
-MAX_PAGE = 1000
-"""The most items on one page."""
-
-MAX_LISTED = 10_000
-"""The most items on one page of a listing."""
+MAX_PAGE, MAX_LISTED, MAX_BATCH = 1000, 10_000, 10_000
+"""The most items on one page, on one of a listing, and on one of a scan."""
 
 _LARGEST = 2**63 - 1
-
-MAX_BATCH = 10_000
-"""The most items on one page of a scan."""
 
 
 async def page(
@@ -47,10 +41,8 @@ async def page(
     check_limit(limit, MAX_PAGE)
     [start] = checked_item_ids([after])
     stored, condition = await handle.filtered(where)
-    rows = await rows_after(
-        handle.database, handle.tenant_id, stored, condition, STORED_COLUMNS, after=start, limit=limit
-    )
-    return list(map(stored_from_row, rows))
+    place = (handle.database, handle.tenant_id, stored)
+    return list(map(stored_from_row, await rows_after(*place, condition, STORED_COLUMNS, after=start, limit=limit)))
 
 
 async def scan(handle: CollectionHandle, where: Where | Filter | None, *, batch: int) -> AsyncIterator[Item]:
@@ -144,10 +136,7 @@ async def count_vectors(handle: CollectionHandle) -> int:
 async def info(handle: CollectionHandle) -> CollectionInfo:
     """See ``Collection.info``."""
     stored = await handle.refresh()
-    pending = 0
-    if stored.space is not None:
-        pending = await count_pending(handle.place_of(stored), stored.space)
-    return info_of(stored, pending)
+    return info_of(stored, await count_pending(handle.place_of(stored), stored.space) if stored.space else 0)
 
 
 def info_of(stored: StoredCollection, pending: int) -> CollectionInfo:

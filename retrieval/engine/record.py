@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import numpy as np
@@ -17,16 +17,10 @@ from retrieval.adapters.store.search.candidate_request import Query
 from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.domain.errors import InvalidFilterError
 from retrieval.domain.learning.context import Context
+from retrieval.domain.records import search_record
 from retrieval.domain.records.recorded import RecordedSearch
 from retrieval.domain.records.retrieval_id import time_of
-from retrieval.domain.records.search_record import (
-    NO_POLICY,
-    TOTAL,
-    SearchRecord,
-    context_columns,
-    shown_columns,
-    unusual,
-)
+from retrieval.domain.records.search_record import ComposedAnswer, SearchRecord
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.diversity import REFINING, in_steps
 from retrieval.domain.search.filters import And, Contains, Filter, Not, as_mapping, field_name, parse_field, parse_where
@@ -142,27 +136,12 @@ def _mapping(condition: Filter | None) -> dict[str, Any] | None:
     return mapping
 
 
-class Recordable(Protocol):
-    """An answer that the recorder can store."""
-
-    @property
-    def retrieval_id(self) -> UUID:
-        """The identifier of the record."""
-
-    @property
-    def collection_id(self) -> int:
-        """The collection that answered."""
-
-    def record(self) -> SearchRecord:
-        """The complete record, created after the answer."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecisionRecord:
     """The inputs of learning and exploration, as recorded; by default there was no model and no exploration."""
 
     model_version: int = 0
-    policy: str = NO_POLICY
+    policy: str = search_record.NO_POLICY
     statistics_at: datetime | None = None
     """The time as of which the arms were read; None: no arms were read."""
     cluster: int | None = None
@@ -209,7 +188,7 @@ class AnsweredSearch:
         """The complete record of the search."""
         return record(self)
 
-    def encoded_record(self) -> Recordable | EncodedRecord:
+    def encoded_record(self) -> AnsweredSearch | EncodedRecord:
         """The record encoded as a row, which takes less memory; ``self`` where it cannot be encoded."""
         try:
             row = encoded(self.record())
@@ -225,6 +204,10 @@ class EncodedRecord:
     retrieval_id: UUID
     collection_id: int
     row: bytes
+
+
+Recordable = AnsweredSearch | ComposedAnswer | EncodedRecord
+"""What the recorder stores."""
 
 
 def record(answered: AnsweredSearch) -> SearchRecord:
@@ -246,7 +229,7 @@ def record(answered: AnsweredSearch) -> SearchRecord:
         query=answered.request.query,
         vector=None if vector is None else vector.tolist(),
         condition=condition,
-        request=unusual(request),
+        request=search_record.unusual(request),
         profile_version=answered.profile_version or 0,
         model_version=decision.model_version,
         policy=decision.policy,
@@ -255,9 +238,9 @@ def record(answered: AnsweredSearch) -> SearchRecord:
         eligible=decision.eligible,
         path=leg_results.path.value,
         notes=answered.plan.notes,
-        timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != TOTAL},
-        retrieval_time_ms=answered.timings_ms[TOTAL],
-        **context_columns(answered.context),
+        timings_ms={stage: ms for stage, ms in answered.timings_ms.items() if stage != search_record.TOTAL},
+        retrieval_time_ms=answered.timings_ms[search_record.TOTAL],
+        **search_record.context_columns(answered.context),
         **_pool(pool, answered),
         **_shown(pool, answered),
     )
@@ -323,7 +306,7 @@ def _shown(pool: Sequence[tuple[str, float]], answered: AnsweredSearch) -> dict[
     is_plain = is_whole and {hit.item_id for hit in hits}.issubset(map(_FIRST, pool))
     signals = (dict(decision.weights) or None) if is_plain else [signals_of(hit.contributions) for hit in hits]
     return {
-        **shown_columns(
+        **search_record.shown_columns(
             items=[hit.item_id for hit in hits],
             scores=[hit.score for hit in hits],
             slots=[place.slot for place in places],

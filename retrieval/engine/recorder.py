@@ -79,7 +79,7 @@ class RecordingState:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    answered: Recordable | EncodedRecord
+    answered: Recordable
     number: int
     """The number of the search, from 1, in order."""
     stored: asyncio.Future[bool] | None
@@ -119,15 +119,15 @@ class Recorder:
         """The state of recording."""
         return RecordingState(recorded=self._recorded, waiting=len(self._queue), lost=dict(self._lost))
 
-    def ready(self, answered: AnsweredSearch) -> Recordable | EncodedRecord:
+    def ready(self, answered: AnsweredSearch) -> Recordable:
         """The record of a long answer for the queue, encoded, which takes less memory."""
         return answered.encoded_record()
 
-    def offer(self, answered: Recordable | EncodedRecord) -> bool:
+    def offer(self, answered: Recordable) -> bool:
         """Record the search after its answer; False: there is no room."""
         return self._enqueue(answered, None)
 
-    async def store(self, each: Sequence[Recordable | EncodedRecord]) -> list[bool]:
+    async def store(self, each: Sequence[Recordable]) -> list[bool]:
         """Record the searches now; returns whether each is in the database."""
         loop = asyncio.get_running_loop()
         futures = [loop.create_future() for _ in each]
@@ -166,7 +166,7 @@ class Recorder:
                     "%d lost searches were not counted in the database: %s", self._unstored_losses.total(), error
                 )
 
-    def _enqueue(self, answered: Recordable | EncodedRecord, stored: asyncio.Future[bool] | None) -> bool:
+    def _enqueue(self, answered: Recordable, stored: asyncio.Future[bool] | None) -> bool:
         self._offered += 1
         waiting = _Waiting(answered, self._offered, stored)
         if len(self._queue) >= self.most_waiting or self._is_closing:
@@ -229,15 +229,10 @@ class Recorder:
 
     async def _batch(self) -> list[_Waiting]:
         """The first records of the queue, encoded; records that cannot be encoded are lost."""
-        waiting = list(islice(self._queue, BATCH))
-        for entry in waiting:
+        for entry in list(self._queue):
             if entry.stored is not None and entry.stored.cancelled():
                 self._drop(entry, UNREACHABLE)
-        unencoded = [
-            entry
-            for entry in waiting
-            if entry.row is None and not (entry.stored is not None and entry.stored.cancelled())
-        ]
+        unencoded = [entry for entry in islice(self._queue, BATCH) if entry.row is None]
         for start in range(0, len(unencoded), _PIECE):
             piece = unencoded[start : start + _PIECE]
             rows = await aside(partial(_rows_of, [entry.answered for entry in piece]), is_long=True)
@@ -326,7 +321,7 @@ def is_sampled(recording: Recording, chance: random.Random) -> bool:
     return recording.rate >= 1 or (recording.rate > 0 and chance.random() < recording.rate)
 
 
-def _rows_of(each: Sequence[Recordable | EncodedRecord]) -> list[bytes | None]:
+def _rows_of(each: Sequence[Recordable]) -> list[bytes | None]:
     """The encoded records; None for a record that cannot be encoded."""
     rows: list[bytes | None] = []
     for answered in each:
@@ -364,15 +359,9 @@ class Sampler:
             parse_where(condition)
         except (ValueError, InvalidFilterError):  # a filter on the text itself, or nested too deeply
             return
-        task = in_background(
-            keep_sample(
-                CollectionPlace(self.database, self.tenant_id, request.collection_id),
-                request.space_id,
-                vector=query.vector,
-                condition_json=condition,
-                limit=request.depth,
-            )
-        )
+        place, space_id = CollectionPlace(self.database, self.tenant_id, request.collection_id), request.space_id
+        kept = keep_sample(place, space_id, vector=query.vector, condition_json=condition, limit=request.depth)
+        task = in_background(kept)
         self.waiting.add(task)
         task.add_done_callback(self._done)
 

@@ -10,6 +10,8 @@ from itertools import zip_longest
 from typing import Any
 from uuid import UUID
 
+import numpy as np
+
 from retrieval.adapters.store.items.items import ItemState
 from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.records.recorded import RecordedPool, RecordedSearch, columns_of, context_of
@@ -18,12 +20,10 @@ from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.fusion import Fused, leg_features_again
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.serialization import Serializable
-from retrieval.engine.decide import Decision, slate
-from retrieval.engine.record import DecisionRecord
 from retrieval.engine.scoring import Pool, predictions
 from retrieval.engine.target import TargetCandidate, by_relevance, with_learned
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.slate import policy_for
+from retrieval.learning.slate import drawn_slate, policy_for
 from retrieval.learning.stack import LENGTH
 
 TOLERANCE = 1e-9
@@ -62,7 +62,12 @@ def _draw_differences(
     is_whole = math.isclose(places, expected, abs_tol=1e-6)
     if not is_whole or sum(flag or 0 for flag in signals["eligible"]) != recorded.eligible:
         return ("the record lacks candidates of exploration: recording.pool is too small, or a hit was removed",)
-    return _draw_difference(recorded, _draw_again(recorded, profile, candidates))
+    contenders = [candidate for candidate in candidates if signals["eligible"][candidate.place] is not None]
+    if recorded.model_version:
+        contenders.sort(key=lambda candidate: (-signals["score"][candidate.place], candidate.item_id))
+    drawn = [candidate.contender for candidate in contenders]
+    chance = np.random.default_rng(recorded.seed)
+    return _draw_difference(recorded, *drawn_slate(drawn, recorded.request["limit"], profile.exploration, chance))
 
 
 def _has_least(recorded: RecordedSearch) -> bool:
@@ -70,29 +75,7 @@ def _has_least(recorded: RecordedSearch) -> bool:
     return any(recorded.request[name] is not None for name in ("min_score", "min_relevance"))
 
 
-def _draw_again(
-    recorded: RecordedSearch, profile: Profile, candidates: Sequence[TargetCandidate]
-) -> tuple[list[Placed], Mapping[str, float | None]]:
-    signals, is_learned = recorded.pool_signals, recorded.model_version > 0
-    contenders = [candidate for candidate in candidates if signals["eligible"][candidate.place] is not None]
-    if is_learned:
-        contenders.sort(key=lambda candidate: (-signals["score"][candidate.place], candidate.item_id))
-    order = [Fused(candidate.item_id, candidate.score, ()) for candidate in contenders]
-    by_id = {candidate.item_id: candidate for candidate in order}
-    decision = Decision(
-        ranked=order,
-        candidates=[candidate.contender for candidate in contenders],
-        record=DecisionRecord(),
-        explain=by_id.__getitem__,
-    )
-    placed, record = slate(decision, order, profile, recorded.request["limit"], recorded.seed)
-    return placed, record.signals["propensity"]
-
-
-def _draw_difference(
-    recorded: RecordedSearch, drawn: tuple[list[Placed], Mapping[str, float | None]]
-) -> tuple[str, ...]:
-    placed, chances = drawn
+def _draw_difference(recorded: RecordedSearch, placed: list[Placed], chances: Mapping[str, float]) -> tuple[str, ...]:
     if _has_least(recorded):
         shown = {impression.item_id for impression in recorded.impressions}
         placed = [place for place in placed if place.item_id in shown]
@@ -101,16 +84,12 @@ def _draw_difference(
             was = f"{impression.item_id} ({impression.slot}) was shown at rank {impression.rank}"
             instead = "another item" if again is None else f"{again.item_id} ({again.slot})"
             return (f"{was}, where the policy with seed {recorded.seed} puts {instead}",)
-        if not (
-            _is_equal(impression.propensity, again.propensity)
-            and _is_equal(impression.rank_propensity, again.rank_propensity)
-        ):
-            return (
-                f"the propensity of {impression.item_id} was {impression.propensity:.9g} and is {again.propensity:.9g}",
-            )
+        old, new = impression.propensity, again.propensity
+        if not (_is_equal(old, new) and _is_equal(impression.rank_propensity, again.rank_propensity)):
+            return (f"the propensity of {impression.item_id} was {old:.9g} and is {new:.9g}",)
     for item_id, was in zip(recorded.pool_items, recorded.pool_signals["propensity"], strict=True):
-        if was is not None and not _is_equal(was, chances.get(item_id) or 0.0):
-            return (f"the propensity of {item_id} was {was:.9g} and is {chances.get(item_id) or 0.0:.9g}",)
+        if was is not None and not _is_equal(was, now := chances.get(item_id, 0.0)):
+            return (f"the propensity of {item_id} was {was:.9g} and is {now:.9g}",)
     return ()
 
 
@@ -131,9 +110,9 @@ def statistics_moved(
         return (*counts, f"model v{recorded.model_version} is no longer stored: its predictions are as recorded")
     predicted = predictions(_scoring_pool(recorded, places, arms), model, profile.learned.combination)
     others = [
-        f"{prediction.item_id} was {was:.4f} and is {prediction.mean:.4f}"
-        for prediction in predicted
-        if not math.isclose(was := signals["learned"][places[prediction.item_id]], prediction.mean, rel_tol=_ALIKE)
+        f"{item_id} was {was:.4f} and is {mean:.4f}"
+        for (item_id, place), mean in zip(places.items(), predicted.mean.tolist(), strict=True)
+        if not math.isclose(was := signals["learned"][place], mean, rel_tol=_ALIKE)
     ]
     return (*counts, _change("learned rewards", len(others), len(places), others[0])) if others else tuple(counts)
 
@@ -248,15 +227,9 @@ def why_not_reproduced(
     if learned is None:
         return (f"model v{recorded.model_version} is no longer stored: its scores cannot be computed",)
     # A model reorders only the most relevant candidates; the others keep their scores.
-    scores = {
-        **dict.fromkeys(pool, 0.0),
-        **{candidate.item_id: candidate.score for candidate in [*candidates, *learned]},
-    }
-    return (
-        *_score_differences(recorded, scores),
-        *_out_of_order(recorded, profile, scores),
-        *_draw_differences(recorded, profile, learned),
-    )
+    scores = dict.fromkeys(pool, 0.0) | {candidate.item_id: candidate.score for candidate in [*candidates, *learned]}
+    drawn = _draw_differences(recorded, profile, learned)
+    return (*_score_differences(recorded, scores), *_out_of_order(recorded, profile, scores), *drawn)
 
 
 def differences(
@@ -271,21 +244,16 @@ def differences(
     shown_now = {impression.item_id: impression for impression in now.impressions}
     differing = []
     for item_id in dict.fromkeys([*shown_now, *shown_then]):
-        then_hit, now_hit = shown_then.get(item_id), shown_now.get(item_id)
-        if (
-            then_hit
-            and now_hit
-            and then_hit.rank == now_hit.rank
-            and _is_equal(then_hit.score, now_hit.score, tolerance)
-        ):
+        old, new = shown_then.get(item_id), shown_now.get(item_id)
+        if old and new and old.rank == new.rank and _is_equal(old.score, new.score, tolerance):
             continue
         differing.append(
             Difference(
                 item_id=item_id,
-                rank_then=None if then_hit is None else then_hit.rank,
-                rank_now=None if now_hit is None else now_hit.rank,
-                score_then=_score_of(then, item_id, then_hit),
-                score_now=_score_of(now, item_id, now_hit),
+                rank_then=None if old is None else old.rank,
+                rank_now=None if new is None else new.rank,
+                score_then=_score_of(then, item_id, old),
+                score_now=_score_of(now, item_id, new),
                 why=tuple(_reasons(item_id, then, now, items.get(item_id), tolerance)),
             )
         )
@@ -329,16 +297,11 @@ def _reasons(
 
 
 def _draw_changes(item_id: str, then: RecordedSearch, now: RecordedSearch) -> list[str]:
-    slots = {
-        name: next(
-            (impression.slot for impression in search.impressions if impression.item_id == item_id), Slot.EXPLOIT
-        )
-        for name, search in (("then", then), ("now", now))
-    }
     return [
-        f"exploration {'swapped' if slot is Slot.SWAP else 'drew'} it {name}"
-        for name, slot in slots.items()
-        if slot is not Slot.EXPLOIT
+        f"exploration {'swapped' if impression.slot is Slot.SWAP else 'drew'} it {name}"
+        for name, search in (("then", then), ("now", now))
+        for impression in search.impressions
+        if impression.item_id == item_id and impression.slot is not Slot.EXPLOIT
     ]
 
 
@@ -411,11 +374,8 @@ def _skipped_candidates(recorded: RecordedSearch, profile: Profile, scores: Mapp
     signals = recorded.pool_signals
     learned_values = signals.get(LENGTH) or signals.get("learned") or [0.0] * len(recorded.pool_items)
     candidates = [item for item, value in zip(recorded.pool_items, learned_values, strict=True) if value is not None]
-    better = [
-        item_id
-        for item_id in candidates
-        if item_id not in shown and scores[item_id] > lowest and not _is_equal(scores[item_id], lowest)
-    ]
+    others = [item_id for item_id in candidates if item_id not in shown]
+    better = [item_id for item_id in others if scores[item_id] > lowest and not _is_equal(scores[item_id], lowest)]
     return [f"{better[0]} was skipped: it was removed while the search ran"] if better else []
 
 

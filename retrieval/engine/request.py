@@ -13,17 +13,7 @@ import numpy as np
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.items.collections import StoredCollection
-from retrieval.domain.checks import (
-    NO_UTF8,
-    check_flags,
-    checked_list,
-    checked_time,
-    checked_whole,
-    clean_text,
-    is_finite,
-    is_storable,
-    is_unicode,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import (
     EmptyQueryError,
     InvalidFilterError,
@@ -34,17 +24,8 @@ from retrieval.domain.errors import (
 )
 from retrieval.domain.items.embedding import EmbeddingSpace, Vector, checked_vectors, numbers_of
 from retrieval.domain.items.memory import check_entity
-from retrieval.domain.search.filters import (
-    LINKS,
-    NUMBER_FIELDS,
-    And,
-    Contains,
-    Field,
-    Filter,
-    Not,
-    parse_field,
-    parse_where,
-)
+from retrieval.domain.search import filters
+from retrieval.domain.search.filters import And, Contains, Field, Filter, Not
 from retrieval.domain.search.hit import Cursor
 from retrieval.domain.search.profile import LegName, Profile
 from retrieval.domain.search.query import DEFAULT_BOUNDS, ParsedQuery, SearchBounds, parse_query, wording
@@ -58,7 +39,7 @@ def checked_item_ids(item_ids: str | Sequence[str]) -> list[str]:
     if not isinstance(item_ids, Sequence):
         raise InvalidRequestError(f"item ids come in a list such as ['a', 'b'], not {item_ids!r:.80}")
     for item_id in item_ids:
-        if not is_storable(item_id):
+        if not checks.is_storable(item_id):
             raise InvalidRequestError(
                 f"{item_id!r:.80} is not an item id; ids are texts without NUL or half of a surrogate pair"
             )
@@ -78,23 +59,11 @@ MAX_LIMIT = 1000
 _USUAL_LENGTHS = (1e-6, 1e6)
 """A vector whose length lies between these is finite and loses no digits, so no other check is needed."""
 
-MAX_QUERIES = 1000
-"""The most queries of one call."""
+MAX_QUERIES, MAX_HITS = 1000, 10_000
+"""The most queries of one call, and the most hits of all of them together."""
 
-MAX_HITS = 10_000
-"""The most hits of all queries of one call together."""
-
-MAX_REWRITES = 10
-"""The most rewrites of one query."""
-
-MAX_PREFERRED = 4
-"""The most filters whose matches one search ranks higher."""
-
-MAX_ENTITIES = 100
-"""The most entities of one question."""
-
-MAX_TAGS = 100
-"""The most tags of one question."""
+MAX_REWRITES, MAX_PREFERRED, MAX_ENTITIES, MAX_TAGS = 10, 4, 100, 100
+"""The most rewrites of one query, filters whose matches it ranks higher, and entities and tags that it is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,9 +150,9 @@ def checked_request(
     Raises ``EmptyQueryError``, ``InvalidLimitError``, ``InvalidVectorError`` or ``InvalidRequestError``.
     """
     if syntax is not True:
-        check_flags(syntax=syntax)
+        checks.check_flags(syntax=syntax)
     hits = int(limit) if isinstance(limit, np.integer) else limit
-    checked_whole("limit", hits, 1, MAX_LIMIT, error=InvalidLimitError)
+    checks.checked_whole("limit", hits, 1, MAX_LIMIT, error=InvalidLimitError)
     words = checked_words(query, bounds)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")
@@ -201,7 +170,7 @@ def checked_request(
         preferred=checked_preferred(preferred),
         entities=checked_entities(entities),
         tags=checked_tags(tags),
-        as_of=None if as_of is None else checked_time("as_of", as_of),
+        as_of=None if as_of is None else checks.checked_time("as_of", as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
         wordless_note=wordless_note,
@@ -209,7 +178,7 @@ def checked_request(
 
 
 def _checked_least(name: str, value: object, least: float, most: float) -> float:
-    if not is_finite(value) or not least <= value <= most:
+    if not checks.is_finite(value) or not least <= value <= most:
         expected = "a finite number" if math.isinf(most) else f"a number from {least:g} to {most:g}"
         raise InvalidRequestError(f"{name} is {value!r:.80}; it must be {expected}").at(name)
     return float(value)
@@ -228,7 +197,7 @@ def checked_preferred(prefer: object) -> tuple[Filter, ...]:
         raise InvalidRequestError(
             f"{len(each)} filters in prefer; at most {MAX_PREFERRED}, because each is another search"
         )
-    parsed = [filter_ for filter_ in map(parse_where, each) if filter_ is not None]
+    parsed = [filter_ for filter_ in map(filters.parse_where, each) if filter_ is not None]
     # By their spelling, because ``true`` equals 1 in Python.
     return tuple({repr(filter_): filter_ for filter_ in parsed}.values())
 
@@ -254,11 +223,11 @@ def checked_tags(tags: object) -> frozenset[str]:
     """The tags of a list such as ``["react", "frontend"]``. Raises ``InvalidRequestError``."""
     if isinstance(tags, tuple) and not tags:
         return frozenset()
-    listed = checked_list("tags", tags, "['react', 'frontend']")
+    listed = checks.checked_list("tags", tags, "['react', 'frontend']")
     if len(listed) > MAX_TAGS:
         raise InvalidRequestError(f"{len(listed)} tags; a search is about at most {MAX_TAGS}, give fewer")
     for tag in listed:
-        if not is_storable(tag):
+        if not checks.is_storable(tag):
             raise InvalidRequestError(f"a tag is a text without NUL or half of a surrogate pair, not {tag!r:.80}")
     return frozenset(listed)
 
@@ -287,7 +256,7 @@ def checked_requests(
     if len(queries) > MAX_QUERIES:
         raise InvalidRequestError(f"{len(queries)} queries in one call; at most {MAX_QUERIES}, send them in parts")
     bounds.check_queries(query for query in queries if isinstance(query, str))
-    listed = [None] * len(queries) if vectors is None else checked_list("vectors", vectors, "[[0.1, 0.9]]")
+    listed = [None] * len(queries) if vectors is None else checks.checked_list("vectors", vectors, "[[0.1, 0.9]]")
     if len(listed) != len(queries):
         raise InvalidRequestError(f"{len(queries)} queries and {len(listed)} vectors; give one vector a query")
     requests = []
@@ -316,12 +285,12 @@ def _place_in_batch(error: RetrievalError, place: int) -> tuple[str | int, ...]:
 
 def _checked_group(name: str) -> Field:
     try:
-        field = parse_field(name)
+        field = filters.parse_field(name)
     except InvalidFilterError as error:
         error.place = ("group_by",)
         raise
-    fault = "a memory has many links" if field == LINKS else ""
-    if not field.is_attribute and field.name in NUMBER_FIELDS:
+    fault = "a memory has many links" if field == filters.LINKS else ""
+    if not field.is_attribute and field.name in filters.NUMBER_FIELDS:
         fault = f"{name!r} is computed from verdicts"
     if fault:
         raise InvalidRequestError(f"{fault}: group by another field, or filter by it").at("group_by")
@@ -384,9 +353,9 @@ def checked_words(
     bounds.check_query(query, place)
     if "\x00" in query:
         raise InvalidRequestError(f"{wording(place)} contains a NUL byte; remove it").at(*place)
-    if not is_unicode(query):
-        raise InvalidRequestError(f"{wording(place)} contains {NO_UTF8}").at(*place)
-    return clean_text(query).strip() or query.strip()
+    if not checks.is_unicode(query):
+        raise InvalidRequestError(f"{wording(place)} contains {checks.NO_UTF8}").at(*place)
+    return checks.clean_text(query).strip() or query.strip()
 
 
 def _flat(vector: object) -> Vector:

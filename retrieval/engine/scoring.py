@@ -18,7 +18,7 @@ from retrieval.domain.search.profile_parts import Combination, Exploration, Lear
 from retrieval.learning.arm_table import Floats
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.learning.logistic import RELEVANCE
-from retrieval.learning.shrinkage import Prediction
+from retrieval.learning.shrinkage import Posterior
 from retrieval.learning.slate import Ranked
 from retrieval.learning.stack import LEARNED, LogitStack
 
@@ -49,7 +49,7 @@ def reads_arms(model: LearnedModel | None, learned: Learned, exploration: Explor
     return learned.combination is Combination.SUM or model.stack.weighs_items
 
 
-def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> list[Prediction]:
+def predictions(pool: Pool, model: LearnedModel, combination: Combination) -> Posterior:
     """The predicted reward of each candidate, as the combination uses it; empty without arms."""
     if combination is Combination.SUM:
         return model.reward.predict(pool.buckets, pool.arms, pool.relevance, signals=pool.legs)
@@ -75,42 +75,42 @@ class PoolScores:
         return Fused(pool.ranked[place].item_id, self.scores[place], self.parts(place))
 
 
-def combined(pool: Pool, stack: LogitStack, learned: Learned, predicted: Sequence[Prediction]) -> PoolScores:
+def combined(pool: Pool, stack: LogitStack, learned: Learned, predicted: Posterior) -> PoolScores:
     """The scores of the candidates by relevance and learned reward; a sum does not use ``stack``."""
     if learned.combination is Combination.SUM:
         return _sum_scores(pool, learned.share, predicted)
     return _stack_scores(stack, pool_signals(pool, predicted))
 
 
-def pool_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Floats]:
+def pool_signals(pool: Pool, predicted: Posterior) -> dict[str, Floats]:
     """The pool's signals for the stack, by name."""
-    logits = [prediction.logit_mean for prediction in predicted]
-    named = {RELEVANCE: pool.relevance, **({LEARNED: logits} if logits else {}), **pool.beside, **pool.legs}
+    learned = {LEARNED: predicted.logit_mean} if pool.arms else {}
+    named = {RELEVANCE: pool.relevance, **learned, **pool.beside, **pool.legs}
     return {name: np.asarray(values, dtype=np.float64) for name, values in named.items()}
 
 
-def learned_signals(pool: Pool, predicted: Sequence[Prediction]) -> dict[str, Sequence[float]]:
+def learned_signals(pool: Pool, predicted: Posterior) -> dict[str, list[float]]:
     """The learned signals of the candidates by name, as recorded."""
-    signals: dict[str, Sequence[float]] = {name: values.tolist() for name, values in pool.beside.items()}
-    if predicted:
-        signals |= {
-            "learned": [prediction.mean for prediction in predicted],
-            "effective_sample_size": [prediction.effective_sample_size for prediction in predicted],
-            "logit_mean": [prediction.logit_mean for prediction in predicted],
-        }
-    return signals
+    size = predicted.effective_sample_size
+    learned = {"learned": predicted.mean, "effective_sample_size": size, "logit_mean": predicted.logit_mean}
+    signals = {**pool.beside, **(learned if pool.arms else {})}
+    return {name: values.tolist() for name, values in signals.items()}
 
 
-def _sum_scores(pool: Pool, share: float, predicted: Sequence[Prediction]) -> PoolScores:
-    means = np.array([prediction.mean for prediction in predicted])
-    ranks = _ranks(means)
+def _sums(pool: Pool, share: float, predicted: Posterior) -> list[float]:
+    sums: list[float] = ((1 - share) * np.array(pool.relevance) + share * predicted.mean).tolist()
+    return sums
+
+
+def _sum_scores(pool: Pool, share: float, predicted: Posterior) -> PoolScores:
+    ranks = _ranks(predicted.mean)
 
     def parts(place: int) -> tuple[Contribution, ...]:
-        mean = float(means[place])
+        mean = float(predicted.mean[place])
         learned = Contribution(LEARNED, ranks[place], mean, share, share * mean)
         return (*scaled_parts(pool.ranked[place], (1 - share) * pool.relevance[place]), learned)
 
-    return PoolScores(((1 - share) * np.array(pool.relevance) + share * means).tolist(), parts)
+    return PoolScores(_sums(pool, share, predicted), parts)
 
 
 def _stack_scores(stack: LogitStack, signals: Mapping[str, Floats]) -> PoolScores:
@@ -156,21 +156,19 @@ def unlearned(pool: Pool, learned: Learned, eligible: Sequence[bool]) -> list[Ra
 
 
 def scored(
-    pool: Pool, stack: LogitStack, learned: Learned, predicted: Sequence[Prediction], eligible: Sequence[bool]
+    pool: Pool, stack: LogitStack, learned: Learned, predicted: Posterior, eligible: Sequence[bool]
 ) -> list[Ranked]:
     """The pool's candidates with the distributions of their rewards, in the order of the pool.
 
     ``eligible``: whether Thompson slots may pick each.
     """
-    means = [prediction.mean for prediction in predicted]
-    sizes = [prediction.effective_sample_size for prediction in predicted]
+    share, means, sizes = learned.share, predicted.mean, predicted.effective_sample_size
     if learned.combination is Combination.SUM:
-        share = learned.share
-        scores = [(1 - share) * own + share * mean for own, mean in zip(pool.relevance, means, strict=True)]
+        scores = _sums(pool, share, predicted)
     else:
         chances = stack.probability(pool_signals(pool, predicted), np.ones(len(pool.ranked)))
-        sizes = stack.sample_sizes(chances, np.array(means), np.array(sizes)).tolist()
-        share, scores, means = 1.0, chances.tolist(), chances.tolist()
+        share, scores, means, sizes = 1.0, chances.tolist(), chances, stack.sample_sizes(chances, means, sizes)
+    columns = (values.tolist() for values in (means, sizes, predicted.uncertainty))
     return [
         Ranked(
             item_id=item.item_id,
@@ -181,10 +179,10 @@ def scored(
             arm=item.anywhere,
             reward_mean=mean,
             effective_sample_size=size,
-            uncertainty=prediction.uncertainty,
+            uncertainty=uncertainty,
         )
-        for item, score, relevance, may_be, mean, size, prediction in zip(
-            pool.arms, scores, pool.relevance, eligible, means, sizes, predicted, strict=True
+        for item, score, relevance, may_be, mean, size, uncertainty in zip(
+            pool.arms, scores, pool.relevance, eligible, *columns, strict=True
         )
     ]
 
@@ -202,14 +200,10 @@ def predicted(
         rewards = model.reward.predict(buckets, items, relevances)
     else:
         rewards = model.by_item.predict(buckets, items)
+    columns = (values.tolist() for values in (rewards.mean, rewards.sd, rewards.effective_sample_size))
     return {
-        prediction.item_id: Expectation(
-            mean=prediction.mean,
-            sd=prediction.sd,
-            uses=item.anywhere.uses,
-            effective_sample_size=prediction.effective_sample_size,
-        )
-        for item, prediction in zip(items, rewards, strict=True)
+        item.item_id: Expectation(mean=mean, sd=sd, uses=item.anywhere.uses, effective_sample_size=size)
+        for item, mean, sd, size in zip(items, *columns, strict=True)
     }
 
 

@@ -23,14 +23,9 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import HitRows, read_hit_rows
+from retrieval.adapters.store.search import candidates as store
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
-from retrieval.adapters.store.search.candidates import (
-    NO_ROWS,
-    LegResults,
-    find_candidates,
-    find_candidates_of_each,
-    settings,
-)
+from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.tracing import SpanContext, span
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import Context
@@ -46,30 +41,13 @@ from retrieval.domain.search.profile_parts import Combination, Exploration
 from retrieval.domain.search.query import with_synonyms
 from retrieval.domain.search.reranking import Rerank, Reranking, Scored, text_for_reranker
 from retrieval.domain.search.signals import tokens
+from retrieval.engine import ranking
 from retrieval.engine.conditions import check_condition, order_notes
 from retrieval.engine.decide import Decider, Decision, DecisionRequest, may_decide, slate
 from retrieval.engine.plan import SCORED_BOTH_WAYS, SearchPlan, account, diverse_pool, make_plan, plan_preferred
-from retrieval.engine.ranking import (
-    Columns,
-    add_signals,
-    best_of_groups,
-    check_calibrated,
-    good_enough,
-    group_key,
-    hits,
-    merged,
-    refined_ranking,
-    relevance_by_id,
-    remove_expired,
-    reranked,
-)
-from retrieval.engine.record import AnsweredSearch, DecisionRecord, EncodedRecord, Recordable
+from retrieval.engine.record import AnsweredSearch, DecisionRecord, Recordable
 from retrieval.engine.recorder import Recorder, Sampler, is_sampled
-from retrieval.engine.request import (
-    QueryVectors,
-    SearchRequest,
-    query_vectors,
-)
+from retrieval.engine.request import SearchRequest, query_vectors
 
 _NO_DECISION = DecisionRecord()
 _NOT_FOUND = LegResults(rankings={}, path=Path.NONE, weighed=0)
@@ -187,7 +165,6 @@ _DEEPER = 4
 _DEEPEST = 50_000
 """The greatest depth of a leg when groups leave too few candidates; larger groups may leave the page short."""
 
-
 _ITEM_ID = itemgetter(0)
 _NO_VALUES = (None,)
 
@@ -253,8 +230,10 @@ class Searcher:
             wordings = [wording for request in requests for wording in request.wordings]
             vectors = await query_vectors(self.collection, self.embedder, wordings)
             stages.begin("retrieval.plan", "embed")
-            prepare = partial(self._prepare_each, requests, vectors)
-            searches = await aside(prepare, is_long=True) if is_long else prepare()
+            remaining = iter(vectors.vectors)
+            searches = await aside(
+                lambda: [self._prepare(request, remaining, vectors.why_none) for request in requests], is_long=is_long
+            )
             profile = searches[0].plan.profile  # the same for all searches of a call
             leg_span = stages.begin("retrieval.candidates", "candidates")
             await self._find_each(searches, is_long=is_long)
@@ -276,8 +255,9 @@ class Searcher:
             rows = await self._rows(searches)
             stages.begin("retrieval.record")
             timings = stages.timings()
-            answer = partial(self._answer_each, searches, rows.columns, context, timings)
-            answers = await aside(answer, is_long=True) if is_long else answer()
+            answers = await aside(
+                lambda: [self._answer(search, rows.columns, context, timings) for search in searches], is_long=is_long
+            )
             stored = await self._record(answers, searches, is_long=is_long)
             results = [
                 self._result(search, answer, rows, is_stored=answer.retrieval_id in stored)
@@ -295,16 +275,9 @@ class Searcher:
         [vector] = vectors.vectors
         plan = self._plan(request, vectors.why_none if vector is None else None)
         query = _query(request, vector, self._now(), plan.profile)
-        legs = plan.request.legs
-        bare = replace(
-            plan.request,
-            with_items=False,
-            likely=None,
-            with_vectors=False,
-            with_both_scores=SCORED_BOTH_WAYS.issubset(legs),
-            ranks_both_scores=True,
-        )
-        return (await find_candidates(self.database, self.tenant_id, bare, query)).rankings
+        bare = replace(plan.request, with_items=False, likely=None, with_vectors=False)
+        bare = replace(bare, with_both_scores=SCORED_BOTH_WAYS.issubset(bare.legs), ranks_both_scores=True)
+        return (await store.find_candidates(self.database, self.tenant_id, bare, query)).rankings
 
     def _is_long(self, requests: Sequence[SearchRequest]) -> bool:
         """True if the requests need so much computation that it runs outside of the event loop."""
@@ -317,10 +290,6 @@ class Searcher:
                 filters = (request.condition, *request.preferred)
                 values += sum(extent(condition).values for condition in filters if condition is not None)
         return values >= LONG
-
-    def _prepare_each(self, requests: Sequence[SearchRequest], vectors: QueryVectors) -> list[RunningSearch]:
-        remaining = iter(vectors.vectors)
-        return [self._prepare(request, remaining, vectors.why_none) for request in requests]
 
     def _prepare(self, request: SearchRequest, vectors: Iterator[Vector | None], why_none: str | None) -> RunningSearch:
         """The search; ``vectors`` begin with those of its wordings."""
@@ -342,7 +311,7 @@ class Searcher:
 
     def _plan(self, request: SearchRequest, why_no_vector: str | None) -> SearchPlan:
         if request.min_relevance is not None:
-            check_calibrated(self.collection, request)
+            ranking.check_calibrated(self.collection, request)
         profile = request.profile or self.collection.profile
         key: Hashable = None
         if not request.preferred:
@@ -364,15 +333,15 @@ class Searcher:
 
     def _plan_preferred(self, narrowed: SearchRequest, why_no_vector: str | None, plan: SearchPlan) -> CandidateRequest:
         if narrowed.min_relevance is not None:
-            check_calibrated(self.collection, narrowed)
+            ranking.check_calibrated(self.collection, narrowed)
         check_condition(narrowed.condition, self.collection, also=narrowed.group_by)
         return plan_preferred(self.collection, narrowed, why_no_vector, plan)
 
     async def _find(self, search: RunningSearch, requests: Sequence[CandidateRequest], *, is_long: bool) -> LegResults:
         """The candidates of a query and its rewrites, by each of the requests."""
         place = (self.database, self.tenant_id)
-        each = [await find_candidates_of_each(*place, request, search.queries) for request in requests]
-        return await aside(partial(merged, *each), is_long=True) if is_long else merged(*each)
+        each = [await store.find_candidates_of_each(*place, request, search.queries) for request in requests]
+        return await aside(partial(ranking.merged, *each), is_long=is_long)
 
     async def _find_each(self, searches: Sequence[RunningSearch], *, is_long: bool) -> None:
         """Find the candidates of each search. Searches with equal requests to the store share a round trip."""
@@ -386,10 +355,10 @@ class Searcher:
                 queries = [query for place in places for query in searches[place].queries]
                 # The hits of all searches are read together, each item once.
                 bare = replace(request, likely=None)
-                answers = iter(await find_candidates_of_each(self.database, self.tenant_id, bare, queries))
+                answers = iter(await store.find_candidates_of_each(self.database, self.tenant_id, bare, queries))
                 for place in places:
                     results[place].append([next(answers) for _ in searches[place].queries])
-            each = await aside(lambda: [merged(*parts) for parts in results], is_long=is_long)
+            each = await aside(lambda: [ranking.merged(*parts) for parts in results], is_long=is_long)
             for search, leg_results in zip(searches, each, strict=True):
                 search.leg_results = leg_results
         if self.sampler is not None:
@@ -402,9 +371,9 @@ class Searcher:
         place, now = self.place, self._now()
         if profile.signals:
             queries = [search.query for search in searches]
-            each = await add_signals(place, each, profile, queries, space=self.collection.space, now=now)
+            each = await ranking.add_signals(place, each, profile, queries, space=self.collection.space, now=now)
         else:
-            each = await remove_expired(place, each, now)
+            each = await ranking.remove_expired(place, each, now)
         for search, leg_results in zip(searches, each, strict=True):
             search.leg_results = leg_results
 
@@ -421,8 +390,7 @@ class Searcher:
         most_ranked = None if is_diverse or search.request.group_by is not None else pool
         search.first = search.leg_results
         while True:
-            order = partial(_in_order, search, most_ranked)
-            ranked = await aside(order, is_long=True) if is_long else order()
+            ranked = await aside(partial(_in_order, search, most_ranked), is_long=is_long)
             shown = _diverse(search, ranked) if is_diverse else ranked[:limit]
             request = requests[0]
             is_full = len(shown) >= limit or _is_exhausted(search, request.depth)
@@ -439,19 +407,13 @@ class Searcher:
     async def _rerank(self, searches: Sequence[RunningSearch], rerank: Rerank, reranker: Reranking) -> None:
         """Rerank the candidates; if that fails, a note is added and the ranking stays unchanged."""
         best = [[candidate.item_id for candidate in search.pool[: rerank.candidates]] for search in searches]
-        collection_id, set_already = self.collection.collection_id, settings(searches[0].plan.request)
+        collection_id, set_already = self.collection.collection_id, store.settings(searches[0].plan.request)
         item_ids = list(dict.fromkeys(item_id for some in best for item_id in some))
         rows = (await read_hit_rows(self.database, self.tenant_id, collection_id, item_ids, set_already)).columns
         # The row of an item that was removed meanwhile has no values.
         texts = {item_id: text_for_reranker(*row[:2]) for item_id, row in rows.items() if row[0] is not None}
-        scored = await asyncio.gather(
-            *(
-                _rerank_scores(
-                    reranker, rerank, search, {item_id: texts[item_id] for item_id in some if item_id in texts}
-                )
-                for search, some in zip(searches, best, strict=True)
-            )
-        )
+        texts_of = [{item_id: texts[item_id] for item_id in some if item_id in texts} for some in best]
+        scored = await asyncio.gather(*map(partial(_rerank_scores, reranker, rerank), searches, texts_of))
         for search, scores in zip(searches, scored, strict=True):
             _order_by_reranker(search, scores, rerank)
 
@@ -473,7 +435,7 @@ class Searcher:
             )
             for search in searches
         ]
-        set_already = settings(searches[0].plan.request)
+        set_already = store.settings(searches[0].plan.request)
         decisions = await self.decider.decide(self.collection, requests, self._now(), set_already)
         for search, decision in zip(searches, decisions, strict=True):
             _order_by_decision(search, decision)
@@ -481,9 +443,10 @@ class Searcher:
     def _add_relevance(self, search: RunningSearch) -> None:
         """Add the hits' relevance, and leave out those below the request's least score and relevance."""
         search.passed = shown = search.shown
-        search.relevance = relevance_by_id(self.collection, search.plan, search.query.words, search.leg_results, shown)
+        words, found = search.query.words, search.leg_results
+        search.relevance = ranking.relevance_by_id(self.collection, search.plan, words, found, shown)
         if search.request.min_score is not None or search.request.min_relevance is not None:
-            search.shown, search.why_none = good_enough(search.request, shown, search.relevance)
+            search.shown, search.why_none = ranking.good_enough(search.request, shown, search.relevance)
 
     async def _rows(self, searches: Sequence[RunningSearch]) -> HitRows:
         """The columns of all hits, read in one statement, unless they came with the candidates."""
@@ -504,19 +467,14 @@ class Searcher:
         item_ids = [item_id for item_id in missing if item_id not in columns]
         if not item_ids:
             return HitRows(columns, waiting)
-        set_already, collection_id = settings(searches[0].plan.request), self.collection.collection_id
+        set_already, collection_id = store.settings(searches[0].plan.request), self.collection.collection_id
         rows = await read_hit_rows(
             self.database, self.tenant_id, collection_id, item_ids, set_already, space_id=space_id, dimensions=size
         )
         return HitRows({**columns, **rows.columns}, rows.waiting | waiting) if columns else rows
 
-    def _answer_each(
-        self, searches: Sequence[RunningSearch], columns: Columns, context: Context, timings: Mapping[str, float]
-    ) -> list[AnsweredSearch]:
-        return [self._answer(search, columns, context, timings) for search in searches]
-
     def _answer(
-        self, search: RunningSearch, columns: Columns, context: Context, timings: Mapping[str, float]
+        self, search: RunningSearch, columns: ranking.Columns, context: Context, timings: Mapping[str, float]
     ) -> AnsweredSearch:
         """The search with its hits, and what its record needs."""
         leg_results = search.leg_results
@@ -526,7 +484,7 @@ class Searcher:
         later = [] if search.reranked is None else [f"reranked by {search.reranked.reranker}"]
         if search.decision.model_version:
             later.append(f"learned {profile.learned.combination}")
-        search.hits = hits(
+        search.hits = ranking.hits(
             shown, columns, leg_results, profile, slate=search.slate, relevance=search.relevance, later=later
         )
         return AnsweredSearch(
@@ -538,7 +496,7 @@ class Searcher:
             plan=search.plan,
             query=search.query,
             # The record waits, and texts may be large.
-            leg_results=replace(leg_results, rows={}, likely=NO_ROWS),
+            leg_results=replace(leg_results, rows={}, likely=store.NO_ROWS),
             shown=shown,
             slate=search.slate,
             timings_ms=timings,
@@ -555,7 +513,7 @@ class Searcher:
         to_record = [answer for answer, search in zip(answers, searches, strict=True) if search.is_recorded]
         if recorder is None or not to_record:
             return ()
-        records: Sequence[Recordable | EncodedRecord] = to_record
+        records: Sequence[Recordable] = to_record
         if is_long:
             records = await aside(lambda: [recorder.ready(answer) for answer in to_record], is_long=True)
         if to_record[0].plan.profile.recording.wait:  # the same profile for all searches of a call
@@ -577,7 +535,7 @@ class Searcher:
             found = {item_id: item_id for item_id in map(_ITEM_ID, search.passed)}
             if request.group_by is not None:
                 groups = search.groups
-                found = {item_id: group_key(item_id, groups.get(item_id)) for item_id in found}
+                found = {item_id: ranking.group_key(item_id, groups.get(item_id)) for item_id in found}
             shown, next_cursor = after.next_page(found, shown, request.limit - len(after.passed))
         if rows.waiting and LegName.DENSE in plan.request.legs:
             waiting = sum(hit.item_id in rows.waiting for hit in shown)
@@ -628,7 +586,7 @@ def _order_by_reranker(search: RunningSearch, scored: Scored, rerank: Rerank) ->
         notes = (*search.plan.notes, _NOT_RERANKED.format(scored.note))
         search.plan = replace(search.plan, notes=notes)
     elif scored.scores:
-        search.pool = reranked(search.pool, search.leg_results, search.plan.profile, rerank, scored.scores)
+        search.pool = ranking.reranked(search.pool, search.leg_results, search.plan.profile, rerank, scored.scores)
         search.shown = _diverse(search, search.pool)
         search.reranked = scored
 
@@ -641,12 +599,9 @@ def _order_by_decision(search: RunningSearch, decision: Decision) -> None:
     first = _diverse(search, decision.ranked)
     names = {candidate.item_id for candidate in first}
     # Near-duplicates are left out of a diverse page, and are not explored either.
-    rest = (
-        [candidate for candidate in decision.ranked if candidate.item_id not in names]
-        if decision.candidates and profile.diversity.is_off
-        else []
-    )
-    search.slate, search.decision = slate(decision, [*first, *rest], profile, limit, search.seed)
+    others = decision.ranked if decision.candidates and profile.diversity.is_off else ()
+    order = [*first, *(candidate for candidate in others if candidate.item_id not in names)]
+    search.slate, search.decision = slate(decision, order, profile, limit, search.seed)
     search.shown = [decision.explain(place.item_id) for place in search.slate]
 
 
@@ -668,9 +623,9 @@ def _diverse_of(diversity: Diversity, leg_results: LegResults, pool: Sequence[Fu
 
 def _in_order(search: RunningSearch, most_ranked: int | None) -> list[Fused]:
     """The candidates, best first; with ``group_by`` only the best of each group."""
-    explained = _most_explained(search)
-    search.leg_results, ranked = refined_ranking(search.leg_results, search.plan.profile, most_ranked, explained)
-    return ranked if search.request.group_by is None else best_of_groups(ranked, search.groups)
+    search.leg_results = ranking.with_refining(search.leg_results, search.plan.profile)
+    ranked = ranking.ranking(search.leg_results, search.plan.profile, most_ranked, _most_explained(search))
+    return ranked if search.request.group_by is None else ranking.best_of_groups(ranked, search.groups)
 
 
 def _most_explained(search: RunningSearch) -> int | None:
@@ -696,8 +651,8 @@ def _is_exhausted(search: RunningSearch, depth: int) -> bool:
     and further candidates score no higher.
     """
     leg_results, plan = search.leg_results, search.plan
-    legs = {name: ranking for name, ranking in leg_results.rankings.items() if leg_of(name) in plan.request.legs}
-    is_complete = all(leg_results.brought.get(name, len(ranking)) < depth for name, ranking in legs.items())
+    legs = {name: found for name, found in leg_results.rankings.items() if leg_of(name) in plan.request.legs}
+    is_complete = all(leg_results.brought.get(name, len(found)) < depth for name, found in legs.items())
     if (
         plan.profile.signals
         and max(map(len, legs.values()), default=0) >= search.request.limit

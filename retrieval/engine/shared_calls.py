@@ -7,7 +7,7 @@ import logging
 import traceback
 from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
@@ -165,29 +165,17 @@ class RewriteCache:
     async def read(self, model: str, query: str, *, instructions: str) -> list[str] | None:
         """The cached rewrites of a query by that model and instructions; None: not cached, or expired."""
         try:
-            return await cached_rewrites(
-                self.database, self.tenant_id, model, query, self._now, instructions=instructions
-            )
+            whose = (self.database, self.tenant_id, model, query)
+            return await cached_rewrites(*whose, moment(self.wall_clock()), instructions=instructions)
         except DatabaseError as error:
             _log.info("rewrites were not read: %s", error)
             return None
 
     async def keep(self, model: str, query: str, rewrites: Sequence[str], *, instructions: str) -> None:
         """Cache the rewrites until they expire."""
-        expires_at = self._now + timedelta(days=self.days)
+        expires_at = moment(self.wall_clock()) + timedelta(days=self.days)
+        whose = (self.database, self.tenant_id, model, query)
         try:
-            await keep_rewrites(
-                self.database,
-                self.tenant_id,
-                model,
-                query,
-                rewrites,
-                expires_at=expires_at,
-                instructions=instructions,
-            )
+            await keep_rewrites(*whose, rewrites, expires_at=expires_at, instructions=instructions)
         except DatabaseError as error:
             _log.info("rewrites were not stored: %s", error)
-
-    @property
-    def _now(self) -> datetime:
-        return moment(self.wall_clock())

@@ -20,8 +20,9 @@ from retrieval.domain.search.profile_parts import Combination, Exploration, Lear
 from retrieval.domain.search.reranking import reranked_scores
 from retrieval.engine.ranking import ROUNDING
 from retrieval.engine.scoring import Pool, combined, scored, unlearned
+from retrieval.learning.arm_table import Floats
 from retrieval.learning.learned_model import LearnedModel
-from retrieval.learning.shrinkage import Prediction
+from retrieval.learning.shrinkage import Posterior
 from retrieval.learning.slate import Ranked, slate_probabilities
 from retrieval.learning.stack import AFFINITY, LENGTH, LogitStack
 
@@ -117,13 +118,12 @@ def with_learned(
     # The model reordered only the most relevant candidates; the rest of the pool was left out.
     candidates = [candidate for candidate in candidates if column[candidate.place] is not None]
     own, stack = _scoring_pool(candidates, pool), LogitStack() if model is None else model.stack
-    predicted = [_prediction(candidate, pool) for candidate in candidates]
+    columns = (pool.learned, pool.effective_sample_size, pool.logit_mean)
+    predicted = Posterior(*(_column(values, candidates) for values in columns))
     scores = combined(own, stack, learned, predicted).scores
     contenders = scored(own, stack, learned, predicted, _eligible(candidates, pool))
-    return [
-        candidate._replace(score=score, contender=contender)
-        for candidate, score, contender in zip(candidates, scores, contenders, strict=True)
-    ]
+    rows = zip(candidates, scores, contenders, strict=True)
+    return [candidate._replace(score=score, contender=contender) for candidate, score, contender in rows]
 
 
 def in_order(candidates: list[TargetCandidate]) -> list[TargetCandidate]:
@@ -151,11 +151,7 @@ def _scoring_pool(candidates: Sequence[TargetCandidate], pool: RecordedPool) -> 
         },
         buckets=(),
         arms=[ItemArms(item_id=candidate.item_id, arms={ANYWHERE: _arm(candidate, pool)}) for candidate in candidates],
-        beside={
-            name: np.array([_at(column, candidate) for candidate in candidates])
-            for name, column in columns.items()
-            if column
-        },
+        beside={name: _column(values, candidates) for name, values in columns.items() if values},
     )
 
 
@@ -163,12 +159,9 @@ def _arm(candidate: TargetCandidate, pool: RecordedPool) -> Arm:
     return Arm(uses=int(_at(pool.uses, candidate)), raw_successes=int(_at(pool.raw_successes, candidate)))
 
 
-def _prediction(candidate: TargetCandidate, pool: RecordedPool) -> Prediction:
-    """The recorded prediction; a number that was not recorded is 0. The standard deviation, which is not used, is 0."""
-    mean, size, logit = (
-        _at(column, candidate) for column in (pool.learned, pool.effective_sample_size, pool.logit_mean)
-    )
-    return Prediction(item_id=candidate.item_id, mean=mean, sd=0.0, effective_sample_size=size, logit_mean=logit)
+def _column(values: Optional, candidates: Sequence[TargetCandidate]) -> Floats:
+    """The candidates' numbers, (candidates,); a number that was not recorded is 0."""
+    return np.array([_at(values, candidate) for candidate in candidates], dtype=np.float64)
 
 
 def _eligible(candidates: Sequence[TargetCandidate], pool: RecordedPool) -> list[bool]:

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from retrieval.adapters.embedders.chosen import no_embedder
-from retrieval.adapters.store.installation.examination.collection_state import mend_disagreements
+from retrieval.adapters.store.installation.examination import mend_disagreements
 from retrieval.adapters.store.installation.idempotency import remove_expired_writes
 from retrieval.adapters.store.records.forgetting import drop_months, ensure_months, is_any_month_due, remove_older
 from retrieval.adapters.store.search import terms

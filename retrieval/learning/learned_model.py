@@ -16,21 +16,13 @@ from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.domain.search.profile_parts import LEARNED_SHARE, Combination, Learned
 from retrieval.learning import logistic, shrinkage
+from retrieval.learning import stack as stacks
 from retrieval.learning.arm_table import Floats, arm_table
 from retrieval.learning.examples import Direction, Event, Example, Examples, arms_of, columns, directions, without_own
 from retrieval.learning.logistic import RANK, RELEVANCE, SHRUNK, Logistic, design_of, fit_logistic, logistic_mean
 from retrieval.learning.logit import sigmoid
-from retrieval.learning.shrinkage import Posterior, Prediction, Priors, Shrinkage, fit_shrinkage, posterior, predictions
-from retrieval.learning.stack import (
-    AFFINITY,
-    LEARNED,
-    LENGTH,
-    OF_ITEMS,
-    LogitStack,
-    affinity_signal,
-    fit_stack,
-    length_signal,
-)
+from retrieval.learning.shrinkage import Posterior, Shrinkage, fit_shrinkage, posterior
+from retrieval.learning.stack import LogitStack
 
 ENOUGH_FOR_LOGISTIC = 2_000
 """The number of events from which the logistic model predicts better than shrinkage alone."""
@@ -58,27 +50,24 @@ class LearnedReward:
         *,
         signals: Mapping[str, Sequence[float | None]] | None = None,
         ranks: Sequence[int | None] | None = None,
-    ) -> list[Prediction]:
+    ) -> Posterior:
         """The reward of each item in the context of these buckets, in order.
 
         ``relevance``, and ``signals`` by name, have a number from 0 to 1 per item; None, as a whole or inside: unknown.
         ``ranks`` serve to evaluate the model on shown items; without them every item counts as shown at rank 1.
         """
-        if not items:
-            return []
         shrunk = posterior(self.shrinkage, buckets, items)
-        ids = [item.item_id for item in items]
         if self.logistic is None:
-            return predictions(ids, shrunk)
+            return shrunk
         columns = {RELEVANCE: relevance, RANK: ranks, **(signals or {})}
         numbers = {name: np.array(each, dtype=np.float64) for name, each in columns.items() if each is not None}
-        numbers[SHRUNK] = sigmoid(shrunk.logit_mean)
+        numbers[SHRUNK] = shrunk.mean
         fitted, by_inputs = logistic_mean(self.logistic, buckets, items, numbers)
         effects = self.logistic.effects.get("item", {})
         # An item that the logistic model does not know has its shrunk rate, changed by the slopes.
-        is_known = np.array([item in effects for item in ids])
+        is_known = np.array([item.item_id in effects for item in items])
         mean = np.where(is_known, fitted, shrunk.logit_mean + by_inputs)
-        return predictions(ids, Posterior(mean, shrunk.effective_sample_size))
+        return Posterior(sigmoid(mean), shrunk.effective_sample_size, mean)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain JSON values; see ``from_dict``."""
@@ -95,16 +84,14 @@ class LearnedReward:
         )
 
 
-def learn(
-    events: Sequence[Event], arms: Sequence[ItemArms] = (), *, kind: str | None = None, priors: Priors | None = None
-) -> LearnedReward:
+def learn(events: Sequence[Event], arms: Sequence[ItemArms] = (), *, kind: str | None = None) -> LearnedReward:
     """Learn from the events, and from every item with all its arms.
 
     Without ``arms``, they are the sums of the events. Fade the events first (see ``faded``), by the half-life of the
     arms. An item's cluster is that of its arms. Default ``kind``: ``logistic`` from 2,000 events, else ``shrinkage``.
     """
     kind = kind or (logistic.KIND if len(events) >= ENOUGH_FOR_LOGISTIC else shrinkage.KIND)
-    shrunk = fit_shrinkage(arm_table(arms or arms_of(events)), priors)
+    shrunk = fit_shrinkage(arm_table(arms or arms_of(events)))
     if kind == shrinkage.KIND:
         return LearnedReward(shrinkage=shrunk, events=len(events))
     clusters = {item.item_id: item.cluster for item in arms if item.cluster is not None}
@@ -137,7 +124,7 @@ def rates_before(events: Sequence[Event], clusters: Mapping[str, int]) -> Floats
         for contexts, rows in rows_by_context.items():
             ids = [events[row].item_id for row in rows]
             items = [arms.get(item) or ItemArms(item_id=item, cluster=clusters.get(item)) for item in ids]
-            rates[rows] = sigmoid(posterior(model, contexts, items).logit_mean)
+            rates[rows] = posterior(model, contexts, items).mean
     return rates
 
 
@@ -231,12 +218,12 @@ def fit(examples: Examples) -> Fitted:
     by_item = learn(events, arms, kind=shrinkage.KIND)
     shown = [example for example in examples.rated if example.event.relevance is not None]
     signals, verdicts = _signals(examples, shown, arms, rewarded, by_item), columns(shown)
-    shared = {name: values for name, values in signals.items() if name not in OF_ITEMS}
+    shared = {name: values for name, values in signals.items() if name not in stacks.OF_ITEMS}
     return Fitted(
         reward=learn(events, arms),
         by_item=by_item,
-        stack=fit_stack(signals, *verdicts) if shown else LogitStack(),
-        shared=fit_stack(shared, *verdicts) if shown else LogitStack(),
+        stack=stacks.fit_stack(signals, *verdicts) if shown else LogitStack(),
+        shared=stacks.fit_stack(shared, *verdicts) if shown else LogitStack(),
         arms={
             **{item_id: ItemArms(item_id=item_id, cluster=cluster) for item_id, cluster in examples.clusters.items()},
             **{item.item_id: item for item in arms},
@@ -256,9 +243,9 @@ def _signals(
     legs = sorted({leg for example in shown for leg in example.event.signals})
     signals = {
         RELEVANCE: np.array([example.event.relevance or 0.0 for example in shown]),
-        LEARNED: _logits_without_own(shown, arms, by_item),
-        AFFINITY: affinity_signal(without_own(shown, rewarded)),
-        LENGTH: length_signal([examples.octets.get(example.event.item_id, 0) for example in shown]),
+        stacks.LEARNED: _logits_without_own(shown, arms, by_item),
+        stacks.AFFINITY: stacks.affinity_signal(without_own(shown, rewarded)),
+        stacks.LENGTH: stacks.length_signal([examples.octets.get(example.event.item_id, 0) for example in shown]),
     }
     return signals | {leg: np.array([example.event.signals.get(leg, 0.0) for example in shown]) for leg in legs}
 
@@ -277,7 +264,7 @@ def _logits_without_own(shown: Sequence[Example], arms: Sequence[ItemArms], by_i
         for example in (shown[place] for place in places):
             item, mine = whole[example.event.item_id], own[example.question, example.event.item_id]
             items.append(replace(item, arms={bucket: _without(item.arms[bucket], mine[bucket]) for bucket in buckets}))
-        logits[places] = [reward.logit_mean for reward in by_item.predict(buckets, items)]
+        logits[places] = by_item.predict(buckets, items).logit_mean
     return logits
 
 

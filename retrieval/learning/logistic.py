@@ -101,25 +101,14 @@ def logistic_mean(
     total, by_inputs = np.full(len(items), model.intercept), np.zeros(len(items))
     for name, slope in model.slopes.items():
         if name != RANK or name in numbers:
-            part = slope.weight * _centre(name, numbers.get(name), slope, len(items))
+            values = numbers.get(name, np.full(len(items), np.nan))
+            number = np.log(values) if name == RANK else number_of(values)
+            part = slope.weight * np.nan_to_num(number - slope.centre, nan=0.0)
             total = total + part
             by_inputs = by_inputs if name == SHRUNK else by_inputs + part
-    none: Mapping[str, float] = {}
-    effects = [
-        sum(
-            model.effects.get(group, none).get(key, 0.0)
-            for _, group, key in groups_of(contexts, item.item_id, item.cluster)
-        )
-        for item in items
-    ]
+    each = [groups_of(contexts, item.item_id, item.cluster) for item in items]
+    effects = [sum(model.effects.get(group, {}).get(key, 0.0) for _, group, key in groups) for groups in each]
     return total + np.array(effects), by_inputs
-
-
-def _centre(name: str, values: Floats | None, slope: Slope, length: int) -> Floats:
-    if values is None:
-        return np.zeros(length)
-    number = np.log(values) if name == RANK else number_of(values)
-    return np.nan_to_num(number - slope.centre, nan=0.0)
 
 
 def number_of(probabilities: Floats) -> Floats:

@@ -91,9 +91,8 @@ def held_out(name: str, hits: Sequence[JudgedHit], start: Calibration | None = N
         if not own or not can_fit(others, fewest(start)):
             return None
         fitted = fit_calibration({name: others}, space="", fitted_on="", start=start)
-        predicted += [
-            probability for probability in fitted.relevances([hit.evidence for hit in own]) if probability is not None
-        ]
+        told = fitted.relevances([hit.evidence for hit in own])
+        predicted += [probability for probability in told if probability is not None]
         judged += [hit.is_relevant for hit in own]
     return honesty(predicted, judged)
 
@@ -120,10 +119,8 @@ def honesty(predicted: Sequence[float], judged: Sequence[bool]) -> Honesty:
 def calibration_error(predicted: Floats, rewards: Floats) -> float:
     """The expected calibration error over ten bins of equal size, 0 to 1 (Naeini, Cooper, Hauskrecht, AAAI 2015)."""
     order = np.argsort(predicted, kind="stable")
-    gaps = [
-        len(rows) * abs(float(predicted[rows].mean() - rewards[rows].mean()))
-        for rows in np.array_split(order, min(10, len(order)))
-    ]
+    parts = np.array_split(order, min(10, len(order)))
+    gaps = [len(rows) * abs(float(predicted[rows].mean() - rewards[rows].mean())) for rows in parts]
     return sum(gaps) / len(order)
 
 
@@ -158,11 +155,8 @@ def _fit_logistic(name: str, hits: Sequence[JudgedHit], start: tuple[float, ...]
     for _ in range(_STEPS):
         predicted = sigmoid(design @ coefficients)
         slope = design.T @ (weights * (predicted - judged)) + ridge @ (coefficients - goal)
-        curve = (
-            (design * (weights * predicted * (1 - predicted))[:, None]).T @ design
-            + ridge
-            + _SMALL * np.eye(len(coefficients))
-        )
+        curved = design * (weights * predicted * (1 - predicted))[:, None]
+        curve = curved.T @ design + ridge + _SMALL * np.eye(len(coefficients))
         step = np.linalg.solve(curve, slope)
         coefficients -= step
         if np.abs(step).max() < _SMALL:

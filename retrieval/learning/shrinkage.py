@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from retrieval.domain.learning.arm import ItemArms, uncertainty_of
+from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.learning.context import ANYWHERE
 from retrieval.learning.arm_table import ArmTable, BucketArms, Floats, Ints, in_buckets, kind_of, pairs
 from retrieval.learning.logit import EDGE, moderation, sigmoid
@@ -43,7 +43,6 @@ class Level(NamedTuple):
 
 
 UNSEEN_KIND = Level(8.0, 0.05, 0.4)
-
 
 DOUBT = 0.5
 """The share of the variance of the level above that counts in the effective sample size (see decision 0026)."""
@@ -97,12 +96,24 @@ class Shrinkage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Posterior:
-    """The reward of each item, a Beta distribution; arrays of shape (items,)."""
+    """The reward of each item in one context, a Beta distribution; arrays of shape (items,)."""
 
-    logit_mean: Floats
-    """ln(m / (1 - m)) of the mean m."""
+    mean: Floats
+    """The expected reward, 0 to 1."""
     effective_sample_size: Floats
-    """The sum of the Beta's two parameters, above 0."""
+    """The number of own events in this context that would leave the same uncertainty, above 0."""
+    logit_mean: Floats
+    """ln(mean / (1 - mean))."""
+
+    @property
+    def sd(self) -> Floats:
+        """The standard deviation of the true rate around the mean, 0 to 0.5."""
+        return np.sqrt(self.mean * (1.0 - self.mean) / (self.effective_sample_size + 1.0))
+
+    @property
+    def uncertainty(self) -> Floats:
+        """The largest possible standard deviation at this sample size, 0 to 0.5; no further event raises it."""
+        return np.asarray(0.5 / np.sqrt(self.effective_sample_size + 1.0), dtype=np.float64)
 
 
 def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms]) -> Posterior:
@@ -127,7 +138,7 @@ def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms
         inside = _Counts(successes[:, column], failures[:, column])
         mean = mean + _bucket_part(inside, whole, like, shift, (level.concentration, model.concentration))
     size = _effective_sample_size(uses, _doubts(model.concentration, base, levels, shifts))
-    return Posterior(mean, size)
+    return Posterior(sigmoid(mean), size, mean)
 
 
 class _Estimates(NamedTuple):
@@ -225,49 +236,40 @@ def _by_number(rows: Sequence[Sequence[float]]) -> dict[int, ShrunkEstimate]:
     return {int(row[0]): ShrunkEstimate(float(row[1]), float(row[2])) for row in rows}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Priors:
-    """The priors before the first event; variances are of logits."""
+# The priors before the first event; variances are of logits.
+CONCENTRATION, CONCENTRATION_SPREAD, MOST_CONCENTRATION = 8.0, 0.7, 12.0
+"""The median of a lognormal prior on each level's concentration, in pseudo-uses; the standard deviation of its
+logarithm; and the cap."""
 
-    concentration: float = 8.0
-    """The median of a lognormal prior on each level's concentration, in pseudo-uses."""
-    concentration_spread: float = 0.7
-    """The standard deviation of its logarithm."""
-    most_concentration: float = 12.0
-    """The cap."""
-    collection_variance: float = 0.1
-    """The variance of the collection's rate around one half: 35 to 65 % in 19 of 20 cases."""
-    between_variance: float = 0.4
-    """The variance between item clusters, and between clusters in a bucket."""
-    bucket_variance: float = 0.05
-    """The variance between buckets, which differ less than items."""
-    between_weight: float = 4.0
-    """The weight of either variance, as a number of clusters or buckets."""
-    uses_coefficient: float = 0.15
-    """The coefficient of ln(1 + uses): items with more uses are usually better."""
-    uses_variance: float = 0.01
+COLLECTION_VARIANCE = 0.1
+"""The variance of the collection's rate around one half: 35 to 65 % in 19 of 20 cases."""
 
+BETWEEN_VARIANCE, BUCKET_VARIANCE, BETWEEN_WEIGHT = 0.4, 0.05, 4.0
+"""The variance between item clusters, and between clusters in a bucket; between buckets, which differ less than items;
+and the weight of either variance, as a number of clusters or buckets."""
+
+USES_COEFFICIENT, USES_VARIANCE = 0.15, 0.01
+"""The coefficient of ln(1 + uses), because items with more uses are usually better, and its variance."""
 
 ROUNDS = 6
 """The rounds of fitting means, spreads and concentrations in turn, after which logits change by less than 0.01."""
 
 
-def fit_shrinkage(table: ArmTable, priors: Priors | None = None) -> Shrinkage:
+def fit_shrinkage(table: ArmTable) -> Shrinkage:
     """The MAP estimate of each level, from the collection down."""
-    priors = priors or Priors()
-    model, prior_logit = _fit_items(table, priors)
+    model, prior_logit = _fit_items(table)
     levels: dict[str, Level] = {}
     buckets: dict[str, ShrunkEstimate] = {}
     shifts: dict[str, dict[int, ShrunkEstimate]] = {}
     for kind in table.kinds:
         elsewhere = _elsewhere(kind, table, model.concentration, prior_logit)
-        levels[kind.kind], own_buckets, own_shifts = _fit_kind(kind, table, elsewhere, priors)
+        levels[kind.kind], own_buckets, own_shifts = _fit_kind(kind, table, elsewhere)
         buckets |= own_buckets
         shifts |= own_shifts
     return replace(model, levels=levels, buckets=buckets, cluster_shifts=shifts)
 
 
-def _fit_items(table: ArmTable, priors: Priors) -> tuple[Shrinkage, Floats]:
+def _fit_items(table: ArmTable) -> tuple[Shrinkage, Floats]:
     """The model without its buckets; and the prior mean, a logit, of each item's own events, (items,)."""
     from scipy.sparse import csr_array, hstack
 
@@ -277,16 +279,16 @@ def _fit_items(table: ArmTable, priors: Priors) -> tuple[Shrinkage, Floats]:
     in_cluster = csr_array(entries, shape=(len(uses), len(table.clusters)))
     design = csr_array(hstack([np.ones((len(uses), 1)), np.log1p(uses)[:, None], in_cluster]))
     centre, mean = np.zeros(2 + len(table.clusters)), np.zeros(len(uses))
-    centre[1] = priors.uses_coefficient
+    centre[1] = USES_COEFFICIENT
     beta = centre
-    concentration, between = priors.concentration, priors.between_variance
+    concentration, between = CONCENTRATION, BETWEEN_VARIANCE
     covariance: Floats = np.zeros((len(centre), len(centre)))
     for _ in range(ROUNDS):
-        prior = np.array([priors.collection_variance, priors.uses_variance, *[between] * len(table.clusters)])
+        prior = np.array([COLLECTION_VARIANCE, USES_VARIANCE, *[between] * len(table.clusters)])
         beta, covariance = _newton(table, design, beta, (centre, prior), concentration)
         mean = design @ beta
-        between = _spread(beta[2:], np.diag(covariance)[2:], priors.between_variance, priors.between_weight)
-        concentration = _concentration(table.successes, table.failures, mean, priors)
+        between = _spread(beta[2:], np.diag(covariance)[2:], BETWEEN_VARIANCE)
+        concentration = _concentration(table.successes, table.failures, mean)
     beta[1] = min(float(beta[1]), _most_by_uses(concentration))
     variances = covariance[0, 0] + np.diag(covariance)[2:] + 2.0 * covariance[0, 2:]
     estimates = map(ShrunkEstimate, (beta[0] + beta[2:]).tolist(), variances.tolist())
@@ -333,27 +335,25 @@ def _most_by_uses(concentration: float) -> float:
 
 
 def _fit_kind(
-    kind: BucketArms, table: ArmTable, elsewhere: _Estimates, priors: Priors
+    kind: BucketArms, table: ArmTable, elsewhere: _Estimates
 ) -> tuple[Level, dict[str, ShrunkEstimate], dict[str, dict[int, ShrunkEstimate]]]:
     """The level of a kind, and the shifts of its buckets and of clusters in them, against the rates ``elsewhere``."""
     cluster = table.cluster[kind.item]
     shape = (len(kind.names), len(table.clusters))
     bucket, own = np.zeros(shape[0]), np.zeros(shape)
     bucket_variance, own_variance = np.zeros(shape[0]), np.zeros(shape)
-    spread, own_spread, concentration = priors.bucket_variance, priors.between_variance, priors.concentration
+    spread, own_spread, concentration = BUCKET_VARIANCE, BETWEEN_VARIANCE, CONCENTRATION
     for _ in range(ROUNDS):
         bucket, bucket_variance, own, own_variance = _shifts(
             kind, cluster, elsewhere, (bucket, own), (spread, own_spread, concentration)
         )
-        spread = _spread(bucket, bucket_variance, priors.bucket_variance, priors.between_weight)
-        own_spread = _spread(own.ravel(), own_variance.ravel(), priors.between_variance, priors.between_weight)
+        spread = _spread(bucket, bucket_variance, BUCKET_VARIANCE)
+        own_spread = _spread(own.ravel(), own_variance.ravel(), BETWEEN_VARIANCE)
         mean = elsewhere.logit + bucket[kind.bucket] + _by_both(own, kind.bucket, cluster)
-        concentration = _concentration(kind.successes, kind.failures, mean, priors, elsewhere.variance)
+        concentration = _concentration(kind.successes, kind.failures, mean, elsewhere.variance)
     shifts = map(ShrunkEstimate, bucket.tolist(), bucket_variance.tolist())
-    own_shifts = [
-        dict(zip(table.clusters, map(ShrunkEstimate, *estimates), strict=True))
-        for estimates in zip(own.tolist(), own_variance.tolist(), strict=True)
-    ]
+    by_bucket = zip(own.tolist(), own_variance.tolist(), strict=True)
+    own_shifts = [dict(zip(table.clusters, map(ShrunkEstimate, *pair), strict=True)) for pair in by_bucket]
     return (
         Level(concentration, spread, own_spread),
         dict(zip(kind.names, shifts, strict=True)),
@@ -406,7 +406,7 @@ def _dilute(concentration: float, mean: Floats, variance: Floats) -> Floats:
 
 
 def _concentration(
-    successes: Floats, failures: Floats, prior_logit: Floats, priors: Priors, prior_variance: Floats | None = None
+    successes: Floats, failures: Floats, prior_logit: Floats, prior_variance: Floats | None = None
 ) -> float:
     """The MAP concentration of beta-binomial counts around known means, at most the cap."""
     from scipy.optimize import minimize_scalar
@@ -419,17 +419,17 @@ def _concentration(
     def cost(log_concentration: float) -> float:
         m = _dilute(math.exp(log_concentration), mean, variance)
         likelihood = betaln(won + m * mean, lost + m * (1 - mean)) - betaln(m * mean, m * (1 - mean))
-        deviation = (log_concentration - math.log(priors.concentration)) / priors.concentration_spread
+        deviation = (log_concentration - math.log(CONCENTRATION)) / CONCENTRATION_SPREAD
         return float(deviation**2 / 2 - likelihood.sum())
 
-    bounds = (math.log(0.5), math.log(priors.most_concentration))
+    bounds = (math.log(0.5), math.log(MOST_CONCENTRATION))
     return math.exp(float(minimize_scalar(cost, bounds=bounds, method="bounded").x))
 
 
-def _spread(estimates: Floats, variances: Floats, prior: float, weight: float) -> float:
+def _spread(estimates: Floats, variances: Floats, prior: float) -> float:
     """The variance between effects: an EM step with a prior (Dempster, Laird and Rubin, 1977)."""
-    total = float((estimates**2 + variances).sum()) + weight * prior
-    return total / (len(estimates) + weight)
+    total = float((estimates**2 + variances).sum()) + BETWEEN_WEIGHT * prior
+    return total / (len(estimates) + BETWEEN_WEIGHT)
 
 
 def _sums(values: Floats, index: Ints, length: int) -> Floats:
@@ -441,31 +441,3 @@ def _sums(values: Floats, index: Ints, length: int) -> Floats:
 def _by_both(effects: Floats, bucket: Ints, cluster: Ints) -> Floats:
     padded = np.concatenate([effects, np.zeros((len(effects), 1))], axis=1)
     return np.asarray(padded[bucket, cluster], dtype=np.float64)
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """The reward of one item in one context."""
-
-    item_id: str
-    mean: float
-    """The expected reward, 0 to 1."""
-    sd: float
-    """The standard deviation of the true rate around the mean, 0 to 0.5."""
-    effective_sample_size: float
-    """The number of the item's own events in this context that would leave the same uncertainty, above 0."""
-    logit_mean: float
-    """ln(mean / (1 - mean))."""
-
-    @property
-    def uncertainty(self) -> float:
-        """The largest possible standard deviation at this sample size, 0 to 0.5; no further event raises it."""
-        return uncertainty_of(self.effective_sample_size)
-
-
-def predictions(item_ids: Sequence[str], rewards: Posterior) -> list[Prediction]:
-    """One prediction per item, in order."""
-    mean, size = sigmoid(rewards.logit_mean), rewards.effective_sample_size
-    sd = np.sqrt(mean * (1.0 - mean) / (size + 1.0))
-    rows = zip(item_ids, mean.tolist(), sd.tolist(), size.tolist(), rewards.logit_mean.tolist(), strict=True)
-    return [Prediction(*row) for row in rows]

@@ -40,7 +40,7 @@ class Ranked:
     effective_sample_size: float = 0.0
     """The sum of that distribution's two parameters, above 0 with a learned reward."""
     uncertainty: float = 0.0
-    """The uncertainty of the learned reward, 0 to 0.5, for the uncertainty bonus; see ``Prediction.uncertainty``."""
+    """The uncertainty of the learned reward, 0 to 0.5, for the uncertainty bonus; see ``Posterior.uncertainty``."""
 
 
 def is_eligible(arm: Arm, created_at: datetime | None, now: datetime, exploration: Exploration) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,11 +77,8 @@ def trial(examples: Examples, *, share: float, in_use: LearnedModel | None = Non
                 (additions, by_stack, by_shared),
             ):
                 _compare(tally, slate, alone.verdicts, candidate, other)
-    used = {
-        combination
-        for combination in (Combination.SUM, Combination.LOGIT_STACK)
-        if in_use is not None and in_use.has_passed(Learned(combination=combination, share=share))
-    }
+    tried = {each: Learned(combination=each, share=share) for each in (Combination.SUM, Combination.LOGIT_STACK)}
+    used = {each for each, learned in tried.items() if in_use is not None and in_use.has_passed(learned)}
     is_whole_used = in_use is not None and in_use.stack.weighs_items and Combination.LOGIT_STACK in used
     whole = _outcome(stacks, is_used=is_whole_used)
     addition = _outcome(additions, ONE_SIDED_975 if is_whole_used else ONE_SIDED_995)
@@ -106,13 +104,9 @@ def _folds(examples: Examples) -> list[frozenset[str]]:
 
 
 def _sum(fitted: Fitted, share: float, slate: Slate) -> _Ranked:
-    def means(ranks: Sequence[int] | None) -> Floats:
-        items = _items(slate, fitted.arms)
-        predicted = fitted.reward.predict(slate.buckets, items, slate.relevance, signals=slate.legs, ranks=ranks)
-        return np.array([reward.mean for reward in predicted])
-
-    scores = (1 - share) * np.array(slate.relevance) + share * means(None)
-    return _Ranked(scores, means(range(1, len(slate.item_ids) + 1)))
+    predict = partial(fitted.reward.predict, slate.buckets, _items(slate, fitted.arms), slate.relevance)
+    scores = (1 - share) * np.array(slate.relevance) + share * predict(signals=slate.legs).mean
+    return _Ranked(scores, predict(signals=slate.legs, ranks=range(1, len(slate.item_ids) + 1)).mean)
 
 
 def _stack(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
@@ -121,12 +115,11 @@ def _stack(stack: LogitStack, signals: Mapping[str, Floats]) -> _Ranked:
 
 
 def _signals(fitted: Fitted, octets: Mapping[str, int], slate: Slate) -> dict[str, Floats]:
-    predicted = fitted.by_item.predict(slate.buckets, _items(slate, fitted.arms))
     rewarded = fitted.directions
     totals = [rewarded[item].total if item in rewarded else None for item in slate.item_ids]
     return {
         RELEVANCE: np.array(slate.relevance),
-        LEARNED: np.array([prediction.logit_mean for prediction in predicted]),
+        LEARNED: fitted.by_item.predict(slate.buckets, _items(slate, fitted.arms)).logit_mean,
         AFFINITY: affinity_signal([cosine(slate.vector, total) for total in totals]),
         LENGTH: length_signal([octets.get(item_id, 0) for item_id in slate.item_ids]),
     } | {leg: np.array(scores) for leg, scores in slate.legs.items()}

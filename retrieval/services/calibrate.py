@@ -131,19 +131,13 @@ async def _hits(
         shown = {name: [hit.item_id for hit in ranking[:HITS]] for name, ranking in rankings.items()}
         shown["both"] = [hit.item_id for hit in result]
     most = most_by_words(text, stored.documents)
-    rankings_by_model = {name: {name: ranking} for name, ranking in rankings.items()} | (
-        {"both": rankings} if stored.space else {}
-    )
-    evidence_by_model = {
-        name: zip(shown[name], evidence_of(shown[name], ranking, most, knows_all_words=name == "both"), strict=True)
-        for name, ranking in rankings_by_model.items()
-    }
-    return {
-        name: [
-            JudgedHit(0, evidence, grades.get(item_id, 0) > 0) for item_id, evidence in ranking if evidence.tells(name)
-        ]
-        for name, ranking in evidence_by_model.items()
-    }
+    alone = {name: {name: ranking} for name, ranking in rankings.items()}
+    hits: dict[str, list[JudgedHit]] = {}
+    for name, of_legs in (alone | ({"both": rankings} if stored.space else {})).items():
+        evidence = evidence_of(shown[name], of_legs, most, knows_all_words=name == "both")
+        pairs = [pair for pair in zip(shown[name], evidence, strict=True) if pair[1].tells(name)]
+        hits[name] = [JudgedHit(0, known, grades.get(item_id, 0) > 0) for item_id, known in pairs]
+    return hits
 
 
 async def _rated_searches(handle: CollectionHandle) -> tuple[list[JudgedQuery], Qrels]:

@@ -6,25 +6,12 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from retrieval.adapters.store.database import CollectionPlace, Database
-from retrieval.adapters.store.items.collections import (
-    StoredCollection,
-    add_profile,
-    all_collections,
-    are_windows_behind,
-    clear_undeclared,
-    create_collection,
-    declare_attributes,
-    find_collection,
-    reindex_windows,
-    set_parts,
-    set_space,
-    store_neighbours,
-    undeclare_attributes,
-    use_profile,
-)
+from retrieval.adapters.store.items import collections as store
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.removal import remove_itself, remove_next_items, remove_records
 from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
@@ -49,10 +36,10 @@ SpaceOfNew = Callable[[], Awaitable[EmbeddingSpace | None]]
 
 async def find(database: Database, tenant_id: int, name: str) -> StoredCollection:
     """The collection of that name. Raises ``UnknownCollectionError``."""
-    stored = await find_collection(database, tenant_id, name)
+    stored = await store.find_collection(database, tenant_id, name)
     if stored is not None:
         return stored
-    known = [collection.name for collection in await all_collections(database, tenant_id)]
+    known = [collection.name for collection in await store.all_collections(database, tenant_id)]
     unknown = UnknownCollectionError(f"there is no collection {shortened(name)!r}; {choices_hint(name, known)}")
     raise unknown.advising(Advice.MAKE_COLLECTION, name=name, file="FILE")
 
@@ -73,28 +60,20 @@ async def find_or_make(
 
     Raises ``UnknownCollectionError`` for a collection that is removed meanwhile.
     """
-    stored, is_new = await find_collection(database, tenant_id, name), False
+    stored, is_new = await store.find_collection(database, tenant_id, name), False
     if stored is not None and stored.space is not None:
         return stored
     first_space = await space_of_new()
     space = None if first_space is None else await register_space(database, first_space)
     if stored is None:
         first = profile or default_profile(space.space if space else None)
-        number = space.space_id if space else None
+        create = partial(store.create_collection, neighbours=neighbours, schema=schema, index_kind=index_kind)
         async with database.transaction(tenant_id) as connection:
-            whose = (connection, tenant_id, name)
-            is_new = await create_collection(
-                *whose,
-                language=language,
-                profile=first,
-                space_id=number,
-                neighbours=neighbours,
-                schema=schema,
-                index_kind=index_kind,
-            )
+            whose, number = (connection, tenant_id, name), space.space_id if space else None
+            is_new = await create(*whose, language=language, profile=first, space_id=number)
     elif space is not None:
         await _give_space(database, tenant_id, stored, space)
-    stored = await find_collection(database, tenant_id, name)
+    stored = await store.find_collection(database, tenant_id, name)
     if stored is None:
         raise UnknownCollectionError(f"collection {name!r} was removed while it was being made; try again")
     return replace(stored, is_new=is_new)
@@ -103,11 +82,11 @@ async def find_or_make(
 async def _give_space(database: Database, tenant_id: int, stored: StoredCollection, space: StoredSpace) -> None:
     """Give a collection that was made without an embedder the space, and its default profile the dense leg."""
     async with database.transaction(tenant_id) as connection:
-        await set_space(connection, stored.collection_id, space.space_id)
+        await store.set_space(connection, stored.collection_id, space.space_id)
         if stored.profile == default_profile(None):
             note = f"the default of {space.space.name}"
-            version = await add_profile(connection, stored.collection_id, default_profile(space.space), note)
-            await use_profile(connection, stored.collection_id, version)
+            version = await store.add_profile(connection, stored.collection_id, default_profile(space.space), note)
+            await store.use_profile(connection, stored.collection_id, version)
 
 
 _STEP = 500
@@ -122,7 +101,7 @@ async def refresh_windows(at: CollectionPlace, end_of_step: Callable[[int], None
     done, step = 0, _STEP
     while step:
         async with at.database.transaction(at.tenant_id) as connection:
-            step = await reindex_windows(connection, at.collection_id, _STEP)
+            step = await store.reindex_windows(connection, at.collection_id, _STEP)
         done += step
         end_of_step(done)
     if done:
@@ -132,7 +111,7 @@ async def refresh_windows(at: CollectionPlace, end_of_step: Callable[[int], None
 
 async def is_walk_unfinished(workplace: Workplace, target: JobTarget) -> bool:
     """Whether a change of neighbours was interrupted before all items were indexed by it."""
-    return await are_windows_behind(workplace.place(target))
+    return await store.are_windows_behind(workplace.place(target))
 
 
 async def finish_walk(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
@@ -151,19 +130,19 @@ async def make_filterable(handle: CollectionHandle, attributes: Mapping[str, str
     if set(declared) <= set(stored.filterable):
         return
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await declare_attributes(connection, stored.collection_id, handle.name, declared)
+        await store.declare_attributes(connection, stored.collection_id, handle.name, declared)
     await handle.refresh()
 
 
 async def _make_unfilterable(handle: CollectionHandle, names: Sequence[str]) -> None:
     collection_id = (await handle.fresh()).collection_id
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await undeclare_attributes(connection, collection_id, names)
+        await store.undeclare_attributes(connection, collection_id, names)
     await handle.refresh()
     # Other handles use the declaration, and so its index, until they read it again.
     await asyncio.sleep(1.5 * FRESH_SECONDS)
     async with handle.database.transaction(handle.tenant_id) as connection:
-        await clear_undeclared(connection, collection_id, names)
+        await store.clear_undeclared(connection, collection_id, names)
 
 
 @checks_existence
@@ -173,8 +152,8 @@ async def set_neighbours(handle: CollectionHandle, neighbours: Neighbours | None
     place = handle.place_of(stored)
     if setting != stored.neighbours:
         async with handle.database.transaction(handle.tenant_id) as connection:
-            await store_neighbours(connection, stored.collection_id, setting)
-    elif not await are_windows_behind(place):
+            await store.store_neighbours(connection, stored.collection_id, setting)
+    elif not await store.are_windows_behind(place):
         return 0
     indexed = await refresh_windows(place)
     await flush_lexical(handle.database, indexed)
@@ -192,7 +171,7 @@ async def split(handle: CollectionHandle, parts: int) -> CollectionInfo:
     if stored.space is None:
         raise InvalidRequestError(f"collection {handle.name!r} has no vectors, and so no index to divide: {NO_SPACE}")
     if number != stored.parts:
-        await set_parts(handle.place_of(stored), number)
+        await store.set_parts(handle.place_of(stored), number)
         stored = await handle.refresh()
     # Another process builds this index after the same change, or that of another collection of the space.
     while await keep_index(handle.database, handle.tenant_id, stored) is IndexOutcome.BEING_BUILT:

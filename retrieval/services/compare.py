@@ -16,14 +16,9 @@ from types import MappingProxyType
 
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection, stored_profile
+from retrieval.adapters.store.learning import off_policy as store
 from retrieval.adapters.store.learning.models import definition_within
-from retrieval.adapters.store.learning.off_policy import (
-    RecordedTraffic,
-    TargetComparison,
-    interleaved_results,
-    read_comparison,
-    read_weighings,
-)
+from retrieval.adapters.store.learning.off_policy import RecordedTraffic, TargetComparison
 from retrieval.adapters.store.records.retrievals import read_pools
 from retrieval.domain.checks import JSONTextError, checked_whole, json_of
 from retrieval.domain.errors import Advice, InvalidProfileError, InvalidRequestError, NotFoundError
@@ -178,8 +173,8 @@ async def compare_profiles(
                 models[version] = None if definition is None else readable_model(version, definition)
             comparison.add(pool, default_reward, models[version])
         first, second = await asyncio.to_thread(comparison.with_expectations)
-        weighings = await read_weighings(connection, traffic, first, second)
-        estimates = await read_comparison(connection, traffic, first, second)
+        weighings = await store.read_weighings(connection, traffic, first, second)
+        estimates = await store.read_comparison(connection, traffic, first, second)
     deciding = estimates.get((DECIDES, False))
     difference = Estimate(value=math.nan, standard_error=math.nan) if deciding is None else deciding.difference
     return ProfileComparison(
@@ -217,13 +212,7 @@ class InterleavedComparison(Serializable):
 
 
 async def compare_interleaved(
-    database: Database,
-    tenant_id: int,
-    collection: StoredCollection,
-    first: str,
-    second: str,
-    *,
-    since: datetime,
+    database: Database, tenant_id: int, collection: StoredCollection, first: str, second: str, *, since: datetime
 ) -> InterleavedComparison:
     """Count the wins of interleaved searches since then; the names are those of the profiles in the searches.
 
@@ -234,9 +223,8 @@ async def compare_interleaved(
         raise InvalidRequestError(f"both profiles are {first!r}; name two that were interleaved")
     _check_since(since)
     names = (first, second)
-    results = await interleaved_results(
-        CollectionPlace(database, tenant_id, collection.collection_id), names=names, since=since
-    )
+    place = CollectionPlace(database, tenant_id, collection.collection_id)
+    results = await store.interleaved_results(place, names=names, since=since)
     if not results:
         raise InvalidRequestError(f"no search since {since:%Y-%m-%d} interleaved {first!r:.80} and {second!r:.80}")
     outcome = preference((ours, theirs) for ours, theirs in results if ours is not None and theirs is not None)

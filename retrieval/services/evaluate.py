@@ -36,8 +36,6 @@ Run = Mapping[str, Sequence[str]]
 """Item ids by query id, best first, each at most once."""
 
 DEFAULT_METRICS = "nDCG@10,R@100,MRR@10"
-"""The default metrics."""
-
 _EXAMPLES = "nDCG@10, R@100, MRR@10, AP, P@5, Success@1"
 _COMMA_OUTSIDE_PARENTHESES = re.compile(r",(?![^()]*\))")
 
@@ -190,10 +188,8 @@ async def evaluate(
     """
     judged_queries = judged(queries, qrels)
     limits = list(dict.fromkeys(map(_limit_of, metrics)))
-    rankings: dict[str, dict[int, dict[str, Sequence[str]]]] = {
-        variant: {limit: {} for limit in limits} for variant in variants
-    }
-    seconds: dict[str, list[float]] = {variant: [] for variant in variants}
+    rankings = {variant: {limit: dict[str, Sequence[str]]() for limit in limits} for variant in variants}
+    seconds = {variant: list[float]() for variant in variants}
     for done, (variant, query) in enumerate(product(variants, judged_queries), 1):
         for limit in limits:
             start = time.perf_counter()
@@ -240,11 +236,9 @@ def _comparisons(reports: Mapping[str, VariantReport], metric: str) -> tuple[Com
     if FUSED not in reports:
         return ()
     ours = reports[FUSED].per_query[metric]
-    return tuple(
-        compare(list(ours.values()), [other.per_query[metric][key] for key in ours], names=(FUSED, variant))
-        for variant, other in reports.items()
-        if variant != FUSED
-    )
+    others = {name: report.per_query[metric] for name, report in reports.items() if name != FUSED}
+    pairs = {name: (list(ours.values()), [values[key] for key in ours]) for name, values in others.items()}
+    return tuple(compare(*pair, names=(FUSED, name)) for name, pair in pairs.items())
 
 
 async def evaluate_collection(
@@ -276,21 +270,11 @@ async def evaluate_collection(
     place = await handle.place()
     if (missing := await missing_items(partial(read_items, place), judged(queries, qrels), qrels)) is not None:
         notes[missing] += 1
-    unrecorded = handle.unrecorded()
+    asked = partial(search, handle.unrecorded(), context=Context(), profile=profile, syntax=False)
 
     async def ask(text: str, *, where: Any, limit: int, variant: str) -> Sequence[str]:
-        variant_legs = legs if variant == FUSED else (variant,)
         with patiently():
-            result = await search(
-                unrecorded,
-                text,
-                where=where,
-                context=Context(),
-                limit=limit,
-                legs=variant_legs,
-                profile=profile,
-                syntax=False,
-            )
+            result = await asked(text, where=where, limit=limit, legs=legs if variant == FUSED else (variant,))
         if limit == _limit_of(metrics[0]):
             notes.update(result.notes)
         return [hit.item_id for hit in result]

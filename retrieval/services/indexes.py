@@ -145,13 +145,15 @@ async def _measured(index: _Index, sample: Sequence[tuple[str, Vector]], numbers
         effort, recall = await _effort(index, queries[:number], true, least=max(enough, efforts[-1]))
         efforts.append(effort)
         recalls.append(recall)
+    ids = [item_id for item_id, _ in sample]
+    compared = await index.milliseconds(compare_by_key(index.at.collection_id, index.space, queries[0], ids), {})
     return replace(
         numbers,
         effort_10=max(efforts[1], least),
         effort_100=max(efforts[2], least),
         effort_200=max(efforts[3], least),
         recall=recalls[0],
-        exact_row_us=await _exact_row_us(index, queries[0], [item_id for item_id, _ in sample]),
+        exact_row_us=max(compared * 1e3 / len(ids), 0.05),
         walk_row_us=await _walk_row_us(index, queries[0]),
     )
 
@@ -183,24 +185,13 @@ async def _effort(
     depth, acceptable = max(map(len, truth), default=0), None
     efforts = _EFFORTS if index.form.parts == 1 or index.form.is_quantised else _EFFORTS_OF_PARTS
     for effort in (effort for effort in efforts if effort >= least):
-        recall = await _recall(index, queries, truth, index.request(Path.APPROXIMATE, depth=depth, effort=effort))
+        found = await index.nearest(queries, index.request(Path.APPROXIMATE, depth=depth, effort=effort))
+        recall = fmean(map(recall_of, found, truth))
         if recall >= RECALL_WANTED:
             return effort, recall
         if recall >= RECALL_PROMISED and acceptable is None:
             acceptable = effort, recall
     return acceptable or (BEYOND, recall)
-
-
-async def _recall(
-    index: _Index, queries: Sequence[Vector], truth: Sequence[Sequence[float]], request: CandidateRequest
-) -> float:
-    results = await index.nearest(queries, request)
-    return fmean(recall_of(scores, true) for scores, true in zip(results, truth, strict=True))
-
-
-async def _exact_row_us(index: _Index, query: Vector, item_ids: Sequence[str]) -> float:
-    statement = compare_by_key(index.at.collection_id, index.space, query, item_ids)
-    return max(await index.milliseconds(statement, {}) * 1e3 / len(item_ids), 0.05)
 
 
 async def _walk_row_us(index: _Index, query: Vector) -> float:
@@ -430,15 +421,13 @@ async def _build(index: _Index) -> IndexOutcome:
     effort = ef_construction(form, collection.documents)
     vector_schema = database.facts.vector_schema or "public"
     async with _builder(index) as connection:
+        schema, table, of_collection = database.names.schema, index.space.table_name, collection.collection_id
         for part in missing:
-            definition = store.hnsw_definition(
-                collection.collection_id, vector_schema, effort, bits, part=part, parts=form.parts
-            )
-            name, table = names[part - 1], index.space.table_name
-            build = store.build_statement(name, database.names.schema, table, definition)
-            await _run_build(connection, database.names.schema, name, build)
+            definition = store.hnsw_definition(of_collection, vector_schema, effort, bits, part=part, parts=form.parts)
+            name = names[part - 1]
+            await _run_build(connection, schema, name, store.build_statement(name, schema, table, definition))
         if not is_another_there:
-            await _settle(connection, database.names.schema, index.space.table_name)
+            await _settle(connection, schema, table)
     whole = store.all_parts(index.names, await index.existing())
     if whole is None or not whole.valid:
         return IndexOutcome.BEING_BUILT  # by a process of the server whose client was killed

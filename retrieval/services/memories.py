@@ -14,32 +14,13 @@ from retrieval.adapters.store.database import CollectionPlace, Connection, despi
 from retrieval.adapters.store.items import memories as store
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ARCHIVED, ItemWrite, archive_items, known_hashes, write_items
-from retrieval.adapters.store.items.removal import (
-    expired_memories,
-    forget_items,
-    memories_of,
-    uncache_texts,
-)
+from retrieval.adapters.store.items.removal import expired_memories, forget_items, memories_of, uncache_texts
 from retrieval.adapters.store.search.terms import refresh_weights
 from retrieval.domain.errors import EmbedderError, InvalidRequestError, InvalidVectorError, UnknownItemError
+from retrieval.domain.items import memory as rules
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
-from retrieval.domain.items.memory import (
-    Duplicate,
-    FactOutcome,
-    Links,
-    Memory,
-    NewMemory,
-    StoredMemory,
-    changed,
-    check_current,
-    has_expired,
-    history_of,
-    may_join,
-    merged,
-    to_store,
-    united,
-)
+from retrieval.domain.items.memory import Duplicate, FactOutcome, Links, Memory, NewMemory, StoredMemory
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.services.add import AddReport, Writer
 from retrieval.services.items import keep_indexed
@@ -83,8 +64,8 @@ async def forget_expired(workplace: Workplace, target: JobTarget) -> dict[str, A
 async def histories(at: CollectionPlace, ids: Sequence[str], now: datetime) -> dict[str, tuple[Memory, ...]]:
     """The versions of each of those memories that exist and have not expired, newest first, by the id asked for."""
     versions = await store.read_versions(at, ids)
-    known = {key: memory for key, memory in versions.items() if not has_expired(memory, now)}
-    return {memory_id: history_of(memory_id, known) for memory_id in ids if memory_id in known}
+    known = {key: memory for key, memory in versions.items() if not rules.has_expired(memory, now)}
+    return {memory_id: rules.history_of(memory_id, known) for memory_id in ids if memory_id in known}
 
 
 async def forget_all(at: CollectionPlace, attribute: str, value: str) -> int:
@@ -177,7 +158,7 @@ class MemoryWriter:
                 duplicates = await self._duplicates(connection, memory, look)
                 if look.joins:
                     target = await self._target(connection, memory, duplicates, look)
-            written = memory if target is None else merged(target, memory)
+            written = memory if target is None else rules.merged(target, memory)
             report, items = await self._write(connection, [written])
             if look is not None and (text := memory.item().indexed_text) != written.item().indexed_text:
                 await uncache_texts(connection, self.writer.tenant_id, [text])  # no memory has the searched text
@@ -200,8 +181,8 @@ class MemoryWriter:
             memories_by_id = await store.hold_memories(connection, self._collection.collection_id, [memory_id])
             self._check_known(memories_by_id, [memory_id])
             known = memories_by_id[memory_id]
-            check_current(known, now)
-            return await self._write(connection, [changed(known, changes)])
+            rules.check_current(known, now)
+            return await self._write(connection, [rules.changed(known, changes)])
 
         await self._finish(*await self._atomically(change))
 
@@ -319,9 +300,8 @@ class MemoryWriter:
         if fresh:
             changed = {item.item_id: item.indexed_text for item in fresh if item.item_id in known}
             before = await store.hold_memories(connection, collection_id, sorted(changed)) if changed else {}
-            former_texts = [
-                text for memory in before.values() if (text := _text_of(memory)) != changed[memory.memory_id]
-            ]
+            texts = {memory_id: _text_of(memory) for memory_id, memory in before.items()}
+            former_texts = [text for memory_id, text in texts.items() if text != changed[memory_id]]
             written = await write_items(connection, ItemWrite(collection_id, fresh, self._collection.space_id))
             report += AddReport(settled=written.settled)
         if replaced:
@@ -376,13 +356,9 @@ class MemoryWriter:
             return None
         collection_id, ids = self._collection.collection_id, [duplicate.memory_id for duplicate in duplicates]
         known = await store.visible_memories(connection, collection_id, ids)
-        best = next(
-            (memory_id for memory_id in ids if memory_id in known and _is_target(known[memory_id], memory, look)), None
-        )
-        if best is None:
-            return None
-        target = (await store.hold_memories(connection, collection_id, [best])).get(best)
-        return target if target is not None and _is_target(target, memory, look) else None
+        targets = [key for key in ids if key in known and _is_target(known[key], memory, look)]
+        held = await store.hold_memories(connection, collection_id, targets[:1]) if targets else {}
+        return next((target for target in held.values() if _is_target(target, memory, look)), None)
 
     async def _finish(self, report: AddReport, items: Sequence[Item]) -> AddReport:
         """Embed the written items, and adapt weights and indexes, as for any items."""
@@ -393,19 +369,19 @@ class MemoryWriter:
 
 def _is_target(known: Memory, memory: NewMemory, look: Look) -> bool:
     """Whether the memory may join ``known``, which has the same text or still the text with which it was found."""
-    if not may_join(known, memory, look.now):
+    if not rules.may_join(known, memory, look.now):
         return False
     seen = {near.memory_id: near.text for near in look.near}
-    return to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text
+    return rules.to_store(known).fingerprint == memory.fingerprint or seen.get(known.memory_id) == known.text
 
 
 def _outcome(fact: DecidedFact, plan: _Plan, same: Sequence[str], now: datetime) -> SettledFact:
     memory, near = fact.memory, fact.near
     for memory_id in same:
-        if memory_id in plan.memories_by_id and may_join(plan.memories_by_id[memory_id], memory, now):
+        if memory_id in plan.memories_by_id and rules.may_join(plan.memories_by_id[memory_id], memory, now):
             return SettledFact(FactOutcome.SAME, memory_id)
     known = plan.memories_by_id.get(near.memory_id) if near is not None else None
-    if near is None or known is None or not may_join(known, memory, now) or known.text != near.text:
+    if near is None or known is None or not rules.may_join(known, memory, now) or known.text != near.text:
         return SettledFact(FactOutcome.ADDED, memory.memory_id)
     if fact.outcome is FactOutcome.SAME:
         return SettledFact(FactOutcome.SAME, known.memory_id)
@@ -418,9 +394,9 @@ def _with_repetitions(known: Memory, memories: Sequence[NewMemory]) -> NewMemory
     """The known memory with the links of memories that state the same; its relevance is unchanged."""
     links: Links = {}
     for memory in memories:
-        links = united(links, memory.links)
+        links = rules.united(links, memory.links)
     latest = max(memory.occurred_at for memory in memories)
-    return merged(known, replace(memories[0], links=links, occurred_at=latest, relevance_score=0.0, metadata={}))
+    return rules.merged(known, replace(memories[0], links=links, occurred_at=latest, relevance_score=0.0, metadata={}))
 
 
 def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> None:
@@ -429,7 +405,7 @@ def _check_successor(old: Memory, new: Memory | NewMemory, now: datetime) -> Non
             f"memory {old.memory_id!r:.80} was superseded by {old.superseded_by!r:.80} already; supersede that one"
         )
     for memory in (old, new):
-        check_current(memory, now)
+        rules.check_current(memory, now)
     if new.project_id != old.project_id:
         raise InvalidRequestError(
             f"memory {old.memory_id!r:.80} is of project {old.project_id!r:.80}, {new.memory_id!r:.80} of"

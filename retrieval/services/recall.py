@@ -9,18 +9,9 @@ from typing import Any
 
 from retrieval.adapters.store.installation.queue import has_acted
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search import recall as store
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
-from retrieval.adapters.store.search.recall import (
-    Measurement,
-    Probe,
-    Sample,
-    give_up_index,
-    has_newer_samples,
-    latest_samples,
-    probe,
-    raise_effort,
-    store_measurements,
-)
+from retrieval.adapters.store.search.recall import Measurement, Probe, Sample
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import LegName, Profile
@@ -39,7 +30,7 @@ async def is_recall_in_question(workplace: Workplace, target: JobTarget) -> bool
     space = target.collection.space
     if space is None or target.collection.ann_index is None:
         return False
-    return await has_newer_samples(workplace.place(target), space.space_id)
+    return await store.has_newer_samples(workplace.place(target), space.space_id)
 
 
 async def measure_recall(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
@@ -50,15 +41,15 @@ async def measure_recall(workplace: Workplace, target: JobTarget) -> dict[str, A
     collection, space = target.collection, target.collection.space
     if space is None or collection.ann_index is None:
         return {"samples": 0}
-    samples = await latest_samples(workplace.place(target), space.space_id, most=MOST_SAMPLES)
+    samples = await store.latest_samples(workplace.place(target), space.space_id, most=MOST_SAMPLES)
     probes: list[Probe] = []
     for sample in samples:
         request = dense_request(collection, sample)
         if request.path is not Path.APPROXIMATE:
             continue  # by now it would be answered by comparing everything
-        probes.append(await probe(workplace.database, target.tenant_id, request, sample))
+        probes.append(await store.probe(workplace.database, target.tenant_id, request, sample))
         workplace.end_of_step(len(probes))
-    await store_measurements(workplace.place(target), space.space_id, measured(probes, collection.documents))
+    await store.store_measurements(workplace.place(target), space.space_id, measured(probes, collection.documents))
     if not probes:
         return {"samples": 0}
     recall = fmean(sample.recall for sample in probes)
@@ -97,10 +88,10 @@ def bucket(matches: int | None, documents: int) -> str:
 
 async def _mend(workplace: Workplace, target: JobTarget, space: StoredSpace) -> str:
     place = workplace.place(target)
-    if (effort := await raise_effort(place, space.space_id)) is not None:
+    if (effort := await store.raise_effort(place, space.space_id)) is not None:
         return f"effort raised to {effort}"
     if await has_acted(place, "recall", f"index: {IndexOutcome.REBUILT.value}"):
-        await give_up_index(place, space.space_id)
+        await store.give_up_index(place, space.space_id)
         return "neither effort nor a rebuild helps: searches compare all vectors from now on"
     outcome = await rebuild_index(workplace.database, target.tenant_id, target.collection)
     return f"index: {outcome.value}"

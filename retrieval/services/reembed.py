@@ -263,9 +263,6 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
     is_kept = row.state in _KEPT_STATES
     pending = await count_pending(run.place, row.spare) if is_kept else 0
     without_text = await store.count_without_text(run.place, row.former, row.target) if is_kept else 0
-    removes_at = None
-    if row.state is ReembeddingState.SWITCHED and row.switched_at is not None:
-        removes_at = row.switched_at + timedelta(seconds=row.keep_seconds)
     return Reembedding(
         collection=target.collection.name,
         former=row.former.space.name,
@@ -274,7 +271,7 @@ async def look_at(workplace: Workplace, target: JobTarget) -> Reembedding:
         pending=pending,
         without_text=without_text,
         spent_today=row.spent(run.today),
-        removes_at=removes_at,
+        removes_at=_removal_time(row),
         **{each.name: getattr(row, each.name) for each in fields(ReembeddingProgress)},
     )
 
@@ -301,6 +298,12 @@ async def change(workplace: Workplace, target: JobTarget, action: str) -> None:
             f"the re-embedding of {target.collection.name!r} cannot do {action!r} now: it is {row.state.value}; "
             f"possible now: {others}"
         )
+
+
+def _removal_time(row: StoredReembedding) -> datetime | None:
+    if row.switched_at is None or row.state is not ReembeddingState.SWITCHED:
+        return None
+    return row.switched_at + timedelta(seconds=row.keep_seconds)
 
 
 async def _known(run: _Run, target: JobTarget) -> StoredReembedding:
@@ -374,9 +377,8 @@ async def reembed(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
             break
         workplace.end_of_step()
     row = await store.find_reembedding(run.place)
-    if row is None:
-        return {}
-    return {"state": row.state.value, "embedded": run.embedded} | ({"note": row.note} if row.note else {})
+    note = {"note": row.note} if row and row.note else {}
+    return {} if row is None else {"state": row.state.value, "embedded": run.embedded} | note
 
 
 @dataclass(slots=True)
@@ -390,9 +392,8 @@ class _Run:
         return self.workplace.now().astimezone(UTC).date()
 
     def is_over(self, row: StoredReembedding) -> bool:
-        if row.switched_at is None or row.state is not ReembeddingState.SWITCHED:
-            return False
-        return self.workplace.now() >= row.switched_at + timedelta(seconds=row.keep_seconds)
+        removes_at = _removal_time(row)
+        return removes_at is not None and self.workplace.now() >= removes_at
 
     async def collection_in(self, space: StoredSpace) -> StoredCollection:
         stored = await collection_in_space(self.place, space.space_id)
@@ -565,13 +566,10 @@ async def _affordable(
     if tokens and not await store.set_tokens_aside(run.place, tokens=tokens, texts=len(texts), today=run.today):
         affordable = []
     if not affordable:
-        first = counts.get(page[0].indexed_text, 0)
+        item_id, first = page[0].item_id, counts.get(page[0].indexed_text, 0)
+        why = f"the budget of {row.tokens_a_day or 0:,} tokens is spent for today; it goes on tomorrow (UTC)"
         if row.tokens_a_day is not None and first > row.tokens_a_day:
-            why = (
-                f"item {page[0].item_id!r:.80} has {first:,} tokens, more than the budget of a day: abort, and raise it"
-            )
-        else:
-            why = f"the budget of {row.tokens_a_day or 0:,} tokens is spent for today; it goes on tomorrow (UTC)"
+            why = f"item {item_id!r:.80} has {first:,} tokens, more than the budget of a day: abort, and raise it"
         await run.wait(why)
     return affordable, tokens
 
@@ -597,7 +595,7 @@ async def _switch(run: _Run, row: StoredReembedding) -> bool:
         async with run.place.database.transaction(run.place.tenant_id) as connection:
             await store.hold_writers(connection, run.place.collection_id)
             pending = pending_statement(run.place.collection_id, row.target, after="", limit=row.batch_texts + 1)
-            rows = await (await connection.execute(pending.text.encode(), pending.parameters)).fetchall()
+            rows = await connection.rows(pending.text.encode(), pending.parameters)
             last = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body in rows]
             if len(last) <= row.batch_texts and await _embed_last(run, row, connection, last):
                 if not await store.switch_over(connection, run.place.collection_id, row.target, run.workplace.now()):

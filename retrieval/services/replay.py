@@ -13,28 +13,17 @@ from retrieval.adapters.store.learning.arms import arms_from, past_arms_statemen
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.search.candidates import SpaceMovedError
 from retrieval.domain.errors import RetrievalError, UnknownRetrievalError
-from retrieval.domain.records.recorded import (
-    RecordedRetrieval,
-    RecordedSearch,
-    context_of,
-    recorded_search,
-    retrieval_of,
-)
+from retrieval.domain.records import recorded as records
+from retrieval.domain.records.recorded import RecordedRetrieval, RecordedSearch
 from retrieval.domain.records.retrieval_id import checked_id
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.domain.search.reranking import RERANK, Rerank, Scored
+from retrieval.engine import replay as again
 from retrieval.engine.decide import Decider, Models
-from retrieval.engine.record import AnsweredSearch, EncodedRecord, Recordable, request_of
+from retrieval.engine.record import AnsweredSearch, Recordable, request_of
 from retrieval.engine.recorder import Recorder
-from retrieval.engine.replay import (
-    Difference,
-    Replay,
-    differences,
-    items_with_arms,
-    statistics_moved,
-    why_not_reproduced,
-)
+from retrieval.engine.replay import Difference, Replay
 from retrieval.engine.search import Searcher
 from retrieval.learning.learned_model import LearnedModel
 from retrieval.services.workplace import Workplace
@@ -62,7 +51,7 @@ async def replay(
         retrieved_at=then.retrieved_at,
         collection=stored.name,
         query=then.query,
-        is_reproduced=not (why_not := why_not_reproduced(then, profile, model)),
+        is_reproduced=not (why_not := again.why_not_reproduced(then, profile, model)),
         why_not=why_not,
         changes=(*moved, *changes),
         differences=differing,
@@ -74,18 +63,16 @@ async def read_retrieval(
 ) -> RecordedRetrieval:
     """Read the record of a search. Raises what ``replay`` raises."""
     recorded, stored = await _read_recorded(database, tenant_id, retrieval_id, collection)
-    return retrieval_of(recorded, stored.name)
+    return records.retrieval_of(recorded, stored.name)
 
 
 async def _read_recorded(
     database: Database, tenant_id: int, retrieval_id: UUID | str | None, collection: str | None
 ) -> tuple[RecordedSearch, StoredCollection]:
     recorded = await find_recorded(database, tenant_id, checked_id(retrieval_id))
-    stored = (
-        None
-        if recorded is None
-        else await collection_by_id(CollectionPlace(database, tenant_id, recorded.collection_id))
-    )
+    stored = None
+    if recorded is not None:
+        stored = await collection_by_id(CollectionPlace(database, tenant_id, recorded.collection_id))
     if recorded is None or stored is None or collection not in (None, stored.name):
         where = "" if collection is None else f" in collection {collection!r:.80}"
         raise UnknownRetrievalError(
@@ -100,9 +87,8 @@ async def _profile_of(database: Database, tenant_id: int, recorded: RecordedSear
     own = recorded.request["profile"]
     if own is not None:
         return Profile.from_dict(own)
-    stored = await stored_profile(
-        CollectionPlace(database, tenant_id, recorded.collection_id), recorded.profile_version
-    )
+    place = CollectionPlace(database, tenant_id, recorded.collection_id)
+    stored = await stored_profile(place, recorded.profile_version)
     return None if stored is None else stored.profile
 
 
@@ -110,16 +96,12 @@ async def _moved_statistics(
     database: Database, tenant_id: int, then: RecordedSearch, profile: Profile, model: LearnedModel | None
 ) -> tuple[str, ...]:
     """Find the recorded statistics that do not follow from the feedback that counts today."""
-    item_ids = items_with_arms(then)
+    item_ids = again.items_with_arms(then)
     if not item_ids:
         return ()
-    statement = past_arms_statement(
-        then.collection_id,
-        item_ids=item_ids,
-        buckets=context_of(then).buckets(then.cluster),
-        moment=then.statistics_at,
-    )
-    return statistics_moved(then, profile, model, arms_from(await database.read(tenant_id, statement)))
+    whose = {"item_ids": item_ids, "buckets": records.context_of(then).buckets(then.cluster)}
+    statement = past_arms_statement(then.collection_id, **whose, moment=then.statistics_at)
+    return again.statistics_moved(then, profile, model, arms_from(await database.read(tenant_id, statement)))
 
 
 async def _today(
@@ -139,7 +121,7 @@ async def _today(
         return ("its filter could not be recorded, so it cannot be asked again",), ()
     shown = dict.fromkeys(impression.item_id for impression in [*then.impressions, *now.impressions])
     items = await read_item_states(CollectionPlace(workplace.database, tenant_id, stored.collection_id), list(shown))
-    return differences(then, now, items)
+    return again.differences(then, now, items)
 
 
 async def _repeat(
@@ -161,9 +143,11 @@ async def _repeat(
         decider=Decider(database=workplace.database, tenant_id=tenant_id, models=Models(workplace.database, tenant_id)),
         reranker=_AsRecorded(then),
     )
-    await searcher.search_each([replace(request, profile=replace(profile, recording=recording))], context_of(then))
+    await searcher.search_each(
+        [replace(request, profile=replace(profile, recording=recording))], records.context_of(then)
+    )
     version = 0 if request.profile is not None else stored.profile_version
-    return recorded_search(replace(catcher.caught[0].record(), profile_version=version), profile)
+    return records.recorded_search(replace(catcher.caught[0].record(), profile_version=version), profile)
 
 
 class _AsRecorded:
@@ -189,7 +173,7 @@ class _Catcher(Recorder):
     def ready(self, answered: AnsweredSearch) -> Recordable:
         return answered
 
-    def offer(self, answered: Recordable | EncodedRecord) -> bool:
+    def offer(self, answered: Recordable) -> bool:
         if isinstance(answered, AnsweredSearch):  # always, because ``ready`` encodes none
             self.caught.append(answered)
         return True

@@ -8,17 +8,8 @@ from enum import StrEnum
 
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.search import textsearch as store
 from retrieval.adapters.store.search.indexes import failed_builds
-from retrieval.adapters.store.search.textsearch import (
-    build_index,
-    clear_index,
-    drop_table,
-    fill_table,
-    index_name,
-    make_table,
-    rebuild_index,
-    textsearch_state,
-)
 from retrieval.domain.errors import MissingPrivilegeError
 
 _log = logging.getLogger(__name__)
@@ -49,7 +40,7 @@ async def keep_textsearch_index(
     If it is interrupted, the next call continues. Without the extension, and on a cluster, nothing is built, and
     leftovers of the extension are removed.
     """
-    state = await textsearch_state(database, collection.collection_id)
+    state = await store.textsearch_state(database, collection.collection_id)
     # The index has only each item's own words.
     is_wanted = (
         state.installed
@@ -63,7 +54,7 @@ async def keep_textsearch_index(
         if not state.installed:
             return TextsearchOutcome.NOT_INSTALLED
         return TextsearchOutcome.NOT_ON_A_CLUSTER if database.facts.is_distributed else TextsearchOutcome.NOT_NEEDED
-    if is_wanted and state.is_served and not await failed_builds(database, index_name(collection.collection_id)):
+    if is_wanted and state.is_served and not await failed_builds(database, store.index_name(collection.collection_id)):
         return TextsearchOutcome.PRESENT
     return await _exclusively(database, collection.collection_id, _make if is_wanted else _drop)
 
@@ -73,7 +64,7 @@ async def rebuild_textsearch_index(database: Database, collection: StoredCollect
 
     An index that does not serve searches is left to ``keep_textsearch_index``.
     """
-    state = await textsearch_state(database, collection.collection_id)
+    state = await store.textsearch_state(database, collection.collection_id)
     if not state.has_table:
         return TextsearchOutcome.NOT_NEEDED
     if not state.is_served:
@@ -83,7 +74,7 @@ async def rebuild_textsearch_index(database: Database, collection: StoredCollect
 
 async def drop_textsearch_index(database: Database, collection_id: int) -> TextsearchOutcome:
     """Drop the collection's index and table, if it has them."""
-    if not (await textsearch_state(database, collection_id)).has_table:
+    if not (await store.textsearch_state(database, collection_id)).has_table:
         return TextsearchOutcome.NOT_NEEDED
     return await _exclusively(database, collection_id, _drop)
 
@@ -101,22 +92,22 @@ async def _exclusively(
 
 
 async def _make(database: Database, collection_id: int) -> TextsearchOutcome:
-    if (await textsearch_state(database, collection_id)).is_served:
-        await clear_index(database, collection_id)
+    if (await store.textsearch_state(database, collection_id)).is_served:
+        await store.clear_index(database, collection_id)
         return TextsearchOutcome.PRESENT
-    tenant_id = await make_table(database, collection_id)
+    tenant_id = await store.make_table(database, collection_id)
     if tenant_id is None:
         return TextsearchOutcome.BUSY
-    await fill_table(CollectionPlace(database, tenant_id, collection_id))
-    await build_index(database, collection_id)
+    await store.fill_table(CollectionPlace(database, tenant_id, collection_id))
+    await store.build_index(database, collection_id)
     return TextsearchOutcome.BUILT
 
 
 async def _rebuild(database: Database, collection_id: int) -> TextsearchOutcome:
-    await rebuild_index(database, collection_id)
+    await store.rebuild_index(database, collection_id)
     return TextsearchOutcome.BUILT
 
 
 async def _drop(database: Database, collection_id: int) -> TextsearchOutcome:
-    dropped = await drop_table(database, collection_id)
+    dropped = await store.drop_table(database, collection_id)
     return TextsearchOutcome.DROPPED if dropped else TextsearchOutcome.BUSY

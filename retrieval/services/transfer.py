@@ -26,25 +26,10 @@ from retrieval.adapters.files import name_file, unfinished
 from retrieval.adapters.readers.lines import STANDARD_INPUT, read_lines
 from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS
-from retrieval.adapters.store.items.collections import (
-    StoredCollection,
-    check_text_search_config,
-    collection_of_snapshot,
-    declare_attributes,
-)
+from retrieval.adapters.store.items import collections
+from retrieval.adapters.store.items import transfer as store
+from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.items import ItemIsThereError, ItemWrite, write_items
-from retrieval.adapters.store.items.transfer import (
-    ITEM,
-    KINDS,
-    add_collection,
-    check_row,
-    check_time,
-    count_rows,
-    date_items,
-    facts_of,
-    lines_of,
-    store_rows,
-)
 from retrieval.adapters.store.search.terms import fold_statistics, fold_within
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.domain.checks import JSONTextError, checked_number, checked_whole, json_of
@@ -108,18 +93,18 @@ async def export_collection(
 ) -> Moved:
     """Write the collection, as it is at one moment, into a new file. See ``Platform.export_collection``."""
     report = advance or (lambda _done, _total: None)
-    names = [name for name, kind in KINDS.items() if records or not kind.is_record]
+    names = [name for name, kind in store.KINDS.items() if records or not kind.is_record]
     await fold_statistics(CollectionPlace(database, tenant_id, stored.collection_id))
     done = vectors = 0
     with _new_file(file) as out:
         async with database.snapshot(tenant_id) as connection:
             await connection.execute(_WITHOUT_LIMITS)
-            seen = await collection_of_snapshot(connection, tenant_id, stored.collection_id)
+            seen = await collections.collection_of_snapshot(connection, tenant_id, stored.collection_id)
             if seen is None:
                 raise UnknownCollectionError(f"collection {stored.name!r} is gone")
             stored, space_id = seen, seen.space_id
-            rows = await count_rows(connection, stored.collection_id, space_id, names)
-            created_at, weighed = await facts_of(connection, stored.collection_id)
+            rows = await store.count_rows(connection, stored.collection_id, space_id, names)
+            created_at, weighed = await store.facts_of(connection, stored.collection_id)
             header = {
                 "format": FORMAT,
                 "version": VERSION,
@@ -130,12 +115,14 @@ async def export_collection(
             }
             await asyncio.to_thread(_put, out, [json.dumps(header, ensure_ascii=False)])
             for name in names:
-                async for page in lines_of(connection, stored.collection_id, space_id, name, _ROWS):
+                async for page in store.lines_of(connection, stored.collection_id, space_id, name, _ROWS):
                     await asyncio.to_thread(_put, out, [line for line, _ in page])
                     vectors += sum(has_vector for _, has_vector in page)
                     done += len(page)
                     report(done, sum(rows.values()))
-    return Moved(collection=stored.name, file=file, items=rows[ITEM], vectors=vectors, has_records=records, rows=rows)
+    return Moved(
+        collection=stored.name, file=file, items=rows[store.ITEM], vectors=vectors, has_records=records, rows=rows
+    )
 
 
 def _settings_of(
@@ -243,19 +230,19 @@ async def import_collection(
     vectors = 0
     async with database.transaction(tenant_id) as connection:
         await connection.execute(_WITHOUT_LIMITS)
-        await check_text_search_config(connection, header.fields["language"])
-        collection_id = await add_collection(connection, tenant_id, target_name, header.fields, space_id)
+        await collections.check_text_search_config(connection, header.fields["language"])
+        collection_id = await store.add_collection(connection, tenant_id, target_name, header.fields, space_id)
         if filterable := checked_filterable(header.fields["filterable"]):
-            await declare_attributes(connection, collection_id, target_name, filterable)
+            await collections.declare_attributes(connection, collection_id, target_name, filterable)
         batches = _batches(file, lines)
         while batch := await asyncio.to_thread(next, batches, None):
             kind, first_line, rows = batch
             with _with_lines(file, first_line, len(rows)):
-                if kind == ITEM:
+                if kind == store.ITEM:
                     vectors += await _store_items(connection, collection_id, space, header.schema, rows)
                 else:
                     adapted = [_adapt(kind, row, header, space, models) for row in rows]
-                    await store_rows(connection, (tenant_id, collection_id, space_id), kind, adapted)
+                    await store.store_rows(connection, (tenant_id, collection_id, space_id), kind, adapted)
             if kind == "profile":
                 versions |= {row["version"] for row in rows}
             elif kind == "model":
@@ -270,13 +257,9 @@ async def import_collection(
         if header.fields["profile_version"] not in versions:
             raise InvalidRequestError(f"{file} has no profile of the version in use; nothing was imported")
         await fold_within(connection, collection_id)
+    items, has_records, rows_of_file = seen[store.ITEM], header.has_records, dict(header.rows)
     return Moved(
-        collection=target_name,
-        file=file,
-        items=seen[ITEM],
-        vectors=vectors,
-        has_records=header.has_records,
-        rows=dict(header.rows),
+        collection=target_name, file=file, items=items, vectors=vectors, has_records=has_records, rows=rows_of_file
     )
 
 
@@ -289,7 +272,7 @@ async def _store_items(
 ) -> int:
     """Store items with their vectors and times; returns the number of vectors."""
     for row in rows:
-        check_row(ITEM, row)
+        store.check_row(store.ITEM, row)
     items = [_item(row) for row in rows]
     if len({item.item_id for item in items}) < len(items):
         raise InvalidRequestError("two items have the same id")
@@ -311,7 +294,7 @@ async def _store_items(
         await write_items(connection, write)
     except ItemIsThereError as error:
         raise InvalidRequestError(f"item {error.item_id!r:.80} is there twice") from error
-    await date_items(connection, collection_id, rows)
+    await store.date_items(connection, collection_id, rows)
     return len(vectors)
 
 
@@ -329,7 +312,7 @@ def _adapt(
     kind: str, row: dict[str, Any], header: _Header, space: StoredSpace | None, models: Collection[int]
 ) -> dict[str, Any]:
     """The row as this installation stores it, after the checks that the database cannot make."""
-    check_row(kind, row)
+    store.check_row(kind, row)
     match kind:
         case "profile":
             Profile.from_dict(row["definition"])
@@ -409,7 +392,6 @@ def _lines(file: str) -> Iterator[tuple[int, dict[str, Any], int]]:
 
 _ADVICE = "give a file that retrieval collections export wrote; items of other files: retrieval ingest"
 
-
 _FIELDS = (
     "name", "language", "created_at", "profile_version", "filterable", "neighbours", "schema", "index", "parts",
     "space", "weighed_length",
@@ -427,7 +409,7 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
         )
     with _with_lines(file, 1, 1):
         fields, rows = first["collection"], first["rows"]
-        if not set(_FIELDS) <= set(fields) or not set(rows) <= set(KINDS):
+        if not set(_FIELDS) <= set(fields) or not set(rows) <= set(store.KINDS):
             raise InvalidRequestError("a setting is missing, or a kind of row is not known")
         checked_whole("the version of the profile", fields["profile_version"], 1, MAX_VERSION)
         for kind, number in rows.items():
@@ -440,8 +422,8 @@ def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Hea
         IndexKind(fields["index"])
         checked_parts(fields["parts"])
         checked_filterable(fields["filterable"])
-        check_time("created_at", fields["created_at"])
-        check_time("exported_at", first["exported_at"])
+        store.check_time("created_at", fields["created_at"])
+        store.check_time("exported_at", first["exported_at"])
         space = None if fields["space"] is None else EmbeddingSpace(**fields["space"])
         exported_at = datetime.fromisoformat(first["exported_at"])
         return _Header(fields, rows, bool(first["has_records"]), exported_at, space)
@@ -454,7 +436,7 @@ def _batches(
     kind, first_line, rows, stored = "", 0, list[dict[str, Any]](), 0
     for number, value, size in lines:
         [(name, row), *others] = value.items() or [("", None)]
-        if others or name not in KINDS or not isinstance(row, dict):
+        if others or name not in store.KINDS or not isinstance(row, dict):
             raise InvalidRequestError(f"{file}, line {number} is not a row of a collection; {_ADVICE}")
         if name != kind or len(rows) >= _ROWS or stored > _BYTES:
             if rows:

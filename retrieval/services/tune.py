@@ -76,10 +76,7 @@ class Setting(Serializable):
         return f"weighted sum of {parts}{refined}"
 
     def rank(
-        self,
-        rankings: Mapping[str, Sequence[Candidate]],
-        depth: int = DEPTH,
-        vectors: PoolVectors = NO_VECTORS,
+        self, rankings: Mapping[str, Sequence[Candidate]], depth: int = DEPTH, vectors: PoolVectors = NO_VECTORS
     ) -> list[str]:
         """Item ids, best first, as a search with this setting would rank these candidates, ``depth`` of each leg.
 
@@ -263,10 +260,9 @@ async def tune_collection(
     place = await handle.place()
     await missing_items(partial(read_items, place), judged_queries, qrels)
     if len(judged_queries) < FOLDS:
-        number = len(judged_queries)
+        there_are = "there is 1" if len(judged_queries) == 1 else f"there are {len(judged_queries)}"
         raise InvalidRequestError(
-            f"tuning needs {FOLDS} judged queries, one for each fold, and there {'is' if number == 1 else 'are'} "
-            f"{number}; judge more"
+            f"tuning needs {FOLDS} judged queries, one for each fold, and {there_are}; judge more"
         )
     depth, current = max(profile.depth, cutoff), setting_of(profile)
     rankings: dict[str, Mapping[str, Sequence[Candidate]]] = {}
@@ -280,17 +276,9 @@ async def tune_collection(
                 )
         if progress is not None:
             progress(ASKING, done, len(judged_queries))
-    calculate = partial(
-        tune,
-        rankings,
-        qrels,
-        current,
-        own=own or None,
-        cutoff=cutoff,
-        depth=depth,
-        vectors=await vectors_of(handle, [*rankings.values(), *own.values()]),
-        seed=seed,
-    )
+    vectors = await vectors_of(handle, [*rankings.values(), *own.values()])
+    tuned = partial(tune, rankings, qrels, current, own=own or None, vectors=vectors)
+    calculate = partial(tuned, cutoff=cutoff, depth=depth, seed=seed)
     report = await _in_thread(calculate, progress)
     return replace(report, profile=profile_of(report.proposal, profile))
 

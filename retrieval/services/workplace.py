@@ -26,11 +26,9 @@ class Workplace:
     embedder_of: Callable[[int, StoredSpace], CachedEmbedder | None]
     """The embedder of a tenant for a space; None where none is configured."""
     is_stopping: Callable[[], bool] = lambda: False
-    """Whether the process has to end."""
     advance: Callable[[int], None] = lambda _done: None
     """Called with the amount of work that the job has done so far."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    """The time of day."""
 
     def place(self, target: JobTarget) -> CollectionPlace:
         """The target, as functions of the store take it."""

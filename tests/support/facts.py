@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retrieval.adapters.store.installation.checks import ServerFacts
-from retrieval.adapters.store.installation.examination.installation import QueueFacts, ServerState
-from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
+from retrieval.adapters.store.installation.examination import IndexState, QueueFacts, ServerState, TableState
 from retrieval.adapters.store.installed_sql import Names
 from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.adapters.store.items.collections import StoredCollection

@@ -149,9 +149,13 @@ class SessionConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
         self.unwatch()
         return await super().wait(gen, interval, timeout)
 
+    async def rows(self, query: abc.QueryNoTemplate, values: abc.Params | None = None) -> list[tuple[Any, ...]]:
+        """Execute a query, and return its rows."""
+        return await (await self.execute(query, values)).fetchall()
+
     async def value(self, query: abc.QueryNoTemplate, values: abc.Params | None = None) -> Any:
         """Execute a query of one row, and return the row's first column."""
-        ((value, *_),) = await (await self.execute(query, values)).fetchall()
+        ((value, *_),) = await self.rows(query, values)
         return value
 
     async def cancel_safe(self, *, timeout: float = CANCEL_SECONDS) -> None:  # noqa: ASYNC109 - the driver's signature

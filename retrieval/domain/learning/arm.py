@@ -87,7 +87,7 @@ class Expectation:
     @property
     def uncertainty(self) -> float:
         """The largest possible ``sd`` after that number of events, 0 to 0.5: no further event raises it."""
-        return uncertainty_of(self.effective_sample_size)
+        return 0.5 / math.sqrt(self.effective_sample_size + 1.0)
 
     @classmethod
     def of_counts(cls, uses: int, successes: int) -> Self:
@@ -99,8 +99,3 @@ class Expectation:
             uses=uses,
             effective_sample_size=float(a + b),
         )
-
-
-def uncertainty_of(effective_sample_size: float) -> float:
-    """1 / (2 √(n + 1)): the standard deviation of a Beta distribution of the mean 0.5 that is worth n events."""
-    return 0.5 / math.sqrt(effective_sample_size + 1.0)

@@ -11,14 +11,7 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from uuid import UUID
 
-from retrieval.domain.checks import (
-    check_text,
-    checked_number,
-    checked_texts,
-    checked_time,
-    checks_argument_names,
-    is_storable,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context, checked_context
@@ -39,7 +32,7 @@ RATING, OUTCOME = "rating", "outcome"
 _NAMESPACE = UUID("3c0d6a5e-6f0b-5f43-9d0c-7f1f3a5f4b61")
 
 
-@checks_argument_names
+@checks.checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
     """One event: of an impression (``retrieval_id``), or directly of an item of a ``collection`` in a context.
@@ -82,16 +75,16 @@ class Feedback:
         _check_item_id(self.item_id)
         for name, most in (("kind", MAX_NAME_LENGTH), ("actor", MAX_NAME_LENGTH), ("session", MAX_NAME_LENGTH),
                            ("note", MAX_NOTE_LENGTH)):  # fmt: skip
-            check_text(name, getattr(self, name), most)
+            checks.check_text(name, getattr(self, name), most)
         if isinstance(self.context, Context):
             put(self, "actor", self.actor or self.context.actor)
             put(self, "session", self.session or self.context.session)
         if not self.kind:
             raise InvalidRequestError("kind is empty; leave it out for a rating, or name it, such as 'click'")
         if self.at is not None:
-            checked_time("at", self.at)
+            checks.checked_time("at", self.at)
         if self.key is not None and not isinstance(self.key, UUID):
-            check_text("key", self.key, MAX_NOTE_LENGTH)
+            checks.check_text("key", self.key, MAX_NOTE_LENGTH)
             if not self.key:
                 raise InvalidRequestError("key is empty, so it would mean every verdict on the item; leave it out")
         self._check_place()
@@ -101,7 +94,7 @@ class Feedback:
             raise InvalidRequestError(
                 "feedback is of a retrieval's hit or directly of a collection's item: give retrieval_id or collection"
             )
-        if self.collection is not None and not (is_storable(self.collection) and self.collection):
+        if self.collection is not None and not (checks.is_storable(self.collection) and self.collection):
             raise InvalidRequestError(f"collection is {self.collection!r:.80}; it must be the name of one")
         if self.context is not None:
             checked_context(self.context)
@@ -187,7 +180,7 @@ def outcome_events(
     at: datetime | None = None,
 ) -> list[Feedback]:  # fmt: skip
     """The outcome of a task, in equal shares, for the items it used. Raises ``InvalidRequestError`` for none."""
-    items = list(dict.fromkeys(checked_texts("used items", used, "['a', 'b']")))
+    items = list(dict.fromkeys(checks.checked_texts("used items", used, "['a', 'b']")))
     if not items:
         raise InvalidRequestError("an outcome is spread over the items that were used; name at least one")
     return [
@@ -227,11 +220,11 @@ def _reward(reward: object, helpful: object) -> float:
 
 
 def _number(name: str, value: object) -> float:
-    number = checked_number(name, value)
+    number = checks.checked_number(name, value)
     return number if number >= LEAST_NUMBER else 0.0
 
 
 def _check_item_id(value: object) -> None:
-    check_text("item_id", value, MAX_KEY_BYTES)
+    checks.check_text("item_id", value, MAX_KEY_BYTES)
     if not value or len(str(value).encode()) > MAX_KEY_BYTES:
         raise InvalidRequestError(f"item_id is {value!r:.80}; it must be a text of 1 to {MAX_KEY_BYTES} bytes")

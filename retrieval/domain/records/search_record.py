@@ -68,7 +68,7 @@ class SearchRecord:
     session: str
     domain: str
     complexity: float | None
-    cluster: int | None
+    cluster: int | None = None
     query: str
     """The words that were ranked by."""
     vector: Sequence[float] | None
@@ -77,15 +77,15 @@ class SearchRecord:
     """The filter as ``retrieval.domain.search.filters`` reads it; empty: none."""
     request: Mapping[str, Any]
     """The rest of the request (see ``retrieval.engine.record``), without the values of ``USUAL``."""
-    profile_version: int
+    profile_version: int = 0
     """0: the call brought its own profile, which is in ``request``, or an application composed the answer."""
-    model_version: int
+    model_version: int = 0
     policy: str
     """Name and version of the exploration policy, such as ``off/1``."""
     statistics_at: datetime
     """The moment of the arms that were read; the search's own where none were."""
     seed: int
-    eligible: int
+    eligible: int = 0
     hits: int
     path: str
     notes: Sequence[str]
@@ -248,7 +248,6 @@ class ComposedAnswer:
                 "origin": self.origin,
                 **({} if self.vector is None else {"space_id": self.space_id}),
             },
-            profile_version=0,
             model_version=self.model_version,
             policy=NO_POLICY if is_certain else f"{self.origin}/1",
             statistics_at=retrieved_at,

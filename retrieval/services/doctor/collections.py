@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from retrieval.adapters.store.installation.examination.collection_state import LOSS_DAYS, TenantFacts
-from retrieval.adapters.store.installation.examination.installation import QueueFacts
+from retrieval.adapters.store.installation.examination import LOSS_DAYS, QueueFacts, TenantFacts
 from retrieval.adapters.store.installation.queue import FAILED
 from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.adapters.store.items.collections import StoredCollection
@@ -20,15 +19,8 @@ from retrieval.domain.diagnosis import Finding, Severity
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.items.collection import MAX_PARTS
 from retrieval.domain.wording import duration, several
-from retrieval.services.indexes import (
-    LARGE_ROWS,
-    RECALL_PROMISED,
-    IndexOutcome,
-    index_rows,
-    parts_to_build,
-    wanted_form,
-    wanted_outcome,
-)
+from retrieval.services import indexes
+from retrieval.services.indexes import IndexOutcome
 from retrieval.services.recall import LEAST_SAMPLES
 from retrieval.services.workplace import Workplace
 
@@ -82,12 +74,7 @@ OLD_RECALL = timedelta(days=30)
 
 
 def check_collection(
-    stored: StoredCollection,
-    status: CollectionStatus,
-    tenant: TenantFacts,
-    now: datetime,
-    *,
-    has_worker: bool,
+    stored: StoredCollection, status: CollectionStatus, tenant: TenantFacts, now: datetime, *, has_worker: bool
 ) -> Iterator[Finding]:
     """Check one collection; ``has_worker``: whether a worker runs."""
     name, collection_id = stored.name, stored.collection_id
@@ -152,19 +139,19 @@ _OUTCOMES = {
 
 def _check_index(stored: StoredCollection, space: StoredSpace, status: CollectionStatus) -> Iterator[Finding]:
     name, dimensions = stored.name, space.space.dimensions
-    form = wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
+    form = indexes.wanted_form(stored) if stored.ann_index is None else stored.ann_index.form
     parts_by_name = {index.name: index for index in status.indexes}
     index = all_parts(form.names(space.space_id, stored.collection_id), parts_by_name)
     if index is not None and not index.valid:
         return  # the check of all indexes reports it
-    index_bytes, is_there = (index.bytes, True) if index else (0, False)
-    outcome = wanted_outcome(stored, index_rows(dimensions), stored.ann_index, index_bytes, is_there=is_there)
+    index_bytes, threshold = index.bytes if index else 0, indexes.index_rows(dimensions)
+    outcome = indexes.wanted_outcome(stored, threshold, stored.ann_index, index_bytes, is_there=index is not None)
     if outcome in _OUTCOMES:
         severity, found = _OUTCOMES[outcome]
         is_rebuilt = outcome is IndexOutcome.REBUILT
         mend = f"retrieval reindex {shlex.quote(name)}" if is_rebuilt else _job("indexes", name)
         yield severity.finding("hnsw", found.format(name), mend, about=name)
-    parts = parts_to_build(stored.documents, dimensions)
+    parts = indexes.parts_to_build(stored.documents, dimensions)
     if stored.ann_index is not None and parts > stored.parts:
         found = f"an index build of collection {name!r} does not fit in memory and takes many times as long"
         yield Severity.ADVICE.finding("hnsw", found, _split(name, parts), about=name)
@@ -180,7 +167,7 @@ def _check_effort(stored: StoredCollection) -> Iterator[Finding]:
         return
     if index.is_quantised:
         kind, mend = "quantised ", f"retrieval collections index {shlex.quote(name)} full"
-    elif stored.documents >= LARGE_ROWS:
+    elif stored.documents >= indexes.LARGE_ROWS:
         kind, mend = "", _split(name, min(4 * index.parts, MAX_PARTS))
     else:
         return  # comparing all of them takes milliseconds
@@ -195,7 +182,7 @@ def _check_recall(status: CollectionStatus, now: datetime) -> Iterator[Finding]:
     if recall is None:
         found = f"the recall of collection {name!r} was not measured yet on its searches"
         job = f"{job} (once searches were sampled: RETRIEVAL_RECALL_SAMPLE_RATE)"
-    elif recall[0] < RECALL_PROMISED and recall[1] >= LEAST_SAMPLES:
+    elif recall[0] < indexes.RECALL_PROMISED and recall[1] >= LEAST_SAMPLES:
         share = f"{recall[0]:.1%} of the nearest items, in {several(recall[1], 'sample')}"
         found = f"searches of collection {name!r} find {share}; the target is 99 %"
         severity = Severity.WARNING
@@ -220,35 +207,26 @@ LATE_SECONDS = 3600
 
 def no_queue(schema: str) -> Finding:
     """The queue's tables are gone: no job can be added, and no worker starts."""
-    return Severity.ERROR.finding(
-        "worker",
-        f"schema {schema!r}, which holds the queue of jobs, is gone or lacks tables: no worker can run",
-        f"restore the schema {schema!r} from a backup; retrieval db sql prints how it is made",
-        about=schema,
-    )
+    found = f"schema {schema!r}, which holds the queue of jobs, is gone or lacks tables: no worker can run"
+    mend = f"restore the schema {schema!r} from a backup; retrieval db sql prints how it is made"
+    return Severity.ERROR.finding("worker", found, mend, about=schema)
 
 
 def check_queue(queue: QueueFacts) -> Iterator[Finding]:
     """Check that a worker is alive, and that no job fails, hangs or waits for long."""
     yield from _check_worker(queue)
     if queue.failed:
-        yield Severity.WARNING.finding(
-            "jobs",
-            f"{several(queue.failed, 'job')} in the queue failed",
-            "retrieval status shows the errors; retrieval jobs run JOB does it again",
-        )
+        found = f"{several(queue.failed, 'job')} in the queue failed"
+        mend = "retrieval status shows the errors; retrieval jobs run JOB does it again"
+        yield Severity.WARNING.finding("jobs", found, mend)
     if queue.stalled:
-        yield Severity.WARNING.finding(
-            "jobs",
-            f"{several(queue.stalled, 'job')} started by a worker that no longer responds",
-            "start a worker, which resumes them: retrieval worker",
-        )
+        found = f"{several(queue.stalled, 'job')} started by a worker that no longer responds"
+        mend = "start a worker, which resumes them: retrieval worker"
+        yield Severity.WARNING.finding("jobs", found, mend)
     if queue.waiting and queue.oldest_seconds > LATE_SECONDS:
-        yield Severity.WARNING.finding(
-            "jobs",
-            f"{several(queue.waiting, 'job')} ready to run, the oldest for {duration(queue.oldest_seconds)}",
-            "start another worker: retrieval worker --concurrency 4",
-        )
+        found = f"{several(queue.waiting, 'job')} ready to run, the oldest for {duration(queue.oldest_seconds)}"
+        mend = "start another worker: retrieval worker --concurrency 4"
+        yield Severity.WARNING.finding("jobs", found, mend)
 
 
 def _check_worker(queue: QueueFacts) -> Iterator[Finding]:

@@ -12,11 +12,12 @@ from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installation.embedded.cluster import hanging_seconds
 from retrieval.adapters.store.installation.embedded.place import default_home
-from retrieval.adapters.store.installation.examination.collection_state import read_disagreements, read_tenant_facts
-from retrieval.adapters.store.installation.examination.installation import (
+from retrieval.adapters.store.installation.examination import (
     Installation,
     connected,
+    read_disagreements,
     read_installation,
+    read_tenant_facts,
 )
 from retrieval.adapters.store.installation.opening import open_database
 from retrieval.adapters.store.installed_sql import Names
@@ -27,36 +28,9 @@ from retrieval.domain.diagnosis import Diagnosis, Finding, Severity, diagnosis_o
 from retrieval.domain.errors import DatabaseError, DatabaseUnreachableError, RetrievalError, UnknownCollectionError
 from retrieval.domain.items.collection import check_collection_name
 from retrieval.domain.wording import several, size
-from retrieval.services.doctor.collections import (
-    check_collection,
-    check_embedders,
-    check_months,
-    check_queue,
-    check_rows,
-    no_queue,
-    try_embedders,
-)
-from retrieval.services.doctor.server import (
-    SETTINGS,
-    check_clock,
-    check_connections,
-    check_login,
-    check_pgvector,
-    check_replicas,
-    check_revision,
-    check_roles,
-    check_server,
-    check_settings,
-    check_textsearch,
-    finding_of,
-)
-from retrieval.services.doctor.storage import (
-    check_indexes,
-    check_isolation,
-    check_missing,
-    check_parts,
-    check_tables,
-)
+from retrieval.services.doctor import collections as of_collections
+from retrieval.services.doctor import server as of_server
+from retrieval.services.doctor import storage as of_storage
 from retrieval.services.workplace import Workplace
 from retrieval.settings import Settings
 
@@ -65,26 +39,27 @@ def server_findings(installation: Installation, settings: Settings) -> Iterator[
     """The server, the extensions, the schema, the login, the settings."""
     facts, server, status = installation.facts, installation.server, installation.status
     names, is_embedded = Names(settings.database_schema), settings.database_url is None
-    yield from or_fine(check_server(facts, server), "postgresql", f"PostgreSQL {server.version}")
-    found = check_connections(server, settings.pool_size)
+    yield from or_fine(of_server.check_server(facts, server), "postgresql", f"PostgreSQL {server.version}")
+    found = of_server.check_connections(server, settings.pool_size)
     yield from or_fine(found, "connections", f"{server.connections} of {server.max_connections} are in use")
     pgvector = f"pgvector {facts.pgvector or 'is installed with the schema'}"
-    yield from or_fine(check_pgvector(facts), "pgvector", pgvector)
+    yield from or_fine(of_server.check_pgvector(facts), "pgvector", pgvector)
     textsearch = f"pg_textsearch {server.textsearch or 'is not installed, and not needed'}"
-    yield from or_fine(check_textsearch(server), "pg_textsearch", textsearch)
+    yield from or_fine(of_server.check_textsearch(server), "pg_textsearch", textsearch)
     if status is not None:
         # A schema of another revision has other parts.
-        found = check_revision(status) if status.trouble else check_parts(installation.tables, server.functions)
+        found = of_storage.check_parts(installation.tables, server.functions)
+        found = of_server.check_revision(status) if status.trouble else found
         yield from or_fine(found, "schema", f"schema {status.schema!r} is current (revision {status.current})")
     fine = f"login {facts.login!r} may do what is needed"
-    yield from or_fine(check_login(facts, server, names, is_embedded=is_embedded), "login", fine)
+    yield from or_fine(of_server.check_login(facts, server, names, is_embedded=is_embedded), "login", fine)
     fine = "those of the installation can neither log in nor bypass row-level security"
     if facts.is_distributed:
         fine = "those of the installation cannot bypass row-level security; nodes log in to each other as these roles"
-    yield from or_fine(check_roles(server), "roles", fine)
-    found = check_settings(installation.settings, server.database_bytes)
+    yield from or_fine(of_server.check_roles(server), "roles", fine)
+    found = of_server.check_settings(installation.settings, server.database_bytes)
     yield from or_fine(found, "settings", "they suit searches by vectors and words")
-    found = check_clock(server, installation.asked_at, installation.read_at)
+    found = of_server.check_clock(server, installation.asked_at, installation.read_at)
     yield from or_fine(found, "clock", "the server's and this machine's agree")
 
 
@@ -94,20 +69,21 @@ def storage_findings(
     """Tables, indexes, isolation, the queue."""
     schema, tables, indexes = names.schema, installation.tables, installation.indexes
     private = several(sum(table.is_private for table in tables), "table")
-    isolation = check_isolation(tables, names, is_distributed=installation.facts.is_distributed)
+    isolation = of_storage.check_isolation(tables, names, is_distributed=installation.facts.is_distributed)
     yield from or_fine(isolation, "isolation", f"row-level security is forced on all {private} of tenants")
-    found = [*check_indexes(indexes, schema, index_owners(collections)), *check_missing(tables, indexes, schema)]
+    invalid = of_storage.check_indexes(indexes, schema, index_owners(collections))
+    found = [*invalid, *of_storage.check_missing(tables, indexes, schema)]
     fine = f"all {several(len(indexes), 'index')} are valid, {size(sum(index.bytes for index in indexes))}"
     yield from or_fine(found, "indexes", fine)
     fine = f"{several(len(tables), 'table')} are cleaned and counted, {size(sum(table.bytes for table in tables))}"
-    yield from or_fine(check_tables(tables, schema), "tables", fine)
+    yield from or_fine(of_storage.check_tables(tables, schema), "tables", fine)
     if not installation.has_queue:
-        yield no_queue(names.jobs_schema)
+        yield of_collections.no_queue(names.jobs_schema)
     elif installation.queue is not None:
         queue = installation.queue
         at_work = f"{several(queue.workers, 'worker')} at work" if queue.workers else "no worker runs now"
         fine = f"{at_work}, {several(queue.waiting, 'job')} waiting"
-        yield from or_fine(check_queue(queue), "worker", fine)
+        yield from or_fine(of_collections.check_queue(queue), "worker", fine)
 
 
 def index_owners(collections: Sequence[StoredCollection]) -> dict[str, str]:
@@ -121,19 +97,17 @@ def index_owners(collections: Sequence[StoredCollection]) -> dict[str, str]:
 
 async def diagnose_closed(settings: Settings, error: RetrievalError, clock: Callable[[], datetime]) -> Diagnosis:
     """Diagnose a platform whose opening raised ``error``; ``clock`` gives the time of day, in UTC."""
-    names = Names(settings.database_schema)
+    names, stalled = Names(settings.database_schema), settings.worker_stalled_seconds
     findings: list[Finding] = []
     if settings.database_url is not None:
         try:
             async with connected(settings.database_url.get_secret_value()) as connection:
-                installation = await read_installation(
-                    connection, names, SETTINGS, settings.worker_stalled_seconds, clock
-                )
+                installation = await read_installation(connection, names, of_server.SETTINGS, stalled, clock)
             findings = list(server_findings(installation, settings))
         except DatabaseError as again:
             error = again
     if all(finding.severity is not Severity.ERROR for finding in findings):
-        findings.insert(0, finding_of(error))
+        findings.insert(0, of_server.finding_of(error))
     return diagnosis_of(findings, clock())
 
 
@@ -151,11 +125,10 @@ async def diagnose(
     ``is_deep`` every row of the collections is compared with its sources, which takes a while. Nothing is changed;
     each embedder is asked for one vector. Raises ``DatabaseUnreachableError``.
     """
-    database, settings = workplace.database, workplace.settings
+    database, settings, now = workplace.database, workplace.settings, workplace.now
+    stalled = settings.worker_stalled_seconds
     async with database.maintenance() as connection:
-        installation = await read_installation(
-            connection, database.names, SETTINGS, settings.worker_stalled_seconds, workplace.now
-        )
+        installation = await read_installation(connection, database.names, of_server.SETTINGS, stalled, now)
     collections: list[StoredCollection] = []
     about_tenant: list[Finding] = []
     if tenant_id is not None:
@@ -166,13 +139,11 @@ async def diagnose(
     if is_own:
         owners = index_owners(collections)
         own_indexes = [index for index in installation.indexes if stem_of(index.name) in owners]
-        findings = list(check_indexes(own_indexes, database.names.schema, owners))
+        findings = list(of_storage.check_indexes(own_indexes, database.names.schema, owners))
         about_tenant = [finding for finding in about_tenant if finding.check != "months"]
     else:
-        findings = [
-            *server_findings(installation, settings),
-            *storage_findings(installation, collections, database.names),
-        ]
+        findings = list(server_findings(installation, settings))
+        findings += storage_findings(installation, collections, database.names)
         findings += await _replica_findings(database, settings)
     if is_deep and tenant_id is not None:
         about_tenant += await _deep_findings(database, tenant_id, collections)
@@ -191,17 +162,17 @@ async def _tenant_findings(
     tenant = await read_tenant_facts(database, tenant_id, [stored.collection_id for stored in collections])
     # Months are made whenever a platform opens: where there is no collection yet, there may have been no need.
     if collections:
-        months = check_months(tenant.missing_months, shlex.quote(collections[0].name))
+        months = of_collections.check_months(tenant.missing_months, shlex.quote(collections[0].name))
         findings += or_fine(months, "months", "those to come are made")
-    if embedders := await try_embedders(workplace, tenant_id, collections):
+    if embedders := await of_collections.try_embedders(workplace, tenant_id, collections):
         fine = f"{', '.join(embedders)}: it answers, in the collections' space"
-        findings += or_fine(check_embedders(embedders), "embedder", fine)
+        findings += or_fine(of_collections.check_embedders(embedders), "embedder", fine)
     has_worker = installation.queue is not None and installation.queue.workers > 0
     statuses = await collection_statuses(database, tenant_id, collections)
     for stored, status in zip(collections, statuses, strict=True):
         measured = ", recall {:.3f} of {}".format(*status.mean_recall) if status.mean_recall else ""
         fine = f"{stored.name!r}: {several(stored.documents, 'item')}, nothing waits{measured}"
-        found = check_collection(stored, status, tenant, now, has_worker=has_worker)
+        found = of_collections.check_collection(stored, status, tenant, now, has_worker=has_worker)
         findings += or_fine(found, "collection", fine)
     return findings
 
@@ -212,7 +183,8 @@ async def _deep_findings(database: Database, tenant_id: int, collections: Sequen
     for stored in collections:
         with _noting_unread(findings):
             rows = await read_disagreements(CollectionPlace(database, tenant_id, stored.collection_id))
-            findings += or_fine(check_rows(stored.name, rows), "deep", f"{stored.name!r}: all rows agree")
+            found = of_collections.check_rows(stored.name, rows)
+            findings += or_fine(found, "deep", f"{stored.name!r}: all rows agree")
     return findings
 
 
@@ -222,7 +194,7 @@ async def _replica_findings(database: Database, settings: Settings) -> Sequence[
     await database.replicas.look()
     states = database.replicas.states
     each = ", ".join(f"{state.server} is at most {state.lag_seconds or 0:.1f} s behind" for state in states)
-    return or_fine(check_replicas(states, settings.read_max_lag_seconds), "replicas", each)
+    return or_fine(of_server.check_replicas(states, settings.read_max_lag_seconds), "replicas", each)
 
 
 @contextmanager
@@ -240,12 +212,9 @@ def _noting_unread(findings: list[Finding]) -> Iterator[None]:
 
 def no_tenant(name: str) -> Finding:
     """The finding that there is no such tenant."""
-    return Severity.ADVICE.finding(
-        "tenant",
-        f"there is no tenant {name!r}: nothing was ever stored under this name",
-        "check --tenant and RETRIEVAL_TENANT; its first command makes it, such as: retrieval ingest NAME FILE",
-        about=name,
-    )
+    found = f"there is no tenant {name!r}: nothing was ever stored under this name"
+    mend = "check --tenant and RETRIEVAL_TENANT; its first command makes it, such as: retrieval ingest NAME FILE"
+    return Severity.ADVICE.finding("tenant", found, mend, about=name)
 
 
 async def examine(settings: Settings, collection: str | None = None, *, is_deep: bool = False) -> Diagnosis:

@@ -6,14 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from retrieval.adapters.store.installation.checks import (
-    SchemaStatus,
-    ServerFacts,
-    check_extension,
-    pgvector_defect,
-)
+from retrieval.adapters.store.installation.checks import SchemaStatus, ServerFacts, check_extension, pgvector_defect
 from retrieval.adapters.store.installation.checks import check_login as check_start
-from retrieval.adapters.store.installation.examination.installation import ServerState, Settings
+from retrieval.adapters.store.installation.examination import ServerState, Settings
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.domain.diagnosis import Finding, Severity
@@ -30,17 +25,13 @@ def finding_of(error: RetrievalError, check: str = "platform") -> Finding:
 def check_server(facts: ServerFacts, server: ServerState) -> Iterator[Finding]:
     """Check that the server can be written to, and sorts text as its indexes do."""
     if server.is_standby:
-        yield Severity.ERROR.finding(
-            "postgresql",
-            "the server is a standby, on which nothing can be stored or recorded",
-            "name the primary in RETRIEVAL_DATABASE_URL, for example with ?target_session_attrs=read-write",
-        )
+        found = "the server is a standby, on which nothing can be stored or recorded"
+        mend = "name the primary in RETRIEVAL_DATABASE_URL, for example with ?target_session_attrs=read-write"
+        yield Severity.ERROR.finding("postgresql", found, mend)
     if server.is_collation_changed:
-        yield Severity.WARNING.finding(
-            "postgresql",
-            "the operating system sorts text in another order than before: indexes on text may be wrong",
-            f"REINDEX DATABASE; ALTER DATABASE {quote_identifier(facts.database)} REFRESH COLLATION VERSION;",
-        )
+        found = "the operating system sorts text in another order than before: indexes on text may be wrong"
+        mend = f"REINDEX DATABASE; ALTER DATABASE {quote_identifier(facts.database)} REFRESH COLLATION VERSION;"
+        yield Severity.WARNING.finding("postgresql", found, mend)
 
 
 def check_pgvector(facts: ServerFacts) -> Iterator[Finding]:
@@ -109,12 +100,9 @@ def check_login(facts: ServerFacts, server: ServerState, names: Names, *, is_emb
 def check_roles(server: ServerState) -> Iterator[Finding]:
     """Check the installation's own roles: row-level security must hold for them, and nobody may log in as them."""
     for role in server.unsafe_roles:
-        yield Severity.ERROR.finding(
-            "roles",
-            f"role {role!r} may log in or bypass row-level security: tenants are not kept apart",
-            f"ALTER ROLE {quote_identifier(role)} NOLOGIN NOSUPERUSER NOBYPASSRLS;",
-            about=role,
-        )
+        found = f"role {role!r} may log in or bypass row-level security: tenants are not kept apart"
+        mend = f"ALTER ROLE {quote_identifier(role)} NOLOGIN NOSUPERUSER NOBYPASSRLS;"
+        yield Severity.ERROR.finding("roles", found, mend, about=role)
 
 
 def check_replicas(replicas: Sequence[ReplicaState], longest: float) -> Iterator[Finding]:
@@ -178,12 +166,9 @@ def check_settings(settings: Settings, database_bytes: int) -> Iterator[Finding]
         else:
             is_unwanted = setting.number is not None and rule.unwanted(setting.number)
         if is_unwanted:
-            yield rule.severity.finding(
-                "settings",
-                f"{rule.name} is {setting.text}: {rule.why}",
-                f"ALTER SYSTEM SET {rule.name} = '{rule.good}'; SELECT pg_reload_conf();",
-                about=rule.name,
-            )
+            found = f"{rule.name} is {setting.text}: {rule.why}"
+            mend = f"ALTER SYSTEM SET {rule.name} = '{rule.good}'; SELECT pg_reload_conf();"
+            yield rule.severity.finding("settings", found, mend, about=rule.name)
     buffers = settings.get(_BUFFERS)
     if buffers and buffers.number and buffers.number <= 128 * MEGABYTE < database_bytes:
         yield Severity.ADVICE.finding(
@@ -202,8 +187,6 @@ def check_clock(server: ServerState, asked_at: datetime, now: datetime) -> Itera
     """Check that the server's clock, read between ``asked_at`` and ``now`` of this machine's, agrees with it."""
     skew = (server.now - min(max(server.now, asked_at), now)).total_seconds()
     if abs(skew) > SKEW_SECONDS:
-        yield Severity.WARNING.finding(
-            "clock",
-            f"the server's clock is {duration(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's",
-            "let both follow a time server (NTP)",
-        )
+        found = f"the server's clock is {duration(abs(skew))} {'ahead of' if skew > 0 else 'behind'} this machine's"
+        mend = "let both follow a time server (NTP)"
+        yield Severity.WARNING.finding("clock", found, mend)

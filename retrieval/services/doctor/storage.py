@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from retrieval.adapters.store.installation.examination.table_state import IndexState, TableState
+from retrieval.adapters.store.installation.examination import IndexState, TableState
 from retrieval.adapters.store.installed_sql import Names, directory, qualified, quote_identifier
 from retrieval.adapters.store.search.indexes import stem_of
 from retrieval.domain.diagnosis import Finding, Severity
@@ -97,12 +97,9 @@ def check_tables(tables: Sequence[TableState], schema: str) -> Iterator[Finding]
     for table in tables:
         name = qualified(schema, table.name)
         if not table.is_vacuumed:
-            yield Severity.WARNING.finding(
-                "tables",
-                f"autovacuum is turned off for table {table.name!r}",
-                f"ALTER TABLE {name} RESET (autovacuum_enabled);",
-                about=table.name,
-            )
+            found = f"autovacuum is turned off for table {table.name!r}"
+            mend = f"ALTER TABLE {name} RESET (autovacuum_enabled);"
+            yield Severity.WARNING.finding("tables", found, mend, about=table.name)
         if table.dead >= max(LEAST_ROWS, BLOATED * table.live):
             yield Severity.WARNING.finding(
                 "bloat",
@@ -141,12 +138,9 @@ def check_isolation(tables: Sequence[TableState], names: Names, *, is_distribute
                 yield Severity.ERROR.finding("isolation", found, mend, about=table.name)
         lacking = [privilege for privilege in table.lacking if privilege not in NOT_OWED.get(table.name, ())]
         if lacking:
-            yield Severity.ERROR.finding(
-                "privileges",
-                f"role {names.app_role!r} may not {', '.join(lacking)} on table {table.name!r}",
-                f"GRANT {', '.join(lacking)} ON {name} TO {quote_identifier(names.app_role)};",
-                about=table.name,
-            )
+            found = f"role {names.app_role!r} may not {', '.join(lacking)} on table {table.name!r}"
+            mend = f"GRANT {', '.join(lacking)} ON {name} TO {quote_identifier(names.app_role)};"
+            yield Severity.ERROR.finding("privileges", found, mend, about=table.name)
 
 
 def _security_faults(table: TableState, name: str, names: Names, *, is_distributed: bool) -> Iterator[tuple[str, str]]:

@@ -19,8 +19,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.cluster import distribute, rebalance
-from retrieval.adapters.store.installation.examination.installation import connected
-from retrieval.adapters.store.installation.examination.table_state import read_indexes, read_tables
+from retrieval.adapters.store.installation.examination import connected, read_indexes, read_tables
 from retrieval.adapters.store.installed_sql import Names, installed_sql
 from retrieval.adapters.store.items.collection_facts import collection_statuses
 from retrieval.adapters.store.search.indexes import collection_indexes, hnsw_indexes

@@ -109,7 +109,7 @@ async def test_an_interrupted_run_is_taken_up_again(
             await asyncio.gather(task, return_exceptions=True)
         raise ConnectionError
 
-    monkeypatch.setattr("retrieval.services.textsearch.fill_table", cut_off)
+    monkeypatch.setattr("retrieval.adapters.store.search.textsearch.fill_table", cut_off)
     with pytest.raises(ConnectionError):
         await _keep(platform, collection, 40)
     monkeypatch.undo()

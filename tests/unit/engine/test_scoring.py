@@ -96,8 +96,8 @@ def test_the_sum_is_four_tenths_relevance_and_six_tenths_learned_reward() -> Non
     pool, model = _pool(), _model()
     predicted = predictions(pool, model, Combination.SUM)
     scored = combined(pool, model.stack, Learned(), predicted)
-    for score, relevance, prediction in zip(scored.scores, pool.relevance, predicted, strict=True):
-        assert score == pytest.approx(0.4 * relevance + 0.6 * prediction.mean)
+    for score, relevance, mean in zip(scored.scores, pool.relevance, predicted.mean, strict=True):
+        assert score == pytest.approx(0.4 * relevance + 0.6 * mean)
     places = {pool.ranked[place].item_id: rank for rank, place in enumerate(scored.order(pool))}
     assert places["d"] < places["c"]
 

@@ -18,7 +18,7 @@ from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.domain.search.profile_parts import Exploration, PosteriorKind
 from retrieval.learning.learned_model import LearnedReward
 from retrieval.learning.logistic import SHRUNK, Logistic, Slope
-from retrieval.learning.shrinkage import Level, Prediction, Shrinkage, ShrunkEstimate
+from retrieval.learning.shrinkage import Level, Posterior, Shrinkage, ShrunkEstimate
 from retrieval.learning.slate import Ranked, UncertaintyBonus, score_draws
 
 BUCKETS = ("domain=physics", "complexity=low", "cluster=3")
@@ -91,9 +91,9 @@ def after(item: ItemArms, event: Event) -> ItemArms:
     return replace(item, arms=arms)
 
 
-def predicted(model: Shrinkage, contexts: Sequence[str], item: ItemArms) -> Prediction:
-    """Through the public door."""
-    return LearnedReward(shrinkage=model).predict(("", *contexts), [item])[0]
+def predicted(model: Shrinkage, contexts: Sequence[str], item: ItemArms) -> Posterior:
+    """Through the public door; each array has one number."""
+    return LearnedReward(shrinkage=model).predict(("", *contexts), [item])
 
 
 @st.composite
@@ -163,27 +163,28 @@ def test_draws_have_that_mean_and_that_deviation(case: tuple[Shrinkage, tuple[st
     """Within five standard errors of 40,000 draws, by the fourth moment of the Beta for those of the deviation."""
     predictions = predicted(*case)
     draws = drawn(predictions, 40_000)
-    size, most = predictions.effective_sample_size, predictions.mean * (1.0 - predictions.mean)
+    size, mean, sd = (value.item() for value in (predictions.effective_sample_size, predictions.mean, predictions.sd))
+    most = mean * (1.0 - mean)
     # Johnson, Kotz and Balakrishnan, Continuous Univariate Distributions 2, 25.2.
     excess = 6.0 * ((1 - 4 * most) * (size + 1) - most * (size + 2)) / (most * (size + 2) * (size + 3))
 
-    assert draws.mean() == pytest.approx(predictions.mean, abs=5 * predictions.sd / 200)
-    assert draws.var() == pytest.approx(predictions.sd**2, rel=5 * (max(excess, -1.9) + 2) ** 0.5 / 200 + 1e-6)
+    assert draws.mean() == pytest.approx(mean, abs=5 * sd / 200)
+    assert draws.var() == pytest.approx(sd**2, rel=5 * (max(excess, -1.9) + 2) ** 0.5 / 200 + 1e-6)
 
 
-def drawn(prediction: Prediction, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+def drawn(prediction: Posterior, rows: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Thompson sampling's draws from it."""
     return score_draws([ranked(prediction)], PosteriorKind.SHRUNK, np.random.default_rng(1), rows)[:, 0]
 
 
-def ranked(prediction: Prediction, item_id: str = "a") -> Ranked:
+def ranked(prediction: Posterior, item_id: str = "a") -> Ranked:
     """As exploration sees it."""
     return Ranked(
         item_id=item_id,
-        score=prediction.mean,
-        reward_mean=prediction.mean,
-        effective_sample_size=prediction.effective_sample_size,
-        uncertainty=prediction.uncertainty,
+        score=prediction.mean.item(),
+        reward_mean=prediction.mean.item(),
+        effective_sample_size=prediction.effective_sample_size.item(),
+        uncertainty=prediction.uncertainty.item(),
     )
 
 
@@ -242,7 +243,7 @@ def test_the_logistic_model_is_as_sure_as_the_events_are_many(
     logistic = Logistic(intercept=0.3, slopes={SHRUNK: Slope(0.8, 0.1)}, effects=effects)
     model = LearnedReward(shrinkage=shrinkage, logistic=logistic)
     before, predictions = (
-        model.predict(("", *contexts), [history])[0] for history in (item, after(item, data.draw(events(contexts))))
+        model.predict(("", *contexts), [history]) for history in (item, after(item, data.draw(events(contexts))))
     )
 
     assert predictions.uncertainty <= before.uncertainty + ROUNDING

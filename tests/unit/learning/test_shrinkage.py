@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from retrieval.domain.learning.arm import Arm, ItemArms
 from retrieval.learning.arm_table import arm_table
 from retrieval.learning.logit import sigmoid
-from retrieval.learning.shrinkage import Level, Priors, Shrinkage, ShrunkEstimate, fit_shrinkage, posterior
+from retrieval.learning.shrinkage import MOST_CONCENTRATION, Level, Shrinkage, ShrunkEstimate, fit_shrinkage, posterior
 
 DOMAIN = "domain=physics"
 KNOWN = Shrinkage(
@@ -167,7 +167,7 @@ def test_the_concentration_is_high_where_items_are_alike_and_low_where_they_diff
     alike = [item(5, 5, name=str(number)) for number in range(50)]
     apart = [item(10 * (number % 2), 10 * (1 - number % 2), name=str(number)) for number in range(50)]
 
-    assert fit_shrinkage(arm_table(alike)).concentration == pytest.approx(Priors().most_concentration, abs=0.01)
+    assert fit_shrinkage(arm_table(alike)).concentration == pytest.approx(MOST_CONCENTRATION, abs=0.01)
     assert fit_shrinkage(arm_table(apart)).concentration < 2
 
 

@@ -44,7 +44,7 @@ async def tenants_with_collections(database: Database) -> list[int]:
         sql.Identifier(database.names.schema, "every_collection")
     )
     async with database.maintenance() as connection:
-        return [int(row[0]) for row in await (await connection.execute(statement)).fetchall()]
+        return [int(row[0]) for row in await connection.rows(statement)]
 
 
 _TENANT = Compiled("SELECT t.name FROM tenants AS t WHERE t.tenant_id = %(id)s")
@@ -81,7 +81,7 @@ async def read_queue_state(database: Database, *, alive_seconds: float) -> Queue
     async with database.maintenance({"statement_timeout": "5s"}) as connection:
         if await (await connection.execute(_DENIED, (schema,))).fetchone():
             return None
-        jobs = await (await connection.execute(counts)).fetchall()
+        jobs = await connection.rows(counts)
         alive = await connection.value(workers, (alive_seconds,))
     return QueueState(
         jobs={(str(queue), str(status)): int(number) for queue, status, number in jobs},

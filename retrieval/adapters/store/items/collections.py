@@ -373,8 +373,8 @@ async def clear_undeclared(connection: Connection, collection_id: int, names: Se
 async def _hold(connection: Connection, collection_id: int, names: Sequence[str]) -> dict[str, AttributeType | None]:
     """Lock out writers and other declarations until the transaction ends; returns the declared types by name."""
     await connection.execute(_LOCK_OUT_WRITERS, {"id": collection_id})
-    cursor = await connection.execute(_HOLD_ATTRIBUTES, {"id": collection_id, "names": list(names)})
-    return {name: AttributeType(kind) if kind else None for name, kind in await cursor.fetchall()}
+    rows = await connection.rows(_HOLD_ATTRIBUTES, {"id": collection_id, "names": list(names)})
+    return {name: AttributeType(kind) if kind else None for name, kind in rows}
 
 
 _IS_WALKING = Compiled("""

@@ -79,8 +79,8 @@ async def stored_hashes(at: CollectionPlace, item_ids: Sequence[str]) -> dict[st
 
 async def known_hashes(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, bytes]:
     """The content hashes of those items that are stored, as a transaction sees the items."""
-    cursor = await connection.execute(_HASHES.text, {"collection_id": collection_id, "item_ids": list(item_ids)})
-    return {row[0]: bytes(row[1]) for row in await cursor.fetchall()}
+    rows = await connection.rows(_HASHES.text, {"collection_id": collection_id, "item_ids": list(item_ids)})
+    return {row[0]: bytes(row[1]) for row in rows}
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,8 +435,7 @@ _INDEX_ATTRIBUTES = (
 
 async def hold_items(connection: Connection, collection_id: int, item_ids: Sequence[str]) -> dict[str, Item]:
     """Lock the items that exist until the transaction ends, and read them, by item id."""
-    cursor = await connection.execute(_HOLD, (collection_id, list(item_ids)))
-    return {row[0]: item_from_row(row) for row in await cursor.fetchall()}
+    return {row[0]: item_from_row(row) for row in await connection.rows(_HOLD, (collection_id, list(item_ids)))}
 
 
 async def write_attributes(connection: Connection, collection_id: int, items_: Sequence[Item]) -> None:

@@ -158,8 +158,8 @@ async def hold_memories(connection: Connection, collection_id: int, ids: Sequenc
 
 async def visible_memories(connection: Connection, collection_id: int, ids: Sequence[str]) -> dict[str, Memory]:
     """The memories of those ids that exist, by id, as the transaction sees them, not locked."""
-    cursor = await connection.execute(_READ.text, {"collection_id": collection_id, "item_ids": list(ids)})
-    return {row[0]: _memory(row) for row in await cursor.fetchall()}
+    rows = await connection.rows(_READ.text, {"collection_id": collection_id, "item_ids": list(ids)})
+    return {row[0]: _memory(row) for row in rows}
 
 
 async def hold_rows(connection: Connection, collection_id: int, ids: Sequence[str]) -> None:
@@ -213,7 +213,7 @@ async def write_memories(connection: Connection, collection_id: int, memories: S
         "expiries": [memory.expires_at for memory in memories],
         "revived": [memory.memory_id for memory in memories if memory.status == "active"],
     }
-    rows = await (await connection.execute(_WRITE, values)).fetchall()
+    rows = await connection.rows(_WRITE, values)
     await connection.execute(_UNLINK, {"collection_id": collection_id, "item_ids": ids})
     links = [
         (memory.memory_id, entity_type, entity_id, memory.occurred_at)
@@ -251,7 +251,7 @@ async def hold_fingerprint(connection: Connection, collection_id: int, fingerpri
 async def memories_with(connection: Connection, collection_id: int, fingerprint: str, now: datetime) -> list[str]:
     """The active memories with that fingerprint that have not expired, by id."""
     values = {"collection_id": collection_id, "fingerprint": fingerprint, "now": now}
-    return [row[0] for row in await (await connection.execute(_SAME, values)).fetchall()]
+    return [row[0] for row in await connection.rows(_SAME, values)]
 
 
 _FIELDS = (

@@ -63,8 +63,8 @@ async def forget_items(at: CollectionPlace, pseudonyms: dict[str, str], expired_
         await connection.execute(_LOCK_FEEDBACK)
         items = await hold_items(connection, at.collection_id, ids)
         if expired_by is not None:  # every change of a memory locks its item, so this stays true
-            cursor = await connection.execute(_EXPIRED_OF, (at.collection_id, ids, expired_by))
-            items = {item_id: items[item_id] for (item_id,) in await cursor.fetchall() if item_id in items}
+            expired = await connection.rows(_EXPIRED_OF, (at.collection_id, ids, expired_by))
+            items = {item_id: items[item_id] for (item_id,) in expired if item_id in items}
         locked_ids = list(items)
         if not locked_ids:
             return 0
@@ -84,7 +84,7 @@ async def uncache_texts(connection: Connection, tenant_id: int, texts: Sequence[
     if not texts:
         return
     spaces, hashes = [], []
-    for space_id, facts in await (await connection.execute(_SPACES)).fetchall():
+    for space_id, facts in await connection.rows(_SPACES):
         space = EmbeddingSpace(**facts)
         for role in TextRole:
             hashes += [cache_key(space, role, text) for text in texts]
@@ -128,7 +128,7 @@ async def remove_next_items(at: CollectionPlace, most: int) -> int:
     The statistics stay exact, so that the remaining items can be searched.
     """
     async with at.database.transaction(at.tenant_id) as connection:
-        rows = await (await connection.execute(_NEXT_ITEMS, (at.collection_id, most))).fetchall()
+        rows = await connection.rows(_NEXT_ITEMS, (at.collection_id, most))
         return (await delete_items(connection, at.collection_id, [row[0] for row in rows]))[0] if rows else 0
 
 

@@ -75,11 +75,7 @@ def arms_from(rows: Sequence[Row]) -> dict[str, ItemArms]:
 
 
 async def read_arms(
-    at: CollectionPlace,
-    *,
-    item_ids: Sequence[str],
-    buckets: Sequence[str],
-    now: datetime,
+    at: CollectionPlace, *, item_ids: Sequence[str], buckets: Sequence[str], now: datetime
 ) -> dict[str, ItemArms]:
     """Each of the items with its arms in those context buckets, decayed to ``now``; an unknown item has no arms."""
     distinct_ids = list(dict.fromkeys(item_ids))

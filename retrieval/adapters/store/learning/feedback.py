@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 import sqlalchemy as sa
@@ -21,7 +22,7 @@ from retrieval.adapters.store.round_trip import Row, WrittenValue
 from retrieval.adapters.store.tables import arms, items, literal
 from retrieval.domain.learning.arm import Standing
 from retrieval.domain.learning.context import ANYWHERE, Context
-from retrieval.domain.learning.feedback import Feedback
+from retrieval.domain.learning.feedback import Feedback, FeedbackReport
 from retrieval.domain.search.filters import Filter
 
 _Kind = tuple[int, Callable[[Any], bytes]]
@@ -50,21 +51,6 @@ _CAP = Compiled("""
 """)
 
 
-class StoreOutcome(NamedTuple):
-    """The outcome of storing events."""
-
-    recorded: int
-    """The events stored by this call, whether they count or not."""
-    repeated: int
-    """The events whose key was stored before."""
-    superseding: int
-    """The recorded events that replaced a stored verdict."""
-    discounted: Sequence[str]
-    """The reason of each recorded event that does not count."""
-    refused: Mapping[int, str]
-    """The reasons why events were not stored, by their number from 0."""
-
-
 async def record_feedback(
     database: Database,
     tenant_id: int,
@@ -74,9 +60,10 @@ async def record_feedback(
     key_id: str = "",
     call_key: UUID | None = None,
     skip_refused: bool = False,
-) -> StoreOutcome:
+) -> tuple[FeedbackReport, dict[int, str]]:
     """Store the events and add them to their arms, in one statement and one round trip.
 
+    Returns the report of those that were stored, and the reasons why others were not, by their number from 0.
     If one is refused, nothing is stored, unless ``skip_refused``. ``now`` is the time of events without a time.
     ``key_id``: the API key of the request, whose cap then applies; empty: there is none. ``call_key`` is the same in
     all repetitions of the call; events without a key of their own get theirs from it.
@@ -85,10 +72,10 @@ async def record_feedback(
     columns = await aside(lambda: _columns(events, now, call_key or uuid4()), is_long=len(events) >= LONG)
     statement = _RECORD.bind(**columns, key_id=key_id, skip_refused=skip_refused)
     [(recorded, repeated, superseding, discounted, refused, problems)] = await database.read(tenant_id, statement)
-    places = [place - 1 for place in refused or ()]
-    return StoreOutcome(
-        recorded, repeated, superseding, discounted or (), dict(zip(places, problems or (), strict=True))
-    )
+    reasons = {place - 1: problem for place, problem in zip(refused or (), problems or (), strict=True)}
+    counts = dict(Counter(discounted or ()))
+    report = FeedbackReport(recorded=recorded, repeated=repeated, superseding=superseding, discounted=counts)
+    return report, reasons
 
 
 async def actors_of(database: Database, tenant_id: int, events: Iterable[Feedback]) -> dict[str, str]:
@@ -154,7 +141,6 @@ def _columns(events: Sequence[Feedback], now: datetime, call_key: UUID) -> dict[
 
 
 _NOWHERE = Context()
-
 
 # Each item's arm is looked up by its key: a join may read all arms of a collection.
 _READ = Compiled("""

@@ -176,7 +176,7 @@ async def add_model(
         "is_published": is_published,
         "reason": reason,
     }
-    ((former, is_chosen),) = await (await connection.execute(_HOLD, values)).fetchall()
+    ((former, is_chosen),) = await connection.rows(_HOLD, values)
     version = int(await connection.value(_ADD, values))
     at = {"collection_id": collection_id, "version": version}
     if is_published:
@@ -199,7 +199,7 @@ async def use_model(connection: Connection, collection_id: int, version: int | N
     """
     values = {"collection_id": collection_id}
     await connection.execute(_HOLD, values)
-    rows = await (await connection.execute(_VERSIONS, values)).fetchall()
+    rows = await connection.rows(_VERSIONS, values)
     published = [row[0] for row in rows if row[1]][:KEPT]
     chosen = version
     if chosen is None:

@@ -67,8 +67,8 @@ async def read_comparison(
 
     Both targets have the same retrievals. The transaction acts as the tenant.
     """
-    cursor = await connection.execute(_COMPARISON, _question(traffic, first, second))
-    rows = {(row[0], row[1]): _comparison(row) for row in await cursor.fetchall()}
+    answer = await connection.rows(_COMPARISON, _question(traffic, first, second))
+    rows = {(row[0], row[1]): _comparison(row) for row in answer}
     order = product(Estimator, (False, True))
     return {key: rows[key] for key in order if key in rows}
 

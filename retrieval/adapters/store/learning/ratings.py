@@ -89,9 +89,7 @@ def _matches(filter_: OneOf | Compare, value: sa.ColumnElement[Any]) -> sa.Colum
         return value == sa.func.any(
             sa.cast(late(filter_, lambda leaf: list(map(float, leaf.values))), ARRAY(sa.Double))
         )
-    result: sa.ColumnElement[bool] = ORDER[filter_.operator](value, sa.cast(late(filter_, _bound), sa.Double))
+    result: sa.ColumnElement[bool] = ORDER[filter_.operator](
+        value, sa.cast(late(filter_, lambda leaf: float(str(leaf.value))), sa.Double)
+    )
     return result
-
-
-def _bound(filter_: Compare) -> float:
-    return float(str(filter_.value))

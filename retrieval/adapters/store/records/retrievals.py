@@ -145,7 +145,7 @@ async def read_pools(
     values: dict[str, Any] = {"collection_id": collection_id, "since": since, "before": "infinity", "before_id": _LAST}
     while most > 0:
         values["page"] = min(_PAGE, most)
-        rows = await (await connection.execute(_POOLS, values)).fetchall()
+        rows = await connection.rows(_POOLS, values)
         for row in rows:
             yield _pool(row)
         if len(rows) < values["page"]:

@@ -79,8 +79,7 @@ async def drop_failed_builds(connection: Connection, schema: str, name: str) -> 
 
     The connection must not be in a transaction.
     """
-    cursor = await connection.execute(_FAILED, {"schema": schema, "name": name})
-    for (failed,) in await cursor.fetchall():
+    for (failed,) in await connection.rows(_FAILED, {"schema": schema, "name": name}):
         await connection.execute(drop_statement(failed, schema).encode())
         _log.warning("index %s was dropped: an interrupted build had left it", failed)
 

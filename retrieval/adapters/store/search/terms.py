@@ -134,7 +134,7 @@ async def recount_terms(at: CollectionPlace) -> int:
     known = {"collection_id": at.collection_id}
     async with at.database.transaction(at.tenant_id) as connection:
         await connection.execute(_HOLD, known)
-        if missing := [row[0] for row in await (await connection.execute(_MISSING, known)).fetchall()]:
+        if missing := [row[0] for row in await connection.rows(_MISSING, known)]:
             _log.warning("collection %s: %d items were not in the index of words", at.collection_id, len(missing))
             await connection.execute(_INDEX, {**known, "items": missing})
         wrong = int(await connection.value(_RECOUNT_TERMS, known))

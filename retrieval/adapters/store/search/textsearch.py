@@ -132,8 +132,7 @@ async def fill_table(at: CollectionPlace) -> None:
     after = ""
     while True:
         async with at.database.transaction(at.tenant_id) as connection:
-            cursor = await connection.execute(missing, (at.collection_id, after, ARCHIVED, _STEP))
-            ids = [row[0] for row in await cursor.fetchall()]
+            ids = [row[0] for row in await connection.rows(missing, (at.collection_id, after, ARCHIVED, _STEP))]
             if not ids:
                 return
             await connection.execute("SELECT textsearch_index(%s, %s)", (at.collection_id, ids))

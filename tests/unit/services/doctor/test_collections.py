@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.installation.examination.collection_state import TenantFacts
+from retrieval.adapters.store.installation.examination import TenantFacts
 from retrieval.adapters.store.installation.queue import FAILED, JobRun
 from retrieval.adapters.store.search.indexes import AnnIndex, IndexStatus
 from retrieval.adapters.store.search.reembeddings import PAUSED, REMOVING, ReembeddingState

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from retrieval.adapters.store.installation.checks import SchemaStatus, version
-from retrieval.adapters.store.installation.examination.installation import SettingValue
+from retrieval.adapters.store.installation.examination import SettingValue
 from retrieval.domain.diagnosis import Severity
 from retrieval.services.doctor.server import (
     check_clock,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.installation.examination.installation import Installation
+from retrieval.adapters.store.installation.examination import Installation
 from retrieval.domain.diagnosis import Severity
 from retrieval.services.doctor.diagnose import server_findings
 from retrieval.services.doctor.server import check_login, check_roles

@@ -1,1 +1,0 @@
-"""The facts that an examination of an installation reads, in few statements; ``services.doctor`` judges them."""
