@@ -170,7 +170,7 @@ def _new_file(file: str) -> Iterator[IO[bytes]]:
     except FileExistsError:  # another program has got that name meanwhile
         raise _is_there(path) from None
     except OSError as error:
-        raise InvalidRequestError(f"cannot write {file}: {error}; make room, or name a file elsewhere") from error
+        raise InvalidRequestError(f"cannot write {file}: {error.strerror}; make room, or name a file elsewhere") from error
 
 
 def _is_there(path: Path) -> ConflictError:
@@ -401,7 +401,7 @@ _FIELDS = (
 def _header(file: str, lines: Iterator[tuple[int, dict[str, Any], int]]) -> _Header:
     _, first, _ = next(lines, (0, {}, 0))
     if first.get("format") != FORMAT:
-        raise InvalidRequestError(f"{file} is not of an exported collection; {_ADVICE}")
+        raise InvalidRequestError(f"{file} is not an exported collection; {_ADVICE}")
     if first.get("version") != VERSION:
         raise InvalidRequestError(
             f"{file} is of version {first.get('version')!r:.20} of the format, and this program reads {VERSION}; "
