@@ -166,6 +166,8 @@ class Platform:
 
     async def close(self) -> None:
         """Store the waiting records, and close the connections. A second call does nothing."""
+        if self._database is not None:
+            self._database.check_loop()
         await self._stack.pop_all().aclose()
 
     def of_tenant(self, tenant: str) -> Platform:

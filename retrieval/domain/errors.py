@@ -56,6 +56,12 @@ PLATFORM_CLOSED = (
 )
 """The message about a call after the end of a platform, or of the platform that a collection came from."""
 
+OTHER_LOOP = (
+    "the platform was opened in another event loop; open, use and close it in the same asyncio.run(...), or use "
+    "retrieval.sync"
+)
+"""The message about a call in another loop than that of the platform."""
+
 
 class Advice(Enum):
     """The advice of an error, in the words of the command line; other surfaces have their own words for each."""

@@ -145,6 +145,7 @@ class Recorder:
 
         Raises ``DatabaseUnreachableError`` or ``PoolExhaustedError``; the searches then keep waiting.
         """
+        self.database.check_loop()
         if self._queue:
             future = asyncio.get_running_loop().create_future()
             self._flushes.append((self._offered, future))

@@ -99,8 +99,7 @@ class Database:
         self.url = url
         self.names = names
         self.facts = facts
-        self.loop = asyncio.get_running_loop()
-        """The event loop that opened it, the only one that can use it."""
+        self.loop, self.check_loop = pool.loop, pool.check_loop
         self.replicas: Replicas | None = None
         """The replicas that searches read from; None: there are none."""
         self._pool = pool

@@ -22,7 +22,7 @@ from psycopg_pool import PoolTimeout, TooManyRequests
 
 from retrieval.adapters.store.deadline import in_background
 from retrieval.adapters.store.round_trip import SessionConnection
-from retrieval.domain.errors import PLATFORM_CLOSED, InvalidRequestError
+from retrieval.domain.errors import OTHER_LOOP, PLATFORM_CLOSED, InvalidRequestError
 
 _LEAST_WAITING, _WAITING_EACH = 100, 20
 """The most calls that may wait for a connection: so many for each connection of the pool, or the least number."""
@@ -69,6 +69,8 @@ class ConnectionPool:
     def __init__(
         self, connect: Callable[[], Coroutine[Any, Any, SessionConnection]], *, most: int, timeout: float
     ) -> None:
+        self.loop = asyncio.get_running_loop()
+        """The event loop of the connections, the only one that can use them."""
         self.timeout = timeout
         self.most_waiting = max(_LEAST_WAITING, _WAITING_EACH * most)
         self._connect, self._most = connect, most
@@ -99,12 +101,18 @@ class ConnectionPool:
             timeouts=self._timeouts,
         )
 
+    def check_loop(self) -> None:
+        """Raise ``InvalidRequestError`` in another event loop, which can neither use the connections nor close them."""
+        if asyncio.get_running_loop() is not self.loop and not self.is_closed:
+            raise InvalidRequestError(OTHER_LOOP)
+
     async def take(self) -> SessionConnection:
         """A working connection, the warmest of the idle ones; return it by ``put``.
 
         Raises ``PoolTimeout``, ``TooManyRequests``, the driver's error if the server cannot be reached, and
-        ``InvalidRequestError`` if the pool is closed.
+        ``InvalidRequestError`` if the pool is closed, or of another event loop.
         """
+        self.check_loop()
         if self.is_closed:
             raise InvalidRequestError(PLATFORM_CLOSED)
         while True:

@@ -147,7 +147,7 @@ def diversified(scores: Sequence[float], similarities: SimilaritiesTo, diversity
     share = 1.0 if diversity.relevance_share is None else diversity.relevance_share
     low, high = min(scores, default=0.0), max(scores, default=0.0)
     relevance = np.ones(len(scores)) if high <= low else (np.asarray(scores, dtype=np.float64) - low) / (high - low)
-    nearest = np.zeros(len(scores))
+    nearest = np.full(len(scores), -1.0)
     is_candidate = np.ones(len(scores), dtype=bool)
     taken: list[int] = []
     while len(taken) < limit and is_candidate.any():

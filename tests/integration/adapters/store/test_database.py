@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -294,6 +294,19 @@ async def test_a_call_after_closing_names_the_reason(database_url: str, settings
         await collection.info()
     with pytest.raises(InvalidRequestError, match="the platform is closed; open it again"):
         await collection.add([{"_id": "1", "text": "the cat sat"}])
+
+
+async def test_another_event_loop_is_refused(database_url: str, settings: Settings) -> None:
+    """Its records would never be stored, and the platform could not be closed."""
+    async with connect(database_url, settings=settings) as platform:
+        collection = await platform.collection("docs")
+        await collection.search("cat", legs=["lexical"])
+        calls: list[Callable[[], Coroutine[Any, Any, object]]] = [collection.info, platform.recorded, platform.close]
+        for call in calls:
+            with pytest.raises(InvalidRequestError, match="opened in another event loop"):
+                await asyncio.to_thread(lambda call: asyncio.run(call()), call)
+        await platform.recorded()
+        assert platform.recording.recorded == 1
 
 
 async def test_waiting_calls_get_what_is_given_back_in_turn(database_url: str, settings: Settings) -> None:

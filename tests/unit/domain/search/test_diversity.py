@@ -52,8 +52,10 @@ def test_relevance_alone_keeps_the_order() -> None:
 
 
 def test_difference_alone_begins_with_the_best_and_goes_to_the_least_alike() -> None:
-    """λ = 0: after the first the third (.1), then the last (.3, the second has .95)."""
+    """λ = 0: after the first the third (.1), then the last (.3, the second has .95); the opposite before any."""
     assert diversified(SCORES, ALIKE.__getitem__, Diversity(relevance_share=0.0), 4) == [0, 2, 3, 1]
+    opposite = np.array([[1, -0.1, -0.9], [-0.1, 1, 0], [-0.9, 0, 1]], dtype=np.float32)
+    assert diversified(SCORES[:3], opposite.__getitem__, Diversity(relevance_share=0.0), 2) == [0, 2]
 
 
 @pytest.mark.parametrize(
