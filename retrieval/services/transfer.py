@@ -170,7 +170,8 @@ def _new_file(file: str) -> Iterator[IO[bytes]]:
     except FileExistsError:  # another program has got that name meanwhile
         raise _is_there(path) from None
     except OSError as error:
-        raise InvalidRequestError(f"cannot write {file}: {error.strerror}; make room, or name a file elsewhere") from error
+        advice = "make room, or name a file elsewhere"
+        raise InvalidRequestError(f"cannot write {file}: {error.strerror}; {advice}") from error
 
 
 def _is_there(path: Path) -> ConflictError:

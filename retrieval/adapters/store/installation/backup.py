@@ -485,7 +485,8 @@ def _new_folder(folder: Path) -> Iterator[Path]:
             complete.rename(target)
     except OSError as error:
         check_folder(folder)  # another backup has got that name meanwhile
-        raise InvalidRequestError(f"cannot write {folder}: {error.strerror}; make room, or name another folder") from error
+        advice = "make room, or name another folder"
+        raise InvalidRequestError(f"cannot write {folder}: {error.strerror}; {advice}") from error
 
 
 def _hash(path: Path) -> str:
