@@ -15,17 +15,8 @@ from jsonschema import Draft202012Validator
 from retrieval.domain.checks import is_unicode
 from retrieval.domain.errors import LLMError, LLMRejectedError, LLMUnavailableError
 from retrieval.domain.llm import LLM
-from retrieval.testing.suite import (
-    BrokenError,
-    Suite,
-    cancel_soon,
-    require_closing,
-    require_free_loop,
-    require_rejection,
-    require_stable_name,
-    require_unavailable,
-    run_closing,
-)
+from retrieval.testing import suite
+from retrieval.testing.suite import BrokenError, Suite
 
 _LLM: Suite[LLM] = Suite("language model")
 _DETERMINISTIC: Suite[LLM] = Suite("language model")
@@ -80,7 +71,7 @@ async def check_llm(make: Callable[[], LLM | Awaitable[LLM]], *, deterministic: 
     ``make`` returns a new language model, or an awaitable of one; it is called once, and the model is closed. Some 40
     short prompts and a huge one are sent. Raises ``ConformanceError``.
     """
-    await run_closing(make, [_DETERMINISTIC, _LLM] if deterministic else [_LLM])
+    await suite.run_closing(make, [_DETERMINISTIC, _LLM] if deterministic else [_LLM])
 
 
 async def check_unreachable_llm(make: Callable[[], LLM | Awaitable[LLM]]) -> None:
@@ -88,7 +79,7 @@ async def check_unreachable_llm(make: Callable[[], LLM | Awaitable[LLM]]) -> Non
 
     Raises ``ConformanceError``.
     """
-    await run_closing(make, [_UNREACHABLE])
+    await suite.run_closing(make, [_UNREACHABLE])
 
 
 def _prompts_with_schemas() -> list[tuple[str, Mapping[str, Any]]]:
@@ -108,7 +99,7 @@ async def _same_answers_again(llm: LLM) -> None:
 
 @_LLM.add
 async def _name_is_stable(llm: LLM) -> None:
-    await require_stable_name(llm, lambda: llm.complete(_PROMPT), "answers are kept under it")
+    await suite.require_stable_name(llm, lambda: llm.complete(_PROMPT), "answers are kept under it")
 
 
 @_LLM.add
@@ -177,14 +168,14 @@ async def _concurrent_calls(llm: LLM) -> None:
 @_LLM.add
 async def _cancelled_call_leaves_it_usable(llm: LLM) -> None:
     for call in _calls(llm):
-        await cancel_soon(call())
+        await suite.cancel_soon(call())
     if not await llm.complete(_PROMPT):
         raise BrokenError("after a cancelled call it has an empty answer")
 
 
 @_LLM.add
 async def _event_loop_stays_free(llm: LLM) -> None:
-    await require_free_loop(llm.complete_json(*_prompts_with_schemas()[1]))
+    await suite.require_free_loop(llm.complete_json(*_prompts_with_schemas()[1]))
 
 
 @_LLM.add
@@ -197,12 +188,12 @@ async def _closes_twice_and_answers_no_more(llm: LLM) -> None:
 @_UNREACHABLE.add
 async def _unreachable_is_unavailable(llm: LLM) -> None:
     for call in _calls(llm):
-        await require_unavailable(call(), LLMUnavailableError)
+        await suite.require_unavailable(call(), LLMUnavailableError)
 
 
 @_UNREACHABLE.add
 async def _unreachable_closes(llm: LLM) -> None:
-    await require_closing(llm)
+    await suite.require_closing(llm)
 
 
 def _calls(llm: LLM) -> tuple[Callable[[], Awaitable[Any]], ...]:
@@ -217,4 +208,4 @@ def _require_fit(value: Any, schema: Mapping[str, Any]) -> None:
 
 
 async def _require_rejection(call: Awaitable[Any], what: str) -> None:
-    await require_rejection(call, what, LLMRejectedError, LLMError)
+    await suite.require_rejection(call, what, LLMRejectedError, LLMError)

@@ -8,17 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from retrieval.domain.errors import RerankerError, RerankerRejectedError, RerankerUnavailableError
 from retrieval.domain.search.reranking import Reranker, checked_scores
-from retrieval.testing.suite import (
-    BrokenError,
-    Suite,
-    cancel_soon,
-    require_closing,
-    require_free_loop,
-    require_rejection,
-    require_stable_name,
-    require_unavailable,
-    run_closing,
-)
+from retrieval.testing import suite
+from retrieval.testing.suite import BrokenError, Suite
 
 _RERANKER: Suite[Reranker] = Suite("reranker")
 _DETERMINISTIC: Suite[Reranker] = Suite("reranker")
@@ -52,7 +43,7 @@ async def check_reranker(make: Callable[[], Reranker | Awaitable[Reranker]], *, 
     calls with up to 100 short texts are made, and one with a huge text. ``deterministic``: and that it repeats its
     scores, to a thousandth. Raises ``ConformanceError``.
     """
-    await run_closing(make, [_DETERMINISTIC, _RERANKER] if deterministic else [_RERANKER])
+    await suite.run_closing(make, [_DETERMINISTIC, _RERANKER] if deterministic else [_RERANKER])
 
 
 async def check_unreachable_reranker(make: Callable[[], Reranker | Awaitable[Reranker]]) -> None:
@@ -60,7 +51,7 @@ async def check_unreachable_reranker(make: Callable[[], Reranker | Awaitable[Rer
 
     Raises ``ConformanceError``.
     """
-    await run_closing(make, [_UNREACHABLE])
+    await suite.run_closing(make, [_UNREACHABLE])
 
 
 async def _scores(reranker: Reranker, texts: Sequence[str], query: str = _QUERY) -> list[float]:
@@ -87,7 +78,7 @@ async def _scores_follow_the_texts(reranker: Reranker) -> None:
 
 @_RERANKER.add
 async def _name_is_stable(reranker: Reranker) -> None:
-    await require_stable_name(reranker, lambda: _scores(reranker, _TEXTS), "profiles and records name it")
+    await suite.require_stable_name(reranker, lambda: _scores(reranker, _TEXTS), "profiles and records name it")
 
 
 @_RERANKER.add
@@ -123,13 +114,13 @@ async def _concurrent_calls(reranker: Reranker) -> None:
 
 @_RERANKER.add
 async def _cancelled_call_leaves_it_usable(reranker: Reranker) -> None:
-    await cancel_soon(reranker.rerank(_QUERY, _TEXTS))
+    await suite.cancel_soon(reranker.rerank(_QUERY, _TEXTS))
     await _scores(reranker, _TEXTS)
 
 
 @_RERANKER.add
 async def _event_loop_stays_free(reranker: Reranker) -> None:
-    await require_free_loop(_scores(reranker, [text * 20 for text in _TEXTS]))
+    await suite.require_free_loop(_scores(reranker, [text * 20 for text in _TEXTS]))
 
 
 @_RERANKER.add
@@ -137,14 +128,14 @@ async def _closes_twice_and_scores_no_more(reranker: Reranker) -> None:
     await reranker.aclose()
     await reranker.aclose()
     call = reranker.rerank(_QUERY, _TEXTS)
-    await require_rejection(call, "a call after it was closed", RerankerRejectedError, RerankerError)
+    await suite.require_rejection(call, "a call after it was closed", RerankerRejectedError, RerankerError)
 
 
 @_UNREACHABLE.add
 async def _unreachable_is_unavailable(reranker: Reranker) -> None:
-    await require_unavailable(reranker.rerank(_QUERY, _TEXTS), RerankerUnavailableError)
+    await suite.require_unavailable(reranker.rerank(_QUERY, _TEXTS), RerankerUnavailableError)
 
 
 @_UNREACHABLE.add
 async def _unreachable_closes(reranker: Reranker) -> None:
-    await require_closing(reranker)
+    await suite.require_closing(reranker)

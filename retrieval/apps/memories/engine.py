@@ -16,36 +16,11 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal
 
-from retrieval.apps.memories.requests import (
-    DECAY_DAYS,
-    MIN_SCORE,
-    SEED_PROFILE,
-    TIMELINE_PROFILE,
-    RelevantMemory,
-    TokenCounter,
-    bounds_of,
-    check_start,
-    checked_match,
-    checked_types,
-    chosen_profile,
-    conditions,
-    entity_set,
-    estimated_tokens,
-    related_types,
-    start_of,
-)
+from retrieval.apps.memories import requests
+from retrieval.apps.memories.requests import RelevantMemory
 from retrieval.apps.memories.store import COLLECTION, MemoryStore, memories_collection
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import (
-    STORED_NOTE,
-    check_flags,
-    checked_time,
-    checked_whole,
-    named,
-    provenance,
-    quoted_block,
-    shown_line,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import EmptyQueryError
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import Links, Memory, checked_name
@@ -84,7 +59,7 @@ def format_content(content: Any, most: int = CONTENT_CHARACTERS) -> str:
 
     A mapping is shown as ``Key findings: [a, b], Recommendations: [c]``; ``None`` is the empty text.
     """
-    return shortened(shown_line(_plain_text(content, 0)), most)
+    return shortened(checks.shown_line(_plain_text(content, 0)), most)
 
 
 def _plain_text(value: Any, depth: int) -> str:
@@ -163,22 +138,22 @@ def _shortened_block(
 
 def _page(blocks: Sequence[str], nothing: str = NOTHING) -> str:
     title = f"## Previous Context ({len(blocks)} relevant memories)"
-    return "\n\n".join([title, STORED_NOTE, *blocks] if blocks else [title, nothing])
+    return "\n\n".join([title, checks.STORED_NOTE, *blocks] if blocks else [title, nothing])
 
 
 def _block(number: int, memory: RelevantMemory, standing: Standing | None, content: str) -> str:
     created = memory.occurred_at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds")
-    summary = escaped(shortened(shown_line(memory.summary or memory.text), SUMMARY_CHARACTERS))
+    summary = escaped(shortened(checks.shown_line(memory.summary or memory.text), SUMMARY_CHARACTERS))
     uses, successes = (standing.uses, standing.successes) if standing else (0, 0)
     times = "once" if memory.accesses == 1 else f"{memory.accesses} times"
     return "\n".join(
         [
-            f"### Memory {number} ({named(shown_line(memory.interaction_type, _TYPE_CHARACTERS))})",
+            f"### Memory {number} ({checks.named(checks.shown_line(memory.interaction_type, _TYPE_CHARACTERS))})",
             f"**Created**: {created}",
             f"**Relevance**: {memory.computed_relevance_score:.2f}",
-            quoted_block(f"**Summary**: {summary}"),
-            quoted_block(f"**Content**: {escaped(content)}"),
-            f"**Record**: {provenance(memory.user_id, uses, successes)} · retrieved {times} before",
+            checks.quoted_block(f"**Summary**: {summary}"),
+            checks.quoted_block(f"**Content**: {escaped(content)}"),
+            f"**Record**: {checks.provenance(memory.user_id, uses, successes)} · retrieved {times} before",
         ]
     )
 
@@ -202,7 +177,7 @@ class RetrievalEngine:
     """
 
     def __init__(self, db: Platform, collection: str = COLLECTION, *, count_accesses: bool = True) -> None:
-        check_flags(count_accesses=count_accesses)
+        checks.check_flags(count_accesses=count_accesses)
         self._is_counting = count_accesses
         self._db = db
         self._name = collection
@@ -217,7 +192,7 @@ class RetrievalEngine:
         interaction_types: Sequence[str] | None = None,
         entity_ids: Links | None = None,
         limit: int = 10,
-        min_score: float = MIN_SCORE,
+        min_score: float = requests.MIN_SCORE,
         *,
         strategy: str | None = None,
         profile: Profile | None = None,
@@ -241,7 +216,7 @@ class RetrievalEngine:
         counts time, use and importance, so that recent memories have a high score whatever the query is.
         Raises ``InvalidRequestError`` or one of its kind for what cannot be asked.
         """
-        check_flags(include_history=include_history)
+        checks.check_flags(include_history=include_history)
         memories = await self._get_candidate_memories(
             project_id,
             query,
@@ -272,9 +247,9 @@ class RetrievalEngine:
         query: str | None = None,
         max_characters: int | None = None,
         max_tokens: int | None = None,
-        count_tokens: TokenCounter = estimated_tokens,
+        count_tokens: requests.TokenCounter = requests.estimated_tokens,
         content_characters: int = CONTENT_CHARACTERS,
-        min_score: float = MIN_SCORE,
+        min_score: float = requests.MIN_SCORE,
         strategy: str | None = None,
         profile: Profile | None = None,
         as_of: datetime | None = None,
@@ -288,8 +263,8 @@ class RetrievalEngine:
         headings, labels or fences of the page; each memory has a line with its author and its verdicts. Counts an
         access of each memory in the text. Raises as ``retrieve_relevant_memories`` does.
         """
-        checked_whole("content_characters", content_characters, 1)
-        fits = bounds_of(max_characters, max_tokens, count_tokens)
+        checks.checked_whole("content_characters", content_characters, 1)
+        fits = requests.bounds_of(max_characters, max_tokens, count_tokens)
         types = self._get_related_types(task_type)
         memories = await self._get_candidate_memories(
             project_id,
@@ -322,25 +297,25 @@ class RetrievalEngine:
         now = self._db.now
         where = {
             "project_id": checked_name("project_id", project_id),
-            "occurred_at": {"gte": start_of(hours, now), "lte": now},
+            "occurred_at": {"gte": requests.start_of(hours, now), "lte": now},
         }
         collection = await self._open()
-        result = await collection.search(where=where, limit=limit, profile=TIMELINE_PROFILE, as_of=now)
+        result = await collection.search(where=where, limit=limit, profile=requests.TIMELINE_PROFILE, as_of=now)
         memories = await self._memories_of(result)
         return sorted(memories, key=lambda memory: memory.occurred_at, reverse=True)
 
     async def why_nothing(self, project_id: str, types: Sequence[str] | None = None) -> str:
         """Say that the project has no memories, or of which types it has some if it has none of these; else nothing."""
-        where = conditions(project_id, (), None, None)
+        where = requests.conditions(project_id, (), None, None)
         held = [count.value for count in await (await self._open()).value_counts("kind", where=where)]
         if not held:
-            project = named(shown_line(project_id, _TYPE_CHARACTERS))
+            project = checks.named(checks.shown_line(project_id, _TYPE_CHARACTERS))
             return f"The project {project} has no memories. If it should have some, check its name."
         if not types or not set(held).isdisjoint(types):
             return ""
         more = " and others" if len(held) > _TYPES_NAMED else ""
-        there = ", ".join(named(shown_line(name, _TYPE_CHARACTERS)) for name in held[:_TYPES_NAMED])
-        asked = ", ".join(named(shown_line(name, _TYPE_CHARACTERS)) for name in types)
+        there = ", ".join(checks.named(checks.shown_line(name, _TYPE_CHARACTERS)) for name in held[:_TYPES_NAMED])
+        asked = ", ".join(checks.named(checks.shown_line(name, _TYPE_CHARACTERS)) for name in types)
         return f"Nothing is remembered of the types: {asked}. There are memories of the types: {there}{more}."
 
     async def _get_candidate_memories(
@@ -351,7 +326,7 @@ class RetrievalEngine:
         interaction_types: Sequence[str] | None = None,
         entity_ids: Links | None = None,
         limit: int = 10,
-        min_score: float = MIN_SCORE,
+        min_score: float = requests.MIN_SCORE,
         strategy: str | None = None,
         profile: Profile | None = None,
         match_entities: MatchEntities = "filter",
@@ -362,15 +337,15 @@ class RetrievalEngine:
         """Search for candidates by the indexes, and return the best ``limit`` by the profile's signals."""
         if strategy is None and profile is None:
             strategy = "semantic" if await (await self._open()).space() else "hybrid"
-        ranking = replace(chosen_profile(strategy, profile), min_score=min_score)
+        ranking = replace(requests.chosen_profile(strategy, profile), min_score=min_score)
         question = self._question(query, entity_ids, as_of or self._db.now)
         if ranking.needs_question and not question.words:
             raise EmptyQueryError("this strategy needs a query with words, and there is none; give one")
         if as_of is not None:
-            checked_time("as_of", as_of)
-        filters = entity_ids if checked_match(match_entities) else None
-        where = conditions(project_id, checked_types(interaction_types), filters, as_of)
-        check_start(ranking, entity_ids)
+            checks.checked_time("as_of", as_of)
+        filters = entity_ids if requests.checked_match(match_entities) else None
+        where = requests.conditions(project_id, requests.checked_types(interaction_types), filters, as_of)
+        requests.check_start(ranking, entity_ids)
         result = await (await self._open()).search(
             query,
             where=where,
@@ -390,7 +365,7 @@ class RetrievalEngine:
     def _question(self, query: str | None, entities: Links | None, now: datetime) -> Question:
         """The question of a call: words, which also have a vector, and entities."""
         words = checked_words(query, self._db.settings.search_bounds)
-        return Question(now=now, words=words, entities=entity_set(entities), has_vector=bool(words))
+        return Question(now=now, words=words, entities=requests.entity_set(entities), has_vector=bool(words))
 
     async def _memories_of(self, result: SearchResult) -> list[RelevantMemory]:
         """The hits as memories with their stored details; a memory that was forgotten since is left out."""
@@ -420,7 +395,7 @@ class RetrievalEngine:
             handle = handle_of(await self._open())
             handle.count_accesses([memory.memory_id for memory in memories])
 
-    _get_related_types = staticmethod(related_types)
+    _get_related_types = staticmethod(requests.related_types)
     _tokenize = staticmethod(tokens)
     _format_content = staticmethod(format_content)
 
@@ -434,13 +409,13 @@ class RetrievalEngine:
 
     def _compute_entity_score(self, query_entities: Links, memory_entities: Links) -> float:
         """Entities of the query that the memory is linked to / entities of the query; 0 to 1."""
-        question = Question(now=_EPOCH, entities=entity_set(query_entities))
-        return EntityOverlap(weight=1.0).value(Facts(entities=entity_set(memory_entities)), question)
+        question = Question(now=_EPOCH, entities=requests.entity_set(query_entities))
+        return EntityOverlap(weight=1.0).value(Facts(entities=requests.entity_set(memory_entities)), question)
 
     def _compute_recency_score(self, happened_at: datetime, now: datetime | None = None) -> float:
         """e^(-days / 14); 1 for a time in the future. ``now`` defaults to the platform's time."""
         question = Question(now=now or self._db.now)
-        return Recency(weight=1.0, decay_days=DECAY_DAYS).value(Facts(happened_at=happened_at), question)
+        return Recency(weight=1.0, decay_days=requests.DECAY_DAYS).value(Facts(happened_at=happened_at), question)
 
     def _compute_popularity_score(self, accesses: int) -> float:
         """log10(accesses + 1) / log10(101), at most 1."""
@@ -463,9 +438,10 @@ class RetrievalEngine:
             happened_at=memory.occurred_at,
             base_relevance=memory.relevance_score,
             accesses=memory.accesses,
-            entities=entity_set(memory.links),
+            entities=requests.entity_set(memory.links),
         )
         question = self._question(query, entity_ids, now or self._db.now)
         return sum(
-            signal.weight * signal.value(facts, question) for signal in SEED_PROFILE.taking_part(question).signals
+            signal.weight * signal.value(facts, question)
+            for signal in requests.SEED_PROFILE.taking_part(question).signals
         )

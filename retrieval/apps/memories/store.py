@@ -24,20 +24,8 @@ from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_flags, checked_choice, checked_list, checked_number, time_fault
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
-from retrieval.domain.items.memory import (
-    FILTERABLE,
-    PROJECT,
-    USER,
-    Duplicates,
-    Links,
-    Memory,
-    NewMemory,
-    StoredMemory,
-    check_current,
-    checked_name,
-    has_expired,
-    links_of,
-)
+from retrieval.domain.items import memory as memory_fields
+from retrieval.domain.items.memory import Duplicates, Links, Memory, NewMemory, StoredMemory, checked_name, has_expired
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.search.diversity import THRESHOLD
 from retrieval.engine.reading import check_limit
@@ -53,7 +41,7 @@ COLLECTION = "memories"
 
 async def memories_collection(platform: Platform, name: str = COLLECTION) -> Collection:
     """The collection of that name; made if missing, with the hybrid profile and indexes for projects and users."""
-    return await platform.collection(name, profile=SEED_PROFILE, filterable=FILTERABLE)
+    return await platform.collection(name, profile=SEED_PROFILE, filterable=memory_fields.FILTERABLE)
 
 
 async def existing_store(platform: Platform, name: str = COLLECTION) -> MemoryStore:
@@ -63,7 +51,7 @@ async def existing_store(platform: Platform, name: str = COLLECTION) -> MemorySt
     ``InvalidRequestError`` for a collection of other items.
     """
     collection = await platform.collection(name, create=False)
-    if not set(FILTERABLE) <= set((await collection.info()).filterable):
+    if not set(memory_fields.FILTERABLE) <= set((await collection.info()).filterable):
         raise InvalidRequestError(f"collection {name!r} holds no memories; name a collection of memories")
     return MemoryStore(platform, name)
 
@@ -203,7 +191,7 @@ class MemoryStore:
         memories = await self._read([memory_id])
         if memory_id not in memories:
             raise UnknownItemError(f"there is no memory {memory_id!r:.80} in collection {self._name!r}")
-        check_current(memories[memory_id], self._platform.now)
+        memory_fields.check_current(memories[memory_id], self._platform.now)
         return memories[memory_id]
 
     async def get_memories(self, memory_ids: str | Sequence[str]) -> dict[str, Memory]:
@@ -396,13 +384,13 @@ class MemoryStore:
         """
         checked_name("user_id", user_id)
         await self._platform.recorded()
-        return await forget_all(await self._place(), USER, user_id)
+        return await forget_all(await self._place(), memory_fields.USER, user_id)
 
     async def forget_project(self, project_id: str) -> int:
         """Forget all memories of a project, superseded ones too; returns their number. See ``forget``."""
         checked_name("project_id", project_id)
         await self._platform.recorded()
-        return await forget_all(await self._place(), PROJECT, project_id)
+        return await forget_all(await self._place(), memory_fields.PROJECT, project_id)
 
     async def _store(self, memory: NewMemory, policy: Duplicates) -> StoredMemory:
         memory.item()  # refuses invalid values before any query
@@ -446,7 +434,7 @@ class MemoryStore:
                 raise InvalidRequestError(f"a memory needs {name}; it has {', '.join(values) or 'nothing'}")
         values.setdefault("memory_id", self._new_id())
         values.setdefault("occurred_at", self._platform.now)
-        return NewMemory(**values, links=links_of(record.get("links"), linked, _FIELDS))
+        return NewMemory(**values, links=memory_fields.links_of(record.get("links"), linked, _FIELDS))
 
     def _new_id(self) -> str:
         return str(uuid7(int(self._platform.now.timestamp() * 1000), self._chance))

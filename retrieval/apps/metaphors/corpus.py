@@ -9,26 +9,8 @@ from dataclasses import replace
 from importlib.resources import files
 from typing import Any, Self
 
-from retrieval.apps.metaphors.metaphor import (
-    FILTERABLE,
-    GENERATED,
-    IN_CORPUS,
-    KIND,
-    METAPHORS_PROFILE,
-    NAME_KEY,
-    PROVENANCE,
-    STATIC,
-    Metaphor,
-    Origin,
-    checked_metaphor,
-    checked_metaphors,
-    embedded_text,
-    metaphor_from_record,
-    metaphor_item,
-    metaphor_of,
-    name_key,
-    validate_metaphor,
-)
+from retrieval.apps.metaphors import metaphor as values
+from retrieval.apps.metaphors.metaphor import Metaphor
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_number
@@ -43,7 +25,7 @@ from retrieval.services.items import add_new, set_status
 
 _CURATED = files("retrieval.apps.metaphors").joinpath("standard_corpus.json")
 
-STANDARD_CORPUS = [metaphor_from_record(record) for record in json.loads(_CURATED.read_text(encoding="utf-8"))]
+STANDARD_CORPUS = [values.metaphor_from_record(record) for record in json.loads(_CURATED.read_text(encoding="utf-8"))]
 """The curated metaphors, each with its operations, their effects, and problems that it helps to think about."""
 
 
@@ -58,7 +40,7 @@ _BY_MEANING = Profile(legs={"dense": 1.0})
 
 async def text_vector(collection: Collection, metaphor: Metaphor) -> Vector:
     """The vector of the metaphor's text as a stored document. Raises as ``Collection.vectors_of``."""
-    vector: Vector = (await collection.vectors_of([embedded_text(metaphor)], role=TextRole.DOCUMENT))[0]
+    vector: Vector = (await collection.vectors_of([values.embedded_text(metaphor)], role=TextRole.DOCUMENT))[0]
     return vector
 
 
@@ -93,7 +75,7 @@ class MetaphorCorpus:
         """``collection`` must contain the static ones: use ``open``, which stores them. Ids must not repeat."""
         self._collection = collection
         self._static: dict[str, Metaphor] = {}
-        for metaphor in checked_metaphors("static metaphors", static):
+        for metaphor in values.checked_metaphors("static metaphors", static):
             if metaphor.id in self._static:
                 raise InvalidRequestError(f"static holds metaphor {metaphor.id!r:.80} twice; give each id once")
             self._static[metaphor.id] = metaphor
@@ -109,7 +91,7 @@ class MetaphorCorpus:
         with other static metaphors still returns those: pass the same list everywhere.
         """
         checked_platform("platform", platform)
-        collection = await platform.collection(name, profile=METAPHORS_PROFILE, filterable=FILTERABLE)
+        collection = await platform.collection(name, profile=values.METAPHORS_PROFILE, filterable=values.FILTERABLE)
         corpus = cls(collection, static)
         await corpus._store_static()
         await corpus.settle_all()
@@ -130,7 +112,7 @@ class MetaphorCorpus:
             yield metaphor
         async for item in self._stored(ACTIVE):
             if item.item_id not in self._static:
-                yield metaphor_of(item)
+                yield values.metaphor_of(item)
 
     async def count(self) -> int:
         """The number of metaphors in the corpus, without candidates."""
@@ -138,21 +120,22 @@ class MetaphorCorpus:
 
     async def dynamic(self) -> list[Metaphor]:
         """The added and accepted metaphors, by id."""
-        return [metaphor_of(item) async for item in self._stored(ACTIVE) if item.item_id not in self._static]
+        return [values.metaphor_of(item) async for item in self._stored(ACTIVE) if item.item_id not in self._static]
 
     async def candidates(self) -> list[Metaphor]:
         """The suggested metaphors that are not settled yet, by id."""
-        return [metaphor_of(item) async for item in self._stored(CANDIDATE)]
+        return [values.metaphor_of(item) async for item in self._stored(CANDIDATE)]
 
     async def get(self, ids: str | Sequence[str]) -> dict[str, Metaphor]:
         """The existing metaphors of those ids, or of one id, by id, in that order; candidates and rejected ones too."""
-        return {key: metaphor_of(item) for key, item in (await self._items(ids)).items()}
+        return {key: values.metaphor_of(item) for key, item in (await self._items(ids)).items()}
 
-    async def origins(self, ids: str | Sequence[str]) -> dict[str, Origin]:
+    async def origins(self, ids: str | Sequence[str]) -> dict[str, values.Origin]:
         """The origin and status of the metaphors, by id; unknown ids are missing."""
+        stored, key_of = await self._items(ids), values.PROVENANCE
         return {
-            key: Origin(source=item.source, status=item.status, provenance=item.attributes.get(PROVENANCE) or {})
-            for key, item in (await self._items(ids)).items()
+            key: values.Origin(source=item.source, status=item.status, provenance=item.attributes.get(key_of) or {})
+            for key, item in stored.items()
         }
 
     async def all_ids(self) -> set[str]:
@@ -169,11 +152,11 @@ class MetaphorCorpus:
 
         Raises the embedder's errors, and ``InvalidRequestError`` for a collection without an embedding space.
         """
-        checked_metaphor("metaphor", metaphor)
+        values.checked_metaphor("metaphor", metaphor)
         if metaphor.embedding is not None:
             return metaphor
         stored = (await self._items([metaphor.id])).get(metaphor.id)
-        if stored is not None and stored.indexed_text == embedded_text(metaphor):
+        if stored is not None and stored.indexed_text == values.embedded_text(metaphor):
             vector = (await self.embeddings([metaphor.id])).get(metaphor.id)
             if vector is not None:
                 return replace(metaphor, embedding=vector)
@@ -182,7 +165,7 @@ class MetaphorCorpus:
     async def add(
         self,
         metaphor: Metaphor,
-        source: str = GENERATED,
+        source: str = values.GENERATED,
         provenance: Mapping[str, Any] | None = None,
         *,
         status: str = ACTIVE,
@@ -195,16 +178,16 @@ class MetaphorCorpus:
         ``validate_metaphor``. Raises ``InvalidRequestError``, a ``ValueError``, for an id in use, the source ``static``
         and another status, and ``InvalidVectorError`` for an embedding of another space.
         """
-        checked_metaphor("metaphor", metaphor)
+        values.checked_metaphor("metaphor", metaphor)
         if provenance is not None and not isinstance(provenance, Mapping):
             raise InvalidRequestError(f"provenance is {provenance!r:.80}; give a dictionary of JSON values, or None")
-        if source == STATIC:
+        if source == values.STATIC:
             raise InvalidRequestError("static metaphors are given to MetaphorCorpus.open(); name another source")
         if status not in (ACTIVE, CANDIDATE):
             raise InvalidRequestError(f"status is {status!r:.80}; a new metaphor is {ACTIVE!r} or {CANDIDATE!r}")
         if metaphor.id in self._static:
             raise _already_exists(metaphor.id)
-        item = metaphor_item(metaphor, source=source, status=status, provenance=provenance)
+        item = values.metaphor_item(metaphor, source=source, status=status, provenance=provenance)
         vector = await own_vector(self._collection, metaphor.embedding, metaphor.id)
         try:
             report = await add_new(handle_of(self._collection), item)
@@ -224,10 +207,10 @@ class MetaphorCorpus:
 
         Raises ``InvalidRequestError`` for a metaphor that ``validate_metaphor`` finds invalid, and for an id in use.
         """
-        is_valid, issues = validate_metaphor(metaphor)
+        is_valid, issues = values.validate_metaphor(metaphor)
         if not is_valid:
             raise InvalidRequestError(f"metaphor {metaphor.id!r:.80} cannot be used: {'; '.join(issues)}")
-        await self.add(metaphor, GENERATED, provenance, status=CANDIDATE)
+        await self.add(metaphor, values.GENERATED, provenance, status=CANDIDATE)
 
     async def accept(self, metaphor_id: str) -> None:
         """Accept a candidate, or a rejected metaphor, into the corpus. Raises ``UnknownItemError``."""
@@ -277,14 +260,15 @@ class MetaphorCorpus:
         have no vector; else it is the cosine of the vectors, at least ``above`` (0 to 1). The metaphor's own
         ``embedding`` takes precedence over its text. Raises the embedder's errors.
         """
-        checked_metaphor("metaphor", metaphor)
+        values.checked_metaphor("metaphor", metaphor)
         checked_number("above", above)
-        where = {"kind": KIND, "status": [ACTIVE, CANDIDATE, ARCHIVED], NAME_KEY: name_key(metaphor.name)}
-        similarities = {item.item_id: (metaphor_of(item), 1.0) async for item in self._collection.scan(where)}
+        known = {"kind": values.KIND, "status": [ACTIVE, CANDIDATE, ARCHIVED]}
+        where = {**known, values.NAME_KEY: values.name_key(metaphor.name)}
+        similarities = {item.item_id: (values.metaphor_of(item), 1.0) async for item in self._collection.scan(where)}
         for hit in await self._nearest(metaphor):
             for part in hit.explanation.contributions:
                 if part.leg == "dense" and part.raw_score is not None and part.raw_score >= above:
-                    similarities.setdefault(hit.item_id, (metaphor_of(hit), part.raw_score))
+                    similarities.setdefault(hit.item_id, (values.metaphor_of(hit), part.raw_score))
         similarities.pop(metaphor.id, None)
         return sorted(similarities.values(), key=lambda pair: (-pair[1], pair[0].id))
 
@@ -293,29 +277,31 @@ class MetaphorCorpus:
         if await self._collection.space() is None:
             return ()
         vector = metaphor.embedding or (await text_vector(self._collection, metaphor))
-        where = {"kind": KIND, "status": [ACTIVE, CANDIDATE]}
+        where = {"kind": values.KIND, "status": [ACTIVE, CANDIDATE]}
         return await self._collection.unrecorded().search(vector=vector, where=where, limit=MOST, profile=_BY_MEANING)
 
     async def _store_static(self) -> None:
         """Make the stored static metaphors equal to ``static``."""
-        items = {metaphor.id: metaphor_item(metaphor) for metaphor in self.static}
+        items = {metaphor.id: values.metaphor_item(metaphor) for metaphor in self.static}
         stored = await self._collection.get(list(items))
-        for key in [key for key, item in stored.items() if item.source != STATIC]:
+        for key in [key for key, item in stored.items() if item.source != values.STATIC]:
             _log.warning("metaphor %r was added by an application, and does not change", key)
             del items[key], self._static[key]
-        removed = [item async for item in self._stored(ACTIVE) if item.source == STATIC and item.item_id not in items]
+        removed = [
+            item async for item in self._stored(ACTIVE) if item.source == values.STATIC and item.item_id not in items
+        ]
         report = await self._collection.add([*items.values(), *(item.changed(status=ARCHIVED) for item in removed)])
         for note in report.notes:
             _log.warning("collection %r: %s", self._collection.name, note)
 
     async def _stored(self, *statuses: str) -> AsyncIterator[Item]:
-        async for item in self._collection.scan({**IN_CORPUS, "status": list(statuses)}):
+        async for item in self._collection.scan({**values.IN_CORPUS, "status": list(statuses)}):
             yield item
 
     async def _items(self, ids: str | Sequence[str]) -> dict[str, Item]:
         keys = checked_item_ids(ids)
         stored = await self._collection.get(keys)
-        return {key: stored[key] for key in keys if key in stored and stored[key].kind == KIND}
+        return {key: stored[key] for key in keys if key in stored and stored[key].kind == values.KIND}
 
     async def _item(self, metaphor_id: str) -> Item:
         items = await self._items([metaphor_id])

@@ -20,18 +20,9 @@ from retrieval.apps.metaphors.metaphor import KIND, SUGGESTED_FOR, Metaphor, Ope
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import handle_of
+from retrieval.domain import llm as llms
 from retrieval.domain.errors import LLMRejectedError, RetrievalError
-from retrieval.domain.llm import (
-    LLM,
-    TEXT_SCHEMA,
-    is_usable_text,
-    list_schema,
-    model_name,
-    object_schema,
-    plain,
-    plain_error,
-    prompt_data,
-)
+from retrieval.domain.llm import LLM
 from retrieval.engine.shared_calls import SharedCalls
 
 SUGGESTIONS = 3
@@ -76,16 +67,18 @@ For each give:
 - concreteness: how easily it is pictured, 0 (abstract) to 1 (tangible)
 Prefer frameworks that have a rich vocabulary of operations."""
 
-_OPERATION = object_schema(name=TEXT_SCHEMA, description=TEXT_SCHEMA, effects=list_schema(TEXT_SCHEMA))
-_SUGGESTION = object_schema(
-    name=TEXT_SCHEMA,
-    domain=TEXT_SCHEMA,
-    description=TEXT_SCHEMA,
-    operations=list_schema(_OPERATION),
-    examples=list_schema(TEXT_SCHEMA),
+_OPERATION = llms.object_schema(
+    name=llms.TEXT_SCHEMA, description=llms.TEXT_SCHEMA, effects=llms.list_schema(llms.TEXT_SCHEMA)
+)
+_SUGGESTION = llms.object_schema(
+    name=llms.TEXT_SCHEMA,
+    domain=llms.TEXT_SCHEMA,
+    description=llms.TEXT_SCHEMA,
+    operations=llms.list_schema(_OPERATION),
+    examples=llms.list_schema(llms.TEXT_SCHEMA),
     concreteness={"type": "number", "minimum": 0, "maximum": 1},
 )
-SCHEMA = object_schema(metaphors=list_schema(_SUGGESTION))
+SCHEMA = llms.object_schema(metaphors=llms.list_schema(_SUGGESTION))
 """The schema of the answer."""
 
 _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
@@ -96,10 +89,10 @@ def suggestion_prompt(problem: Problem, tried: Iterable[str], failure: str = "")
     names = list(dict.fromkeys(tried))[:NAMES_MAX]
     return _PROMPT.format(
         number=SUGGESTIONS,
-        problem=prompt_data(problem.description[:PROBLEM_LENGTH_MAX]),
-        domain=prompt_data(problem.domain),
-        tried=prompt_data([name[:NAME_LENGTH_MAX] for name in names]),
-        failure=prompt_data(failure[:FAILURE_LENGTH_MAX]),
+        problem=llms.prompt_data(problem.description[:PROBLEM_LENGTH_MAX]),
+        domain=llms.prompt_data(problem.domain),
+        tried=llms.prompt_data([name[:NAME_LENGTH_MAX] for name in names]),
+        failure=llms.prompt_data(failure[:FAILURE_LENGTH_MAX]),
     )
 
 
@@ -166,7 +159,7 @@ def _text(value: str, most: int) -> str:
     """The text on one line, cut; empty if it is not a printable text."""
     # Check only the part that can be kept.
     text = " ".join(value[: 2 * most].split())
-    return text[:most].rstrip() if is_usable_text(text) else ""
+    return text[:most].rstrip() if llms.is_usable_text(text) else ""
 
 
 AGAIN_AFTER = timedelta(minutes=10)
@@ -208,7 +201,7 @@ class Generator:
     @property
     def name(self) -> str:
         """The model's printable name."""
-        return model_name(self.llm)
+        return llms.model_name(self.llm)
 
     async def suggestions(self, request: SuggestionRequest, seconds: float | None = None) -> Suggestions:
         """At most three suggestions, stored as candidates.
@@ -231,7 +224,7 @@ class Generator:
         except TimeoutError:
             return Suggestions((), (f"nothing was generated: {self.name} did not answer within {seconds:g} s",))
         except RetrievalError as error:
-            return Suggestions((), (f"nothing was generated: {plain_error(error)}",))
+            return Suggestions((), (f"nothing was generated: {llms.plain_error(error)}",))
 
     async def still_untried(self, problem: Problem, exclude: Collection[str]) -> bool:
         """Whether there are earlier suggestions for this problem's text that are not excluded."""
@@ -258,7 +251,7 @@ class Generator:
                 if why_not is None:
                     kept.append(metaphor)
                 else:
-                    notes.append(plain(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
+                    notes.append(llms.plain(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
         if not kept:
             why = "; ".join(notes) or "its answer holds no metaphor"
             message = f"{self.name} suggested nothing that can be used: {why}"

@@ -14,15 +14,7 @@ from typing import Any, cast
 import numpy as np
 
 from retrieval.apps.probation import ACTIVE
-from retrieval.domain.checks import (
-    checked_list,
-    checked_number,
-    checked_texts,
-    checked_whole,
-    checks_argument_names,
-    is_finite,
-    is_number,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
@@ -79,7 +71,7 @@ class Origin:
     """The origin that the caller gave, such as model and time; may be empty."""
 
 
-@checks_argument_names
+@checks.checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """An operation with its effects. Raises ``InvalidRequestError`` for a missing name or a value of a wrong type."""
@@ -93,7 +85,7 @@ class Operation:
     def __post_init__(self) -> None:
         checked_text("an operation's name", self.name, is_needed=True)
         checked_text("an operation's description", self.description)
-        object.__setattr__(self, "effects", tuple(checked_texts("effects", self.effects, "['it rises']")))
+        object.__setattr__(self, "effects", tuple(checks.checked_texts("effects", self.effects, "['it rises']")))
 
 
 STATIC, GENERATED = "static", "generated"
@@ -127,10 +119,10 @@ class Metaphor:
         if not all(isinstance(operation, Operation) for operation in operations):
             raise InvalidRequestError(f"the operations of metaphor {self.id!r} are not a list of Operation(name=...)")
         object.__setattr__(self, "operations", operations)
-        object.__setattr__(self, "examples", tuple(checked_texts("examples", self.examples, "['a queue']")))
+        object.__setattr__(self, "examples", tuple(checks.checked_texts("examples", self.examples, "['a queue']")))
         object.__setattr__(self, "embedding", checked_numbers("a metaphor's embedding", self.embedding))
         if self.concreteness is not None:
-            checked_number("concreteness", self.concreteness)
+            checks.checked_number("concreteness", self.concreteness)
 
 
 _RECORDED = ("id", "name", "domain", "description", "examples", "concreteness")
@@ -151,7 +143,7 @@ def checked_metaphor(name: str, metaphor: object) -> Metaphor:
 
 def checked_metaphors(name: str, metaphors: object) -> list[Metaphor]:
     """The metaphors. Raises ``InvalidRequestError`` for anything but a list of metaphors."""
-    each = checked_list(name, metaphors, "[Metaphor(id=..., name=...)]")
+    each = checks.checked_list(name, metaphors, "[Metaphor(id=..., name=...)]")
     return [checked_metaphor(f"one of {name}", metaphor) for metaphor in each]
 
 
@@ -247,7 +239,7 @@ def _body(metaphor: Metaphor) -> str:
     return f"{metaphor.description}\n{helped}".strip()
 
 
-@checks_argument_names
+@checks.checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """A problem. Raises ``InvalidRequestError`` for a missing description, or a complexity outside 0 to 1."""
@@ -285,7 +277,7 @@ def checked_problem(problem: object) -> Problem:
 
 def checked_problems(problems: object) -> list[Problem]:
     """The problems. Raises ``InvalidRequestError`` for more than 1000, and for a repeated id."""
-    each = checked_list("problems", problems, "[Problem(id=..., description=...)]")
+    each = checks.checked_list("problems", problems, "[Problem(id=..., description=...)]")
     checked = [checked_problem(problem) for problem in each]
     if len(checked) > BATCH_MAX:
         raise InvalidRequestError(f"there are {len(checked)} problems; at most {BATCH_MAX} in one call")
@@ -296,7 +288,7 @@ def checked_problems(problems: object) -> list[Problem]:
 
 def checked_limit(limit: object) -> int:
     """A number from 1 to 1000. Raises ``InvalidLimitError`` for anything else."""
-    return checked_whole("limit", limit, 1, LIMIT_MAX, error=InvalidLimitError)
+    return checks.checked_whole("limit", limit, 1, LIMIT_MAX, error=InvalidLimitError)
 
 
 PREFERENCE_SHARE = 0.3
@@ -385,7 +377,7 @@ def combine_scores(
     if (
         not isinstance(weights, list | tuple)
         or len(weights) != 2
-        or not all(is_number(weight, 0, sys.float_info.max) for weight in weights)
+        or not all(checks.is_number(weight, 0, sys.float_info.max) for weight in weights)
     ):
         raise InvalidRequestError(f"weights are {weights!r:.80}; give two numbers of at least 0, such as (0.4, 0.6)")
     metaphors: dict[str, Metaphor] = {}
@@ -399,10 +391,10 @@ def combine_scores(
 
 
 def _checked_ranking(ranking: object) -> list[Scored]:
-    pairs = checked_list("rankings", ranking, "the answer of retrieve")
+    pairs = checks.checked_list("rankings", ranking, "the answer of retrieve")
     for pair in pairs:
         is_pair = isinstance(pair, tuple | list) and len(pair) == 2
-        if not (is_pair and isinstance(pair[0], Metaphor) and is_finite(pair[1])):
+        if not (is_pair and isinstance(pair[0], Metaphor) and checks.is_finite(pair[1])):
             raise InvalidRequestError(f"a ranking holds {pair!r:.80}; give pairs of (metaphor, score), as of retrieve")
     return pairs
 

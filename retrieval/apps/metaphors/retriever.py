@@ -10,39 +10,10 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 from retrieval.adapters.embedders.batching import all_of
+from retrieval.apps.metaphors import metaphor as values
 from retrieval.apps.metaphors.corpus import MetaphorCorpus, own_vector, text_vector
 from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, suggestion_prompt
-from retrieval.apps.metaphors.metaphor import (
-    AWAY,
-    CONCRETENESS,
-    GENERATE_AFTER_BACKTRACKS,
-    GENERATE_BELOW,
-    IN_CORPUS,
-    LIMIT_MAX,
-    RICHNESS,
-    Entry,
-    Metaphor,
-    MetaphorSearch,
-    Problem,
-    Scored,
-    away_from,
-    checked_limit,
-    checked_metaphor,
-    checked_metaphors,
-    checked_problem,
-    checked_problems,
-    checked_text,
-    entries,
-    explored_entries,
-    explored_items,
-    learned_entries,
-    preferred_after,
-    relevance_of_each,
-    session_of,
-    situation_of,
-    untried_entries,
-    why_generate,
-)
+from retrieval.apps.metaphors.metaphor import Entry, Metaphor, MetaphorSearch, Problem
 from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.apps.result_list import AnswerList
 from retrieval.collection import Collection, handle_of
@@ -104,7 +75,7 @@ class RetrievalMetrics(Serializable):
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Retrieved(AnswerList[Scored]):
+class Retrieved(AnswerList[values.Scored]):
     """Pairs of metaphor and score, best first."""
 
     problem: Problem
@@ -145,7 +116,7 @@ class RetrievalModel:
         return (await self._expectation(problem, metaphor)).uncertainty
 
     async def _expectation(self, problem: Problem, metaphor: Metaphor) -> Expectation:
-        key = checked_metaphor("metaphor", metaphor).id
+        key = values.checked_metaphor("metaphor", metaphor).id
         if not await self._corpus.get([key]):
             raise UnknownItemError(f"metaphor {key!r:.80} is not in the corpus; add it first: await corpus.add(...)")
         return (await self.expectations(problem, [key]))[key]
@@ -157,10 +128,10 @@ class RetrievalModel:
 
         ``relevance``: the similarity of each, 0 to 1 by id; models that are fitted on many verdicts use it.
         """
-        problem = checked_problem(problem)
+        problem = values.checked_problem(problem)
         return await self._corpus.collection.expectations(
             ids,
-            context=situation_of(problem),
+            context=values.situation_of(problem),
             vector=problem.embedding,
             query=None if problem.embedding is not None else problem.description,
             relevance=relevance,
@@ -176,10 +147,10 @@ class MetaphorRetriever:
         llm: LLM | None = None,
         *,
         platform: Platform,
-        generate_below: float = GENERATE_BELOW,
-        generate_after_backtracks: int = GENERATE_AFTER_BACKTRACKS,
+        generate_below: float = values.GENERATE_BELOW,
+        generate_after_backtracks: int = values.GENERATE_AFTER_BACKTRACKS,
         generation_timeout_seconds: float = GENERATION_TIMEOUT_SECONDS,
-        away: float = AWAY,
+        away: float = values.AWAY,
         actor: str = "",
     ) -> None:
         """``corpus`` is searched; ``llm`` suggests metaphors if none in it fits (None: no suggestions).
@@ -206,7 +177,7 @@ class MetaphorRetriever:
         model = checked_llm(llm)
         self._generator = None if model is None else Generator(corpus, model, lambda: platform.now, self._seconds)
         self._away = checked_number("away", away)
-        self._actor = checked_text("actor", actor)
+        self._actor = values.checked_text("actor", actor)
         self.model = RetrievalModel(corpus)
         """The learned model, for single metaphors."""
 
@@ -234,16 +205,16 @@ class MetaphorRetriever:
         ``InvalidRequestError`` (``InvalidLimitError``, ``InvalidVectorError``) and the errors of ``Collection.search``.
         """
         check_flags(prefer_concrete=prefer_concrete, prefer_rich_operations=prefer_rich_operations)
-        excluded, why = _distinct(exclude), checked_text("context", "" if context is None else context)
+        excluded, why = _distinct(exclude), values.checked_text("context", "" if context is None else context)
         if backtracks is None:
             backtracks = len(excluded) if why else 0
         return await self._answer(
             MetaphorSearch(
-                problem=checked_problem(problem),
-                limit=checked_limit(limit),
+                problem=values.checked_problem(problem),
+                limit=values.checked_limit(limit),
                 exclude=excluded,
                 why=why,
-                preferred=(CONCRETENESS,) * prefer_concrete + (RICHNESS,) * prefer_rich_operations,
+                preferred=(values.CONCRETENESS,) * prefer_concrete + (values.RICHNESS,) * prefer_rich_operations,
                 backtracks=checked_whole("backtracks", backtracks, 0),
             )
         )
@@ -265,16 +236,16 @@ class MetaphorRetriever:
         number of excluded metaphors, including the failed one, so pass it if ``exclude`` has untried ones. From two on,
         candidates are generated. Raises as ``retrieve`` does.
         """
-        failed = checked_metaphor("failed_metaphor", failed_metaphor)
-        reason = checked_text("failure_reason", failure_reason)
+        failed = values.checked_metaphor("failed_metaphor", failed_metaphor)
+        reason = values.checked_text("failure_reason", failure_reason)
         excluded = tuple(dict.fromkeys([*_distinct(exclude), failed.id]))
         search = MetaphorSearch(
-            problem=checked_problem(problem),
-            limit=checked_limit(limit),
+            problem=values.checked_problem(problem),
+            limit=values.checked_limit(limit),
             exclude=excluded,
             why=f"Previous attempt with {failed.name!r} failed because: {reason}\n"
             "Looking for metaphors that avoid this issue.",
-            preferred=preferred_after(reason),
+            preferred=values.preferred_after(reason),
             backtracks=len(excluded) if backtracks is None else checked_whole("backtracks", backtracks, 0),
         )
         return await self._answer(await self._moved(search, failed))
@@ -302,8 +273,8 @@ class MetaphorRetriever:
         ``existing_candidates``: tried metaphors that do not fit well. Raises ``LLMUnavailableError`` and
         ``LLMRejectedError``, also for an answer without a usable metaphor, in contrast to ``retrieve``.
         """
-        tried = [metaphor.name for metaphor in checked_metaphors("existing_candidates", existing_candidates)]
-        prompt = suggestion_prompt(checked_problem(problem), tried)
+        tried = [metaphor.name for metaphor in values.checked_metaphors("existing_candidates", existing_candidates)]
+        prompt = suggestion_prompt(values.checked_problem(problem), tried)
         if self._generator is None:
             return Suggestions((), (NO_MODEL,))
         return await self._generator.suggestions(SuggestionRequest(problem, prompt, "asked for"))
@@ -318,14 +289,14 @@ class MetaphorRetriever:
         """
         rate = checked_number("exploration_rate", exploration_rate, RATE_MAX)
         start, search = time.perf_counter(), self._all(problem, limit)
-        whole = replace(search, limit=LIMIT_MAX)
+        whole = replace(search, limit=values.LIMIT_MAX)
         is_trained = await self.model.is_trained()
         base = await (self._learned(whole) if is_trained else self._similar(whole))
-        relevance = relevance_of_each(base)
+        relevance = values.relevance_of_each(base)
         expected = await self.model.expectations(search.problem, list(relevance), relevance)
-        shown = explored_entries(base, expected, rate)[: search.limit]
+        shown = values.explored_entries(base, expected, rate)[: search.limit]
         notes = () if is_trained else ("nothing is learned yet: similarity stands for the expected reward",)
-        items = explored_items(shown, base)
+        items = values.explored_items(shown, base)
         origin = "metaphors.retrieve_with_exploration"
         return await self._recorded(search, shown, items, origin=origin, start=start, notes=notes)
 
@@ -334,7 +305,7 @@ class MetaphorRetriever:
 
         The whole batch waits for suggestions as long as one ``retrieve``; ``notes`` name the problems without.
         """
-        checked, limit = checked_problems(problems), checked_limit(limit)
+        checked, limit = values.checked_problems(problems), values.checked_limit(limit)
         bare = [problem for problem in checked if problem.embedding is None]
         texts = [problem.description for problem in bare]
         vectors: Sequence[Vector] = list(await self.corpus.collection.vectors_of(texts)) if texts else []
@@ -377,7 +348,7 @@ class MetaphorRetriever:
                 f"the answer is of corpus {answer.collection!r}, this retriever's is {self.corpus.collection.name!r}; "
                 "record the outcome with a retriever of that corpus"
             )
-        item_id = metaphor if isinstance(metaphor, str) else checked_metaphor("metaphor", metaphor).id
+        item_id = metaphor if isinstance(metaphor, str) else values.checked_metaphor("metaphor", metaphor).id
         is_recorded = answer.retrieval_id is not None
         report = await self._platform.feedback(
             answer.retrieval_id,
@@ -385,8 +356,8 @@ class MetaphorRetriever:
             helpful=helpful,
             reward=reward,
             collection=None if is_recorded else self.corpus.collection.name,
-            context=None if is_recorded else situation_of(answer.problem),
-            session="" if is_recorded else session_of(answer.problem),
+            context=None if is_recorded else values.situation_of(answer.problem),
+            session="" if is_recorded else values.session_of(answer.problem),
             actor=self._actor,
             note=note,
             new=True,
@@ -398,14 +369,15 @@ class MetaphorRetriever:
 
     def _all(self, problem: Problem, limit: int | None) -> MetaphorSearch:
         return MetaphorSearch(
-            problem=checked_problem(problem), limit=LIMIT_MAX if limit is None else checked_limit(limit)
+            problem=values.checked_problem(problem),
+            limit=values.LIMIT_MAX if limit is None else values.checked_limit(limit),
         )
 
     async def _learned(self, search: MetaphorSearch) -> list[Entry]:
         metaphors = [metaphor async for metaphor in self.corpus]
-        relevance = relevance_of_each(await self._similar(replace(search, limit=LIMIT_MAX)))
+        relevance = values.relevance_of_each(await self._similar(replace(search, limit=values.LIMIT_MAX)))
         expected = await self.model.expectations(search.problem, [metaphor.id for metaphor in metaphors], relevance)
-        return learned_entries(metaphors, expected, relevance)
+        return values.learned_entries(metaphors, expected, relevance)
 
     async def _moved(self, search: MetaphorSearch, failed: Metaphor) -> MetaphorSearch:
         """The search with its query moved away from the failed metaphor."""
@@ -417,7 +389,7 @@ class MetaphorRetriever:
         question = await own_vector(collection, search.problem.embedding, search.problem.id)
         if question is None:
             [question] = await collection.vectors_of([search.problem.description])
-        return replace(search, moved=away_from(question, away, self._away), about=question)
+        return replace(search, moved=values.away_from(question, away, self._away), about=question)
 
     async def _answer(self, search: MetaphorSearch) -> Retrieved:
         """The best metaphors of the corpus, with candidates if the rules require them and there are any."""
@@ -425,7 +397,7 @@ class MetaphorRetriever:
         if answer is None:
             hits = await self._search(self.corpus.collection, search)
             milliseconds = hits.timings_ms.get("total", 0.0)
-            answer = self._retrieved(search, entries(hits), milliseconds, hits.retrieval_id, notes=hits.notes)
+            answer = self._retrieved(search, values.entries(hits), milliseconds, hits.retrieval_id, notes=hits.notes)
         if len(answer) < search.limit and (info := await self.corpus.collection.info()).pending:
             answer.notes += (f"{info.pending} of {info.items} {WAITING}",)
         return answer
@@ -447,7 +419,7 @@ class MetaphorRetriever:
         why = await self._why_generate(search, hits)
         if why is None:
             return None
-        corpus = entries(hits)
+        corpus = values.entries(hits)
         suggested = await self._suggested(search, corpus, why)
         candidates = await self._candidates(search)
         # Candidates that have proved themselves belong to the corpus from the next retrieval on.
@@ -467,7 +439,7 @@ class MetaphorRetriever:
         if search.moved is not None or search.preferred:
             # The problem itself counts: a moved query scores lower, a preference raises scores without a better fit.
             hits = await self._search(await self._unrecorded(), replace(search, moved=None, preferred=(), limit=1))
-        why = why_generate(
+        why = values.why_generate(
             hits[0].score if hits else 0.0,
             search.why,
             search.backtracks,
@@ -519,11 +491,11 @@ class MetaphorRetriever:
 
     async def _similar(self, search: MetaphorSearch, status: str = ACTIVE) -> list[Entry]:
         """The best metaphors by similarity alone, unrecorded."""
-        return entries(await self._search(await self._unrecorded(), search, status, is_learned=False))
+        return values.entries(await self._search(await self._unrecorded(), search, status, is_learned=False))
 
     async def _candidates(self, search: MetaphorSearch) -> list[Entry]:
         """The untried candidates, without preferences."""
-        return untried_entries(await self._similar(replace(search, preferred=()), CANDIDATE))
+        return values.untried_entries(await self._similar(replace(search, preferred=()), CANDIDATE))
 
     async def _recorded(
         self, search: MetaphorSearch, shown: Sequence[Entry], items: Sequence[ShownItem], *, origin: str,
@@ -588,6 +560,6 @@ async def _is_unusual(collection: Collection, domain: str) -> bool:
     handle = handle_of(collection)
     if await count_verdicts(handle, at_most=KNOWN_FROM_VERDICTS) < KNOWN_FROM_VERDICTS:
         return False
-    async for _ in collection.scan({**IN_CORPUS, "domain": domain}, batch=1):
+    async for _ in collection.scan({**values.IN_CORPUS, "domain": domain}, batch=1):
         return False
     return not await count_verdicts(handle, domain=domain, at_most=1)

@@ -7,15 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from retrieval.apps.principles.principle import (
-    FEWER_USES_THAN,
-    IN_USE,
-    KIND,
-    TAG_BOOST,
-    YOUNGER_THAN,
-    FoundPrinciple,
-    Trials,
-)
+from retrieval.apps.principles import principle
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.apps.result_list import AnswerList
 from retrieval.domain.checks import checked_time, checked_whole
@@ -43,7 +35,7 @@ def principles_profile(similarity_weight: float = SIMILARITY_WEIGHT, *, has_vect
         legs={leg: 1.0 for leg in legs if has_vectors or leg != "dense"},
         depth=100,
         fusion=Fusion(kind=FusionKind.UNION),
-        signals=(Rating(weight=1.0), TagMatch(weight=10 * TAG_BOOST, most=10), likeness),
+        signals=(Rating(weight=1.0), TagMatch(weight=10 * principle.TAG_BOOST, most=10), likeness),
         learned=Learned(combination=Combination.OFF),
     )
 
@@ -68,7 +60,7 @@ def relevance_only(profile: Profile) -> Profile:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class FoundPrinciples(AnswerList[FoundPrinciple]):
+class FoundPrinciples(AnswerList[principle.FoundPrinciple]):
     """An answer: the best principles first, then the explored ones."""
 
 
@@ -86,14 +78,14 @@ def checked_count(name: str, count: object) -> int:
 
 def proven(tags: Sequence[str], min_score: float) -> dict[str, Any]:
     """The filter: active principles with at least that score, and with any of the tags if there are some."""
-    return {"kind": KIND, "status": ACTIVE, "verdict_rating": {"gte": min_score}} | _with_tags(tags)
+    return {"kind": principle.KIND, "status": ACTIVE, "verdict_rating": {"gte": min_score}} | _with_tags(tags)
 
 
 def little_known(tags: Sequence[str], now: datetime) -> dict[str, Any]:
     """The filter of principles that may be explored by ``choosing.is_eligible``, with any of the tags."""
-    is_young = {"occurred_at": {"gt": now - YOUNGER_THAN}, "verdict_rating": {"gte": FAILED_BELOW}}
-    either = [{"verdict_count": {"lt": FEWER_USES_THAN}}, is_young]
-    return {"kind": KIND, "status": list(IN_USE), "or": either} | _with_tags(tags)
+    is_young = {"occurred_at": {"gt": now - principle.YOUNGER_THAN}, "verdict_rating": {"gte": FAILED_BELOW}}
+    either = [{"verdict_count": {"lt": principle.FEWER_USES_THAN}}, is_young]
+    return {"kind": principle.KIND, "status": list(principle.IN_USE), "or": either} | _with_tags(tags)
 
 
 def _with_tags(tags: Sequence[str]) -> dict[str, Any]:
@@ -126,6 +118,6 @@ principle is worth little.
 """
 
 
-def trials_of(standings: Iterable[Standing]) -> list[Trials]:
+def trials_of(standings: Iterable[Standing]) -> list[principle.Trials]:
     """The uses and successes of the principles."""
-    return [Trials(standing.item_id, standing.uses, standing.successes) for standing in standings]
+    return [principle.Trials(standing.item_id, standing.uses, standing.successes) for standing in standings]

@@ -12,51 +12,11 @@ from datetime import datetime, timedelta
 from typing import NamedTuple, Self
 from uuid import UUID, uuid4
 
-from retrieval.apps.principles.principle import (
-    COLLECTION,
-    FEWER_USES_THAN,
-    IN_USE,
-    KIND,
-    LATEST_TRACES,
-    MIN_PRINCIPLE_SCORE,
-    RECENT_DAYS,
-    RECENT_TAGS,
-    SESSION_START,
-    SLOTS,
-    FoundPrinciple,
-    Pick,
-    Principle,
-    Trials,
-    frequent_tags,
-    normalised_tags,
-    principle_item,
-    principle_of,
-    thompson,
-    with_propensities,
-)
-from retrieval.apps.principles.search import (
-    MOST_ELIGIBLE,
-    MOST_FOUND,
-    ORIGIN,
-    PRINCIPLES_PROFILE,
-    WORDS_PROFILE,
-    FoundPrinciples,
-    TimeRange,
-    checked_count,
-    little_known,
-    proven,
-    relevance_only,
-    traces_filter,
-    trials_of,
-)
-from retrieval.apps.principles.traces import (
-    LATEST_PROFILE,
-    SUCCESS,
-    Outcome,
-    Trace,
-    trace_of,
-    traces_collection,
-)
+from retrieval.apps.principles import principle as choosing
+from retrieval.apps.principles import search, traces
+from retrieval.apps.principles.principle import FoundPrinciple, Principle
+from retrieval.apps.principles.search import FoundPrinciples
+from retrieval.apps.principles.traces import Outcome, Trace
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
@@ -107,13 +67,13 @@ class PrincipleStats(Serializable):
 def stats_of(principles: Iterable[Principle]) -> PrincipleStats:
     """The counts."""
     every = list(principles)
-    in_use = [principle for principle in every if principle.status in IN_USE]
+    in_use = [principle for principle in every if principle.status in choosing.IN_USE]
     return PrincipleStats(
         active=sum(principle.status == ACTIVE for principle in every),
         candidates=sum(principle.status == CANDIDATE for principle in every),
         archived=len(every) - len(in_use),
         untested=sum(principle.use_count == 0 for principle in in_use),
-        under_tested=sum(principle.use_count < FEWER_USES_THAN for principle in in_use),
+        under_tested=sum(principle.use_count < choosing.FEWER_USES_THAN for principle in in_use),
         uses=sum(principle.use_count for principle in every),
         successes=sum(principle.success_count for principle in every),
         tags=len({tag for principle in in_use for tag in principle.tags}),
@@ -132,23 +92,25 @@ _NEW, _BY_MEANING, _BY_WORDS = "the default", "the default with vectors", "by wo
 """The notes of the default profiles."""
 
 
-async def principles_collection(platform: Platform, name: str = COLLECTION) -> Collection:
+async def principles_collection(platform: Platform, name: str = choosing.COLLECTION) -> Collection:
     """The collection of that name, ranked by use, tags and meaning; created if missing."""
-    collection = await platform.collection(name, profile=PRINCIPLES_PROFILE)
+    collection = await platform.collection(name, profile=search.PRINCIPLES_PROFILE)
     has_vectors = await collection.space() is not None
     # Compares the stored forms, which ignore the order of signals. A profile that a user has set is not replaced.
     stored = collection.profile.as_dict(), handle_of(collection).stored.profile_note
-    if has_vectors and stored == (WORDS_PROFILE.as_dict(), _BY_WORDS):
-        await collection.set_profile(PRINCIPLES_PROFILE, note=_BY_MEANING)
-    if not has_vectors and stored[0] == PRINCIPLES_PROFILE.as_dict() and stored[1] in {_NEW, _BY_MEANING}:
-        await collection.set_profile(WORDS_PROFILE, note=_BY_WORDS)
+    if has_vectors and stored == (search.WORDS_PROFILE.as_dict(), _BY_WORDS):
+        await collection.set_profile(search.PRINCIPLES_PROFILE, note=_BY_MEANING)
+    if not has_vectors and stored[0] == search.PRINCIPLES_PROFILE.as_dict() and stored[1] in {_NEW, _BY_MEANING}:
+        await collection.set_profile(search.WORDS_PROFILE, note=_BY_WORDS)
     return collection
 
 
 class PrincipleStore:
     """The principles of one collection, and the traces of another; the first call makes both collections."""
 
-    def __init__(self, db: Platform, collection: str = COLLECTION, *, chance: random.Random | None = None) -> None:
+    def __init__(
+        self, db: Platform, collection: str = choosing.COLLECTION, *, chance: random.Random | None = None
+    ) -> None:
         """``chance`` draws the explored principles."""
         self._platform = checked_platform("db", db)
         self._name = collection
@@ -157,7 +119,7 @@ class PrincipleStore:
         self._cached_traces: Collection | None = None
 
     @classmethod
-    async def open(cls, db: Platform, name: str = COLLECTION, *, chance: random.Random | None = None) -> Self:
+    async def open(cls, db: Platform, name: str = choosing.COLLECTION, *, chance: random.Random | None = None) -> Self:
         """The store, after making its collection."""
         store = cls(db, name, chance=chance)
         await store.prepare()
@@ -184,8 +146,14 @@ class PrincipleStore:
         made from the text, and a known text returns the stored principle unchanged, even if it failed. ``actor`` is its
         author. Raises ``InvalidRequestError``.
         """
-        item = principle_item(
-            principle_id, title, body, normalised_tags(tags), status, actor=actor, created_at=self._platform.now
+        item = choosing.principle_item(
+            principle_id,
+            title,
+            body,
+            choosing.normalised_tags(tags),
+            status,
+            actor=actor,
+            created_at=self._platform.now,
         )
         key, collection = item.item_id, await self._collection()
         stored = (await self.get([key])).get(key)
@@ -206,12 +174,12 @@ class PrincipleStore:
         """The existing principles of those ids, or of one id, by id, in the order of the ids; archived ones too."""
         keys = list(dict.fromkeys(checked_item_ids(principle_ids)))
         stored = await (await self._collection()).get(keys)
-        items = [stored[key] for key in keys if key in stored and stored[key].kind == KIND]
+        items = [stored[key] for key in keys if key in stored and stored[key].kind == choosing.KIND]
         return {principle.id: principle for principle in await self._principles(items)}
 
     async def get_all_principles(self) -> list[Principle]:
         """Every principle in use, candidates too, by id."""
-        return await self._all(*IN_USE)
+        return await self._all(*choosing.IN_USE)
 
     async def search_principles(
         self,
@@ -219,7 +187,7 @@ class PrincipleStore:
         tags: Sequence[str] | None = None,
         *,
         limit: int = 5,
-        min_principle_score: float = MIN_PRINCIPLE_SCORE,
+        min_principle_score: float = choosing.MIN_PRINCIPLE_SCORE,
         include_exploration: bool = False,
         session: str = "",
         actor: str = "",
@@ -232,10 +200,10 @@ class PrincipleStore:
         the answer. Raises ``InvalidRequestError``, ``InvalidLimitError``.
         """
         check_flags(include_exploration=include_exploration)
-        distinct_tags = normalised_tags(tags)
-        where = proven(distinct_tags, checked_number("min_principle_score", min_principle_score))
+        distinct_tags = choosing.normalised_tags(tags)
+        where = search.proven(distinct_tags, checked_number("min_principle_score", min_principle_score))
         words = checked_words(query, self._platform.settings.search_bounds)
-        most, context = checked_count("limit", limit), Context(session=session, actor=actor)
+        most, context = search.checked_count("limit", limit), Context(session=session, actor=actor)
         stored = await self._collection()
         collection = stored
         if include_exploration:
@@ -256,7 +224,7 @@ class PrincipleStore:
             else None
         )
         found = await self._found([*result, *(explored or ())])
-        shown = [*found[: len(result)], *with_propensities(found[len(result) :], picks)]
+        shown = [*found[: len(result)], *choosing.with_propensities(found[len(result) :], picks)]
         retrieval_id = await stored.record_answer(
             words,
             [
@@ -265,7 +233,7 @@ class PrincipleStore:
                 if principle.explanation is not None
             ],
             context=context,
-            origin=ORIGIN,
+            origin=search.ORIGIN,
             retrieval_time_ms=sum(answer.timings_ms.get("total", 0.0) for answer in (result, explored) if answer),
             notes=result.notes,
         )
@@ -339,8 +307,10 @@ class PrincipleStore:
         Each eligible principle gets a draw from Beta(successes + 1, failures + 1); those with the highest draws are
         returned. Archived principles are not eligible. ``count`` is 1 to 1000.
         """
-        checked_count("count", count)
-        picks = thompson(await self._eligible(little_known((), self._platform.now)), count, self._chance, rows=1)
+        search.checked_count("count", count)
+        picks = choosing.thompson(
+            await self._eligible(search.little_known((), self._platform.now)), count, self._chance, rows=1
+        )
         principles = await self.get([pick.id for pick in picks])
         return list(principles.values())
 
@@ -351,12 +321,12 @@ class PrincipleStore:
 
     async def list_tags(self) -> list[ValueCount]:
         """The tags of the principles in use, each with its number of principles, the most frequent first."""
-        where = {"kind": KIND, "status": list(IN_USE)}
+        where = {"kind": choosing.KIND, "status": list(choosing.IN_USE)}
         return await (await self._collection()).value_counts("tags", where=where)
 
     async def stats(self) -> PrincipleStats:
         """Figures about the principles, archived ones too."""
-        return stats_of(await self._all(*IN_USE, ARCHIVED))
+        return stats_of(await self._all(*choosing.IN_USE, ARCHIVED))
 
     async def loaded(self, session_id: str) -> FoundPrinciples:
         """The principles of a session's last recorded start, in their order; empty if it was not recorded.
@@ -364,7 +334,7 @@ class PrincipleStore:
         Removed principles are left out. Raises ``InvalidRequestError`` for an empty session.
         """
         collection = await self._collection()
-        answers = await collection.answers_of(session_id, origin=SESSION_START, limit=1)
+        answers = await collection.answers_of(session_id, origin=choosing.SESSION_START, limit=1)
         if not answers:
             return FoundPrinciples(())
         principles = await self.get([hit.item_id for hit in answers[0].hits])
@@ -401,7 +371,7 @@ class PrincipleStore:
         trace = Trace(
             id=str(uuid7(int(now.timestamp() * 1000), self._chance)) if trace_id is None else trace_id,
             title=title,
-            tags=normalised_tags(tags),
+            tags=choosing.normalised_tags(tags),
             outcome=outcome if isinstance(outcome, Outcome) else Outcome(status=outcome, note=note),
             at=now if at is None else at,
             session=session,
@@ -410,27 +380,28 @@ class PrincipleStore:
         return trace
 
     async def search_traces(
-        self, limit: int = 20, time_range: TimeRange | None = None, status: str | None = None
+        self, limit: int = 20, time_range: search.TimeRange | None = None, status: str | None = None
     ) -> list[Trace]:
         """The latest traces, the latest first, within the time and of that outcome. ``limit`` is 1 to 1000.
 
         Raises ``InvalidLimitError``, ``InvalidRequestError``.
         """
-        most, where = checked_count("limit", limit), traces_filter(time_range, status)
+        most, where = search.checked_count("limit", limit), search.traces_filter(time_range, status)
         collection = await self._traces()
         try:
-            hits = await collection.unrecorded().search(where=where or None, limit=most, profile=LATEST_PROFILE)
+            hits = await collection.unrecorded().search(where=where or None, limit=most, profile=traces.LATEST_PROFILE)
         except UnknownFieldError:
             return []  # there is no trace yet
-        return [trace_of(hit) for hit in hits]
+        return [traces.trace_of(hit) for hit in hits]
 
-    async def recent_tags(self, days: float = RECENT_DAYS, most: int = RECENT_TAGS) -> list[str]:
+    async def recent_tags(self, days: float = choosing.RECENT_DAYS, most: int = choosing.RECENT_TAGS) -> list[str]:
         """The most frequent tags of the latest 20 successful traces of the last days, the most frequent first."""
         now = self._platform.now
         since = now - timedelta(days=checked_positive("days", days, "7", 36500))
-        latest = await self.search_traces(LATEST_TRACES, (since, now))
-        return frequent_tags(
-            (trace.tags for trace in latest if trace.outcome.status == SUCCESS), checked_count("most", most)
+        latest = await self.search_traces(choosing.LATEST_TRACES, (since, now))
+        return choosing.frequent_tags(
+            (trace.tags for trace in latest if trace.outcome.status == traces.SUCCESS),
+            search.checked_count("most", most),
         )
 
     async def _principle(self, principle_id: str) -> Principle:
@@ -440,11 +411,11 @@ class PrincipleStore:
     async def _principles(self, items: Sequence[Item | Hit]) -> list[Principle]:
         """The principles of the items, with their verdicts."""
         standings = await (await self._collection()).standings([item.item_id for item in items])
-        return [principle_of(item, standings.get(item.item_id)) for item in items]
+        return [choosing.principle_of(item, standings.get(item.item_id)) for item in items]
 
     async def _all(self, *statuses: str) -> list[Principle]:
         """Every principle of those statuses, by id."""
-        where = {"kind": KIND, "status": list(statuses)}
+        where = {"kind": choosing.KIND, "status": list(statuses)}
         return await self._principles([item async for item in (await self._collection()).scan(where)])
 
     async def _found(self, hits: Sequence[Hit]) -> list[FoundPrinciple]:
@@ -453,9 +424,9 @@ class PrincipleStore:
             for principle, hit in zip(await self._principles(hits), hits, strict=True)
         ]
 
-    async def _picks(self, words: str, tags: Sequence[str], shown: Sequence[str]) -> list[Pick]:
+    async def _picks(self, words: str, tags: Sequence[str], shown: Sequence[str]) -> list[choosing.Pick]:
         """Pick principles to explore: among the most relevant that are not shown, those with the highest draws."""
-        where = {**little_known(tags, self._platform.now), "item_id": {"nin": list(shown)}}
+        where = {**search.little_known(tags, self._platform.now), "item_id": {"nin": list(shown)}}
         if not words and not tags:
             rivals = await self._eligible(where)
         else:
@@ -464,22 +435,22 @@ class PrincipleStore:
                 words,
                 tags=tags,
                 where=where,
-                limit=MOST_ELIGIBLE,
-                profile=relevance_only(collection.profile),
+                limit=search.MOST_ELIGIBLE,
+                profile=search.relevance_only(collection.profile),
                 syntax=False,
             )
             standings = await collection.standings([hit.item_id for hit in hits])
-            rivals = trials_of(standings[hit.item_id] for hit in hits if hit.item_id in standings)
+            rivals = search.trials_of(standings[hit.item_id] for hit in hits if hit.item_id in standings)
         # An answer has at most ``MOST_FOUND`` principles.
-        return thompson(rivals, min(SLOTS, MOST_FOUND - len(shown)), self._chance)
+        return choosing.thompson(rivals, min(choosing.SLOTS, search.MOST_FOUND - len(shown)), self._chance)
 
-    async def _eligible(self, where: Where) -> list[Trials]:
+    async def _eligible(self, where: Where) -> list[choosing.Trials]:
         """All principles that match the filter, by id, without reading their texts."""
-        return trials_of(await standings_where(handle_of(await self._collection()), where))
+        return search.trials_of(await standings_where(handle_of(await self._collection()), where))
 
     async def _item(self, principle_id: str) -> Item:
         item = (await (await self._collection()).get([principle_id])).get(principle_id)
-        if item is None or item.kind != KIND:
+        if item is None or item.kind != choosing.KIND:
             raise self._unknown(principle_id)
         return item
 
@@ -496,5 +467,5 @@ class PrincipleStore:
 
     async def _traces(self) -> Collection:
         if self._cached_traces is None:
-            self._cached_traces = await traces_collection(self._platform, self._name)
+            self._cached_traces = await traces.traces_collection(self._platform, self._name)
         return self._cached_traces

@@ -13,21 +13,7 @@ from retrieval.adapters.clock import utc_now
 from retrieval.apps.recall.rewriter import Rewriter, Rewrites, deep_triggers
 from retrieval.apps.result_list import AnswerList
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import (
-    STORED_NOTE,
-    check_flags,
-    check_functions,
-    checked_choice,
-    checked_list,
-    checked_positive,
-    checked_time,
-    checked_whole,
-    checks_argument_names,
-    named,
-    provenance,
-    quoted,
-    quoted_block,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import EmptyQueryError, InvalidItemError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.arm import Standing
@@ -68,7 +54,7 @@ def checked_time_range(time_range: object) -> tuple[datetime, datetime] | None:
         raise InvalidRequestError("time_range must be two times: the start (inclusive) and the end (exclusive)")
     start, end = time_range
     for moment in (start, end):
-        checked_time("a time of time_range", moment)
+        checks.checked_time("a time of time_range", moment)
     if start == end:
         raise InvalidRequestError(
             f"time_range starts and ends at {start.isoformat()}, so it is empty; give a later end"
@@ -107,7 +93,7 @@ _KEY_LENGTH = 32
 _UNNAMED = "(new)"
 
 
-@checks_argument_names
+@checks.checks_argument_names
 @dataclass(frozen=True, slots=True)
 class Entity:
     """A remembered thing, to be stored or found by a search.
@@ -202,16 +188,16 @@ def context_text(entities: Iterable[Entity], standings: Mapping[str, Standing]) 
     structure of the prompt.
     """
     blocks = [_block(number, entity, standings.get(entity.id)) for number, entity in enumerate(entities, 1)]
-    return "\n\n".join(["## Recalled", STORED_NOTE, *blocks] if blocks else ["## Recalled", NOTHING])
+    return "\n\n".join(["## Recalled", checks.STORED_NOTE, *blocks] if blocks else ["## Recalled", NOTHING])
 
 
 def _block(number: int, entity: Entity, standing: Standing | None) -> str:
     uses, successes = (standing.uses, standing.successes) if standing else (0, 0)
     when = [entity.event_time.isoformat(timespec="seconds")] if entity.event_time else []
-    record = " · ".join([*when, provenance(entity.hit.source if entity.hit else None, uses, successes)])
-    name = f" {quoted(entity.name)}" if entity.name else ""
-    content = [quoted_block(entity.content)] if entity.content else []
-    return "\n".join([f"### {number}. [{named(entity.id)}]{name}", record, *content])
+    record = " · ".join([*when, checks.provenance(entity.hit.source if entity.hit else None, uses, successes)])
+    name = f" {checks.quoted(entity.name)}" if entity.name else ""
+    content = [checks.quoted_block(entity.content)] if entity.content else []
+    return "\n".join([f"### {number}. [{checks.named(entity.id)}]{name}", record, *content])
 
 
 K_MAX = 1_000_000
@@ -219,7 +205,7 @@ K_MAX = 1_000_000
 
 def checked_entities(entities: object) -> list[Entity]:
     """The list. Raises ``InvalidRequestError`` for anything but entities."""
-    each = checked_list("entities", entities, "the answer of search")
+    each = checks.checked_list("entities", entities, "the answer of search")
     for entity in each:
         if not isinstance(entity, Entity):
             raise InvalidRequestError(f"a list of entities holds {entity!r:.80}; give entities, such as search returns")
@@ -269,18 +255,18 @@ class DualRetriever:
                 f"storage is {storage!r:.80}; give a collection, such as await platform.collection('recall')"
             )
         if seed is not None:
-            checked_whole("seed", seed)
+            checks.checked_whole("seed", seed)
         if profile is not None and not isinstance(profile, Profile):
             raise InvalidRequestError(f"profile is {profile!r:.80}; give a Profile, or None for the collection's own")
-        check_functions(clock=clock)
+        checks.check_functions(clock=clock)
         self._storage = storage
         # Tests search other storages too.
         self._bounds = handle_of(storage).parts.bounds if isinstance(storage, Collection) else DEFAULT_BOUNDS
         self._llm = checked_llm(llm)
-        seconds = checked_positive("rewrite_timeout_seconds", rewrite_timeout_seconds, "2", SECONDS_MAX)
+        seconds = checks.checked_positive("rewrite_timeout_seconds", rewrite_timeout_seconds, "2", SECONDS_MAX)
         self._rewriter = None if llm is None else Rewriter(storage, llm, seed, seconds)
         self._profile = profile
-        self._time_expressions = checked_choice("mode of time_expressions", time_expressions, TimeExpressions)
+        self._time_expressions = checks.checked_choice("mode of time_expressions", time_expressions, TimeExpressions)
         self._clock = clock
 
     async def search(
@@ -307,8 +293,9 @@ class DualRetriever:
         """
         self._words(query)
         check_limit(limit, SEARCH_LIMIT_MAX)
-        check_flags(deep_search=deep_search)
-        now = checked_time("the clock's time", self._clock()) if as_of is None else checked_time("as_of", as_of)
+        checks.check_flags(deep_search=deep_search)
+        source, moment = ("the clock's time", self._clock()) if as_of is None else ("as_of", as_of)
+        now = checks.checked_time(source, moment)
         bound: TimeRange | None = checked_time_range(time_range)
         preferred: tuple[TimeRange, ...] = ()
         is_read = bound is None and self._time_expressions is not TimeExpressions.OFF
@@ -381,7 +368,7 @@ class DualRetriever:
         ``InvalidRequestError`` for a ``k`` that is not a whole number from 1 to a million, and for lists of other
         values.
         """
-        checked_whole("k", k, 1, K_MAX)
+        checks.checked_whole("k", k, 1, K_MAX)
         rankings = {}
         entities: dict[str, Entity] = {}
         for number, entity_list in enumerate(result_lists, 1):

@@ -14,16 +14,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from retrieval.collection import Collection, handle_of
+from retrieval.domain import llm as llms
 from retrieval.domain.errors import LLMError, LLMRejectedError
-from retrieval.domain.llm import (
-    LLM,
-    TEXT_SCHEMA,
-    is_usable_text,
-    list_schema,
-    model_name,
-    object_schema,
-    prompt_data,
-)
+from retrieval.domain.llm import LLM
 
 LONGEST_QUERY = 2000
 
@@ -142,12 +135,12 @@ themselves, other words for the same, words that an answer would hold. Each has 
 Answer with a JSON object such as {{"rewrites": ["...", "..."]}}.
 <query>{query}</query>"""
 
-SCHEMA = object_schema(rewrites=list_schema(TEXT_SCHEMA))
+SCHEMA = llms.object_schema(rewrites=llms.list_schema(llms.TEXT_SCHEMA))
 
 
 def rewriting_prompt(query: str) -> str:
     """The prompt for the rewrites of this query."""
-    return _PROMPT.format(query=prompt_data(query[:QUERY_LENGTH_MAX]))
+    return _PROMPT.format(query=llms.prompt_data(query[:QUERY_LENGTH_MAX]))
 
 
 def usable_rewrites(wordings: Iterable[str], query: str) -> list[str]:
@@ -159,7 +152,7 @@ def usable_rewrites(wordings: Iterable[str], query: str) -> list[str]:
     texts_by_key = {_key(query): ""}
     for wording in wordings:
         text = " ".join(wording.split())
-        if len(text) <= REWRITE_LENGTH_MAX and is_usable_text(text):
+        if len(text) <= REWRITE_LENGTH_MAX and llms.is_usable_text(text):
             texts_by_key.setdefault(_key(text), text)
     return [text for text in texts_by_key.values() if text][:REWRITES_MAX]
 
@@ -191,7 +184,7 @@ class Rewriter:
 
         Concurrent searches of the same query share one call.
         """
-        name, parts = model_name(self.llm), handle_of(self.storage).parts
+        name, parts = llms.model_name(self.llm), handle_of(self.storage).parts
         instructions = INSTRUCTIONS if self.seed is None else f"{INSTRUCTIONS}, seed {self.seed}"
 
         async def load_or_ask() -> tuple[str, ...]:

@@ -9,24 +9,8 @@ from numbers import Real
 from statistics import fmean
 from typing import Any
 
-from retrieval.apps.tickets.models import (
-    NORMALIZATION_HOURS,
-    PRIORITY_SHARE,
-    TIME_SHARE,
-    UNKNOWN_HOURS,
-    MovedTicket,
-    PriorityWeights,
-    ProcessingError,
-    RetrievalConfig,
-    RetrievalRequest,
-    RetrievalResponse,
-    SearchMetadata,
-    SimilarTicket,
-    Weighting,
-    WeightingPreview,
-    Weights,
-    tickets_profile,
-)
+from retrieval.apps.tickets import models
+from retrieval.apps.tickets.models import MovedTicket, ProcessingError, RetrievalRequest, SimilarTicket
 from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of
 from retrieval.domain.checks import checked_list, is_number
 from retrieval.domain.search.hit import Hit
@@ -50,7 +34,7 @@ class TicketSearch:
     """The parameters, as the response reports them."""
 
 
-def ticket_search(request: RetrievalRequest, config: RetrievalConfig) -> TicketSearch:
+def ticket_search(request: RetrievalRequest, config: models.RetrievalConfig) -> TicketSearch:
     """The search of a request; options that it does not set come from the configuration.
 
     Raises ``ProcessingError`` if there is nothing to search for, and if ``candidates`` is less than ``top_k``.
@@ -75,7 +59,7 @@ def ticket_search(request: RetrievalRequest, config: RetrievalConfig) -> TicketS
         where=_where(request),
         top_k=top_k,
         candidates=candidates,
-        profile=tickets_profile(*weights, request.priority_weights, hours, candidates=candidates),
+        profile=models.tickets_profile(*weights, request.priority_weights, hours, candidates=candidates),
         as_of=request.as_of,
         config_used=_config_used(request, top_k, weights, hours),
     )
@@ -96,14 +80,14 @@ def _where(request: RetrievalRequest) -> dict[str, Any]:
 _ALSO_USED = ("candidates", "preset", "priority_weights", "as_of", "exclude_ids", "exclude_self")
 
 
-def _config_used(request: RetrievalRequest, top_k: int, weights: Weights, hours: float) -> dict[str, Any]:
+def _config_used(request: RetrievalRequest, top_k: int, weights: models.Weights, hours: float) -> dict[str, Any]:
     used: dict[str, Any] = {
         "top_k": top_k,
         "domain_filter": request.domain_filter,
         "vector_weight": weights.vector,
         "metadata_weight": weights.metadata,
     }
-    if hours != NORMALIZATION_HOURS:
+    if hours != models.NORMALIZATION_HOURS:
         used["time_normalization_hours"] = hours
     more_fields = request.model_dump(mode="json", include=set(_ALSO_USED), exclude_unset=True, exclude_none=True)
     return used | more_fields
@@ -114,21 +98,21 @@ WORTH = Priority.name
 TIME = ResolutionTime.name
 
 
-def response_of(hits: Sequence[Hit], search: TicketSearch, now: datetime, index_total: int) -> RetrievalResponse:
+def response_of(hits: Sequence[Hit], search: TicketSearch, now: datetime, index_total: int) -> models.RetrievalResponse:
     """The response to a search; ``now`` is the moment of its signals."""
     moment = Question(now=now)
     tickets = [similar_ticket(hit, hit.score, values_of(hit, search.profile, moment), search.as_of) for hit in hits]
-    return RetrievalResponse(
+    return models.RetrievalResponse(
         similar_tickets=tickets,
         search_metadata=metadata_of(tickets, search.where.get(DOMAIN), index_total),
         config_used=search.config_used,
     )
 
 
-def metadata_of(tickets: Sequence[SimilarTicket], domain: str | None, index_total: int) -> SearchMetadata:
+def metadata_of(tickets: Sequence[SimilarTicket], domain: str | None, index_total: int) -> models.SearchMetadata:
     """The metadata of a search that found these tickets."""
     scores = [ticket.similarity_score for ticket in tickets]
-    return SearchMetadata(
+    return models.SearchMetadata(
         query_domain=domain,
         total_found=len(tickets),
         avg_similarity=fmean(scores) if scores else 0.0,
@@ -162,7 +146,7 @@ def similar_ticket(hit: Hit, score: float, values: Mapping[str, float], as_of: d
         metadata_score=_metadata_score(values),
         priority=_text(attributes, PRIORITY) or "",
         labels=list(hit.tags) or _label_list(attributes.get("labels")),
-        resolution_time_hours=UNKNOWN_HOURS if hours is None else hours,
+        resolution_time_hours=models.UNKNOWN_HOURS if hours is None else hours,
         resolution_time_known=hours is not None,
         domain=_text(attributes, DOMAIN) or "",
         resolution=_text(attributes, RESOLUTION) if is_known else None,
@@ -209,7 +193,7 @@ def _contributions(values: Mapping[str, float], profile: Profile) -> dict[str, f
 
 
 def _metadata_score(values: Mapping[str, float]) -> float:
-    return PRIORITY_SHARE * values.get(WORTH, 0.0) + TIME_SHARE * values.get(TIME, 0.0)
+    return models.PRIORITY_SHARE * values.get(WORTH, 0.0) + models.TIME_SHARE * values.get(TIME, 0.0)
 
 
 # A ticket's hours count, whenever it was resolved.
@@ -220,8 +204,8 @@ def rescored(
     tickets: Sequence[Mapping[str, Any]],
     vector_weight: float | None = None,
     metadata_weight: float | None = None,
-    time_normalization_hours: float = NORMALIZATION_HOURS,
-    priority_weights: PriorityWeights | Mapping[str, float] | None = None,
+    time_normalization_hours: float = models.NORMALIZATION_HOURS,
+    priority_weights: models.PriorityWeights | Mapping[str, float] | None = None,
 ) -> list[dict[str, Any]]:
     """The tickets with ``similarity_score`` and ``metadata_score``, the highest score first, equal ones by id.
 
@@ -230,7 +214,7 @@ def rescored(
     are not changed. Raises ``ProcessingError`` for a ticket without a similarity, or with one outside that range, and
     what ``tickets_profile`` raises.
     """
-    profile = tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
+    profile = models.tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
     each = checked_list("tickets", tickets, '[{"vector_similarity": 0.8}]')
     scored: list[dict[str, Any]] = []
     for place, ticket in enumerate(each, 1):
@@ -261,8 +245,8 @@ _NOTHING = 5e-4
 
 
 def compare_rankings(
-    weighting: Weighting, ranked: Sequence[RankedTicket], before: Sequence[RankedTicket], top_k: int
-) -> WeightingPreview:
+    weighting: models.Weighting, ranked: Sequence[RankedTicket], before: Sequence[RankedTicket], top_k: int
+) -> models.WeightingPreview:
     """Compares the first page of ``ranked`` with that of ``before``: the same candidates, best first."""
     later = {candidate.ticket.ticket_id: candidate for candidate in ranked}
     earlier = {candidate.ticket.ticket_id: candidate for candidate in before}
@@ -278,7 +262,7 @@ def compare_rankings(
     tickets = [moved[name] for name in page]
     left = [moved[name] for name in page_before if name not in page]
     entered = [name for name in page if name not in page_before]
-    return WeightingPreview(
+    return models.WeightingPreview(
         weighting=weighting,
         tickets=tickets,
         entered=entered,
@@ -322,7 +306,7 @@ def _why(now: RankedTicket, before: RankedTicket, changes: Mapping[str, float], 
 
 
 def _summary(
-    weighting: Weighting, tickets: Sequence[MovedTicket], entered: Sequence[str], left: Sequence[MovedTicket]
+    weighting: models.Weighting, tickets: Sequence[MovedTicket], entered: Sequence[str], left: Sequence[MovedTicket]
 ) -> str:
     moved = sum(1 for ticket in tickets if ticket.moved)
     weights = f"{weighting.name} ({weighting.vector_weight:g} similarity, {weighting.metadata_weight:g} metadata)"

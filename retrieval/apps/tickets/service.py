@@ -13,33 +13,11 @@ from datetime import datetime
 from typing import Any, Self
 
 from retrieval import Collection, Hit, Platform, connect
-from retrieval.apps.tickets.answers import (
-    RankedTicket,
-    TicketSearch,
-    compare_rankings,
-    rank_by_weights,
-    response_of,
-    ticket_search,
-)
-from retrieval.apps.tickets.models import (
-    PreviewConfig,
-    ProcessingError,
-    RetrievalConfig,
-    RetrievalRequest,
-    RetrievalResponse,
-    SearchPreview,
-    Weighting,
-    tickets_profile,
-)
+from retrieval.apps.tickets import answers, models
+from retrieval.apps.tickets.models import PreviewConfig, RetrievalConfig, RetrievalRequest, RetrievalResponse
 from retrieval.apps.tickets.ticket_item import DOMAIN
 from retrieval.collection import handle_of
-from retrieval.domain.errors import (
-    Advice,
-    ConfigurationError,
-    RetrievalError,
-    UnknownCollectionError,
-    UnknownFieldError,
-)
+from retrieval.domain import errors
 from retrieval.domain.items.collection import ValueCount
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.reading import count_vectors
@@ -89,21 +67,21 @@ class RetrievalService:
         embedding, ``ConfigurationError`` if the collection does not exist, and the embedder's errors.
         """
         if not isinstance(request, RetrievalRequest):
-            raise ProcessingError(
+            raise models.ProcessingError(
                 f"process takes a RetrievalRequest, such as RetrievalRequest(query_text='login fails'), "
                 f"not {type(request).__name__}"
             )
-        search = ticket_search(request, self.config)
+        search = answers.ticket_search(request, self.config)
         async with self._tickets() as collection:
             hits, total = await asyncio.gather(_search(collection, search, search.top_k), self._index_total(collection))
-        return response_of(hits, search, await self._now(search), total)
+        return answers.response_of(hits, search, await self._now(search), total)
 
     async def query_embedding(self, request: RetrievalRequest) -> list[float]:
         """The query vector of ``process``, shape (dimensions,): the request's own, or that of its words.
 
         Raises the same errors as ``process``.
         """
-        search = ticket_search(request, self.config)
+        search = answers.ticket_search(request, self.config)
         if search.vector is not None:
             return search.vector
         async with self._tickets() as collection:
@@ -134,7 +112,7 @@ class RetrievalService:
         description: str = "",
         domain: str | None = None,
         config: PreviewConfig | Mapping[str, Any] | Sequence[str] | None = None,
-    ) -> SearchPreview:
+    ) -> models.SearchPreview:
         """Ranks the hits of one search under several weightings, and explains the moves against the first weighting.
 
         ``config``: a ``PreviewConfig`` or its fields; a list is its ``weightings``. Candidates and rankings are those
@@ -145,22 +123,24 @@ class RetrievalService:
         top_k = preview.top_k or self.config.default_top_k
         options = preview.model_dump(include={"as_of", "exclude_ids", "candidates"}, exclude_unset=True)
         request = RetrievalRequest(title=title, description=description, domain_filter=domain, top_k=top_k, **options)
-        search = ticket_search(request, self.config)
+        search = answers.ticket_search(request, self.config)
         async with self._tickets() as collection:
             hits = await _search(collection.unrecorded(), search, search.candidates)
         weightings, now = preview.compared_weightings(self.config.weights), await self._now(search)
-        rankings: list[tuple[Weighting, list[RankedTicket]]] = []
+        rankings: list[tuple[models.Weighting, list[answers.RankedTicket]]] = []
         for weighting in weightings:
             hours = weighting.time_normalization_hours or self.config.default_time_normalization_hours
-            profile = tickets_profile(*weighting.weights, weighting.priority_weights, hours)
-            rankings.append((weighting, rank_by_weights(hits, profile, now, search.as_of)))
+            profile = models.tickets_profile(*weighting.weights, weighting.priority_weights, hours)
+            rankings.append((weighting, answers.rank_by_weights(hits, profile, now, search.as_of)))
         before = rankings[0][1]
-        return SearchPreview(
+        return models.SearchPreview(
             query=search.words,
             domain=search.where.get(DOMAIN),
             candidates=len(hits),
             baseline=weightings[0].name,
-            previews=[compare_rankings(weighting, ranked, before, search.top_k) for weighting, ranked in rankings],
+            previews=[
+                answers.compare_rankings(weighting, ranked, before, search.top_k) for weighting, ranked in rankings
+            ],
         )
 
     async def health_check(self) -> dict[str, Any]:
@@ -181,7 +161,7 @@ class RetrievalService:
             async with self._tickets() as collection:
                 await collection.vectors_of([_HEALTH_WORD])
                 info = await collection.info()
-        except RetrievalError as error:
+        except errors.RetrievalError as error:
             failure = {"error": str(error), "error_type": type(error).__name__}
             return {"status": "unhealthy", **about, **figures, **failure}
         return {"status": "healthy", **about, **figures, "pending": info.pending}
@@ -211,7 +191,7 @@ class RetrievalService:
             self._counted_until = time.monotonic() + self._vectors / _TRUSTED_A_SECOND
         return self._vectors
 
-    async def _now(self, search: TicketSearch) -> datetime:
+    async def _now(self, search: answers.TicketSearch) -> datetime:
         return search.as_of or (await self._platform()).now
 
     @asynccontextmanager
@@ -219,10 +199,10 @@ class RetrievalService:
         """The collection of the tickets. Raises ``ConfigurationError`` if it does not exist, or no longer exists."""
         try:
             yield await self._opened()
-        except UnknownCollectionError as error:
+        except errors.UnknownCollectionError as error:
             self._collection = None
-            raise ConfigurationError(error.fact).advising(
-                Advice.MAKE_COLLECTION, name=self.config.collection, file="historical_tickets.csv"
+            raise errors.ConfigurationError(error.fact).advising(
+                errors.Advice.MAKE_COLLECTION, name=self.config.collection, file="historical_tickets.csv"
             ) from error
 
     async def _opened(self) -> Collection:
@@ -238,7 +218,7 @@ class RetrievalService:
             required = self.config.embedding_dimensions
             is_required = "embedding_dimensions" in self.config.model_fields_set
             if stored.space and is_required and stored.space.space.dimensions != required:
-                raise ConfigurationError(
+                raise errors.ConfigurationError(
                     f"collection {collection.name!r} has vectors of {stored.space.space.dimensions} dimensions and "
                     f"{required} are configured; unset RETRIEVAL_EMBEDDING_DIMENSIONS, or ingest the tickets into "
                     "another collection"
@@ -256,7 +236,7 @@ class RetrievalService:
             return self._own
 
 
-async def _search(collection: Collection, search: TicketSearch, limit: int) -> Sequence[Hit]:
+async def _search(collection: Collection, search: answers.TicketSearch, limit: int) -> Sequence[Hit]:
     try:
         return await collection.search(
             search.words or None,
@@ -267,7 +247,7 @@ async def _search(collection: Collection, search: TicketSearch, limit: int) -> S
             syntax=False,
             as_of=search.as_of,
         )
-    except UnknownFieldError:
+    except errors.UnknownFieldError:
         # The domain is the only attribute in the filter.
         _log.warning("no ticket of collection %r has a domain, so the filter matches nothing", collection.name)
         return ()
@@ -276,5 +256,5 @@ async def _search(collection: Collection, search: TicketSearch, limit: int) -> S
 async def _by_domain(collection: Collection) -> list[ValueCount]:
     try:
         return await collection.value_counts(DOMAIN)
-    except UnknownFieldError:  # no ticket has a domain
+    except errors.UnknownFieldError:  # no ticket has a domain
         return [replace(count, value="") for count in await collection.value_counts("kind")]

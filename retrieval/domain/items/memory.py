@@ -11,15 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
-from retrieval.domain.checks import (
-    checked_number,
-    checked_time,
-    choices_hint,
-    clean_text,
-    clean_value,
-    is_storable,
-    text_fault,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, check_key
 from retrieval.domain.serialization import Serializable
@@ -50,7 +42,7 @@ def links_of(links: Links | None, keywords: Mapping[str, Sequence[str]], others:
         match = _KEYWORD.fullmatch(str(keyword))
         if match is None:
             raise InvalidRequestError(
-                f"there is no argument {keyword!r:.80}; {choices_hint(keyword, others)}; links are given as "
+                f"there is no argument {keyword!r:.80}; {checks.choices_hint(keyword, others)}; links are given as "
                 "linked_paper_ids=[...], or in links={...}"
             )
         if ids is not None:
@@ -96,7 +88,7 @@ def check_entity(entity: tuple[object, object]) -> tuple[str, str]:
 def _check_key(name: str, value: object, *, is_type: bool = False) -> None:
     if not isinstance(value, str) or not value or len(value.encode(errors="replace")) > MAX_KEY_BYTES:
         raise InvalidRequestError(f"{name}: {value!r:.80} must be a text of 1 to {MAX_KEY_BYTES} bytes")
-    if fault := text_fault(value, is_line=True):
+    if fault := checks.text_fault(value, is_line=True):
         raise InvalidRequestError(f"{name}: {value!r:.80} holds {fault}, which cannot be stored; take it out")
     if is_type and ":" in value:
         raise InvalidRequestError(f"{name} has no colon, which separates it from the id: {value!r:.80}")
@@ -216,10 +208,10 @@ class NewMemory:
         Item(item_id=self.memory_id, attributes={CONTENT: self.content})  # before its text is made: it may be circular
         if not self._text.strip():
             raise InvalidRequestError("a memory needs content: a text, or a JSON value such as {'findings': [...]}")
-        checked_number("relevance_score", self.relevance_score)
+        checks.checked_number("relevance_score", self.relevance_score)
         for name in ("occurred_at", "expires_at"):
             if (time := getattr(self, name)) is not None:
-                checked_time(name, time)
+                checks.checked_time(name, time)
         object.__setattr__(self, "links", checked_links(self.links))
         if not isinstance(self.metadata, Mapping):
             raise InvalidRequestError(f"metadata is a mapping of names to JSON values, not {self.metadata!r:.80}")
@@ -312,7 +304,7 @@ class StoredMemory:
 
 def checked_name(name: str, value: object) -> str:
     """A project, user or type. Raises ``InvalidItemError`` for anything but a text, not empty, that can be stored."""
-    if not is_storable(value) or not value.strip():
+    if not checks.is_storable(value) or not value.strip():
         raise InvalidItemError(
             f"{name} is {value!r:.80}; it must be a text that is not empty, without NUL or half of a surrogate pair"
         )
@@ -327,8 +319,8 @@ def content_of(item: Item) -> Any:
 def to_store(memory: Memory) -> NewMemory:
     """The memory as it would be stored again: without characters that new memories may not have."""
     values = {part.name: getattr(memory, part.name) for part in fields(NewMemory)}
-    cleaned = {name: clean_value(values[name]) for name in ("content", "links", "metadata", "text")}
-    lines = {name: clean_text(values[name], is_line=True) for name in ("interaction_type", "summary")}
+    cleaned = {name: checks.clean_value(values[name]) for name in ("content", "links", "metadata", "text")}
+    lines = {name: checks.clean_text(values[name], is_line=True) for name in ("interaction_type", "summary")}
     return NewMemory(**{**values, **cleaned, **lines})
 
 

@@ -11,16 +11,9 @@ from typing import Any
 
 from retrieval.domain.checks import checks_argument_names
 from retrieval.domain.errors import InvalidProfileError
+from retrieval.domain.search import profile_parts
 from retrieval.domain.search.diversity import REFINING, Diversity, Refining
-from retrieval.domain.search.profile_parts import (
-    Exploration,
-    Learned,
-    Recording,
-    check_choice,
-    check_share,
-    check_weight,
-    check_whole,
-)
+from retrieval.domain.search.profile_parts import Exploration, Learned, Recording
 from retrieval.domain.search.query import Synonyms, checked_synonyms
 from retrieval.domain.search.relevance import Calibration
 from retrieval.domain.search.reranking import Rerank
@@ -83,8 +76,8 @@ class Fusion:
     """Rank constant of RRF, at least 1; the weighted sum does not use it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kind", check_choice("fusion", self.kind, FusionKind))
-        check_whole("fusion k", self.k, 1, MAX_RRF_K)
+        object.__setattr__(self, "kind", profile_parts.check_choice("fusion", self.kind, FusionKind))
+        profile_parts.check_whole("fusion k", self.k, 1, MAX_RRF_K)
 
 
 @checks_argument_names
@@ -123,12 +116,12 @@ class Profile(Serializable):
     def __post_init__(self) -> None:
         _check_kinds(self)
         legs = {
-            leg_name(name).value: check_weight(f"the weight of leg {name!r}", weight, high=MAX_WEIGHT)
+            leg_name(name).value: profile_parts.check_weight(f"the weight of leg {name!r}", weight, high=MAX_WEIGHT)
             for name, weight in self.legs.items()
         }
         if not legs or not any(legs.values()):
             raise InvalidProfileError("a profile needs at least one leg with a weight above 0")
-        check_whole("depth", self.depth, 1, MAX_DEPTH)
+        profile_parts.check_whole("depth", self.depth, 1, MAX_DEPTH)
         object.__setattr__(self, "legs", MappingProxyType(legs))
         if self.synonyms != ():
             object.__setattr__(self, "synonyms", checked_synonyms(self.synonyms))
@@ -184,7 +177,7 @@ class Profile(Serializable):
         if self.min_score is not None:
             if not names:
                 raise InvalidProfileError("min_score is for profiles with signals: other scores have no fixed scale")
-            check_share("min_score", self.min_score)
+            profile_parts.check_share("min_score", self.min_score)
 
     def only(self, names: Sequence[str]) -> Profile:
         """The same profile with just these legs; a leg it did not have joins with weight 1."""
@@ -265,7 +258,7 @@ def _preference(ranking: str) -> int:
 
 def leg_name(name: str) -> LegName:
     """The leg of that name. Raises ``InvalidProfileError`` naming the legs there are."""
-    return check_choice("leg", name, LegName)
+    return profile_parts.check_choice("leg", name, LegName)
 
 
 MAX_VERSION = 2**31 - 1

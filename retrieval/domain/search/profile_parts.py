@@ -7,21 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from retrieval.domain.checks import (
-    checked_choice,
-    checked_number,
-    checked_positive,
-    checked_whole,
-    checks_argument_names,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import InvalidProfileError
 from retrieval.domain.serialization import Serializable
 
-check_share = partial(checked_number, error=InvalidProfileError)
-check_weight = partial(checked_number, high=sys.float_info.max, error=InvalidProfileError)
-check_positive = partial(checked_positive, high=sys.float_info.max, error=InvalidProfileError)
-check_whole = partial(checked_whole, error=InvalidProfileError)
-check_choice = partial(checked_choice, error=InvalidProfileError)
+check_share = partial(checks.checked_number, error=InvalidProfileError)
+check_weight = partial(checks.checked_number, high=sys.float_info.max, error=InvalidProfileError)
+check_positive = partial(checks.checked_positive, high=sys.float_info.max, error=InvalidProfileError)
+check_whole = partial(checks.checked_whole, error=InvalidProfileError)
+check_choice = partial(checks.checked_choice, error=InvalidProfileError)
 """The checks of a profile's numbers and names: a share from 0 to 1, a finite weight of at least 0, and the others."""
 
 
@@ -44,7 +38,7 @@ class PosteriorKind(StrEnum):
     """The learned reward's own distribution, which includes the rewards of similar items."""
 
 
-@checks_argument_names
+@checks.checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exploration(Serializable):
     """The exploration policy with its numbers. Raises ``InvalidProfileError`` for one outside its range."""
@@ -97,7 +91,7 @@ class Combination(StrEnum):
     """A logistic model over relevance and learned reward, with weights fitted to feedback."""
 
 
-@checks_argument_names
+@checks.checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Learned(Serializable):
     """The learned reward in a profile, once a model is published. Raises ``InvalidProfileError``."""
@@ -120,7 +114,7 @@ class Learned(Serializable):
         return self.combination is Combination.OFF
 
 
-@checks_argument_names
+@checks.checks_argument_names
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording(Serializable):
     """The recording of searches. Raises ``InvalidProfileError`` for a number outside its range."""

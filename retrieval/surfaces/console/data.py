@@ -23,15 +23,8 @@ from retrieval.adapters.readers import InputLine, column_names, read_items
 from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.adapters.store.deadline import in_background
 from retrieval.collection import Collection
+from retrieval.domain import errors
 from retrieval.domain.api_key import Scope
-from retrieval.domain.errors import (
-    Advice,
-    InvalidItemError,
-    InvalidRequestError,
-    RetrievalError,
-    UnknownCollectionError,
-    UnknownItemError,
-)
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.services.documents import DocumentsReport
 from retrieval.services.ingest import IngestReport
@@ -88,7 +81,7 @@ def _upload(visit: Visit) -> Upload:
     """The upload of the caller's tenant in the request. Raises ``InvalidRequestError`` if it no longer exists."""
     upload = _uploads(visit).get(visit.text("upload"))
     if upload is None or upload.tenant != visit.caller.tenant:
-        raise InvalidRequestError("this upload no longer exists; send the files again")
+        raise errors.InvalidRequestError("this upload no longer exists; send the files again")
     return upload
 
 
@@ -159,17 +152,17 @@ async def upload(visit: Visit) -> h.Node:
     """Save the uploaded files; show a preview of a table, or a button that stores documents."""
     files, name = visit.file("files"), visit.text("collection").strip()
     if not files:
-        raise InvalidRequestError("choose a file or a folder first")
+        raise errors.InvalidRequestError("choose a file or a folder first")
     try:
         await visit.platform.collection(name, create=False)
-    except UnknownCollectionError:
+    except errors.UnknownCollectionError:
         if not visit.may(Scope.ADMIN):
             raise
     tables = [file for file in files if (file.filename or "").lower().removesuffix(".gz").endswith(_TABLES)]
     if tables and len(files) > 1:
         files = [file for file in files if file not in tables]
         if not files:
-            raise InvalidRequestError("send one CSV or JSON file at a time")
+            raise errors.InvalidRequestError("send one CSV or JSON file at a time")
     is_table = files == tables
     paths = [_path_of(file) for file in files]
     folder = tempfile.TemporaryDirectory(prefix="retrieval-console-")
@@ -210,7 +203,9 @@ def _save_file(path: Path, file: UploadFile) -> None:
         with path.open("wb") as target:
             shutil.copyfileobj(file.file, target)
     except OSError as error:
-        raise InvalidRequestError(f"file {file.filename!r:.80} cannot be saved: {error.strerror}; rename it") from error
+        raise errors.InvalidRequestError(
+            f"file {file.filename!r:.80} cannot be saved: {error.strerror}; rename it"
+        ) from error
 
 
 def _documents(visit: Visit, batch: Upload, token: str, number: int) -> h.Node:
@@ -229,7 +224,7 @@ def _names(batch: Upload) -> list[str]:
         return [name for name in names if name]
     lines = list(islice(_lines(batch, {}), 20))
     if not lines:
-        raise InvalidRequestError(f"{batch.source}: is empty; a JSON Lines file has an item in each line")
+        raise errors.InvalidRequestError(f"{batch.source}: is empty; a JSON Lines file has an item in each line")
     entries: dict[str, None] = {}
     for line in lines:
         try:
@@ -242,7 +237,7 @@ def _names(batch: Upload) -> list[str]:
 async def _mapping(visit: Visit, batch: Upload, token: str) -> h.Node:
     try:
         names = await asyncio.to_thread(_names, batch)
-    except RetrievalError as error:
+    except errors.RetrievalError as error:
         return problem_box("This file cannot be read", _message(batch, error))
     return h.form("#mapping", hx_post=visit.url("/data/store"), hx_target="#upload", hx_sync="this:drop")[
         h.input(type="hidden", name="upload", value=token),
@@ -282,7 +277,7 @@ async def preview(visit: Visit) -> h.Node:
 async def _preview(batch: Upload, columns: Mapping[str, str]) -> h.Node:
     try:
         lines = await asyncio.to_thread(lambda: list(islice(_lines(batch, columns), _SHOWN)))
-    except RetrievalError as error:
+    except errors.RetrievalError as error:
         return problem_box("The file cannot be stored with these columns", _message(batch, error))
     rows = [_row(batch, line) for line in lines]
     return table(("id", "title", "text", "tags", "attributes"), rows, caption="The first items as they would be stored")
@@ -309,7 +304,7 @@ def _lines(batch: Upload, columns: Mapping[str, str]) -> Iterator[InputLine]:
 def _message(batch: Upload, error: Exception | str) -> str:
     """The error's message without the path of the temporary folder."""
     message = str(error)
-    if isinstance(error, RetrievalError) and error.advice is Advice.MAP_ID:
+    if isinstance(error, errors.RetrievalError) and error.advice is errors.Advice.MAP_ID:
         message = f"{error.fact}; choose it above"
     return message.replace(f"{batch.folder.name}/{_FILES}/", "").replace(batch.folder.name, "")
 
@@ -330,7 +325,7 @@ async def _store_upload(service: Service, batch: Upload, columns: Mapping[str, s
         platform = await service.of_tenant(batch.tenant, holder)
         collection = await platform.collection(batch.collection, create=False)
         await (_store_table(collection, batch, columns) if batch.is_table else _store_documents(collection, batch))
-    except RetrievalError as error:
+    except errors.RetrievalError as error:
         report(error)
         batch.error = problem_type(type(error)).detail or _message(batch, error)
     except Exception as error:  # noqa: BLE001 - the page shows that it failed
@@ -428,7 +423,7 @@ async def _stored_item(visit: Visit) -> tuple[Collection, StoredItem]:
     collection, key = await visit.collection(), visit.text("id")
     stored = (await collection.stored([key])).get(key) if key else None
     if stored is None:
-        raise UnknownItemError(f"collection {collection.name!r} has no item {key!r:.80}")
+        raise errors.UnknownItemError(f"collection {collection.name!r} has no item {key!r:.80}")
     return collection, stored
 
 
@@ -490,9 +485,9 @@ async def save(visit: Visit) -> Response:
     try:
         attributes = json.loads(visit.text("attributes") or "{}")
     except ValueError as error:
-        raise InvalidItemError(f"the attributes are not JSON: {error}", item_id=stored.item.item_id) from None
+        raise errors.InvalidItemError(f"the attributes are not JSON: {error}", item_id=stored.item.item_id) from None
     if not isinstance(attributes, dict):
-        raise InvalidItemError("the attributes must be a JSON object", item_id=stored.item.item_id)
+        raise errors.InvalidItemError("the attributes must be a JSON object", item_id=stored.item.item_id)
     item = stored.item
     new_item = Item(
         item_id=item.item_id, title=visit.text("title"), body=visit.text("body").replace("\r\n", "\n"),

@@ -13,21 +13,9 @@ from retrieval.domain.api_key import Scope
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.records.recorded import RecordedRetrieval
 from retrieval.engine.replay import Replay
+from retrieval.surfaces.console import plots
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, problem_box, shown_value, table, view
-from retrieval.surfaces.console.plots import (
-    Series,
-    bars,
-    distinct_names,
-    figure,
-    interval,
-    legend,
-    lines,
-    literal,
-    sql_of,
-    sql_of_hits,
-    stacked_bar,
-    timings,
-)
+from retrieval.surfaces.console.plots import Series
 from retrieval.surfaces.console.profiles import comparing
 from retrieval.surfaces.http.problems import problem_of
 
@@ -56,7 +44,9 @@ async def learning(visit: Visit) -> h.Node:
 
 def _with_titles(rows: Sequence[Row]) -> list[tuple[str, Row]]:
     """The rows, with the titles of their items."""
-    names = distinct_names([str(row["title"] or row["item_id"]) for row in rows], [row["item_id"] for row in rows])
+    names = plots.distinct_names(
+        [str(row["title"] or row["item_id"]) for row in rows], [row["item_id"] for row in rows]
+    )
     return list(zip(names, rows, strict=True))
 
 
@@ -66,13 +56,13 @@ async def _rising(visit: Visit, name: str) -> h.Node:
     rising = [row for row in by_change if row["rise"] > 1][:_BARS]
     sinking = [row for row in reversed(by_change) if row["rise"] < 1][:_BARS]
     drawing = [
-        [h.h3[kind], bars(f"{kind} items: verdicts in 14 days {word} than in the 14 before", change)]
+        [h.h3[kind], plots.bars(f"{kind} items: verdicts in 14 days {word} than in the 14 before", change)]
         for kind, word, rows in (("Rising", "more", rising), ("Sinking", "fewer", sinking))
         if (change := {title: (float(abs(row["used"] - row["used_before"])),) for title, row in _with_titles(rows)})
     ]
     none = h.p(".hint")["No item was used more or less often in the last 14 days than in the 14 before."]
     title = "Rising and sinking items: verdicts of the last 14 days against the 14 before"
-    return figure(title, drawing or none, changes.columns, changes.values, sql_of("rising_items", name))
+    return plots.figure(title, drawing or none, changes.columns, changes.values, plots.sql_of("rising_items", name))
 
 
 async def _exploration(visit: Visit, name: str) -> h.Node:
@@ -86,7 +76,7 @@ async def _exploration(visit: Visit, name: str) -> h.Node:
             Series("share of explored hits", [_number(row["explored_share"]) for row in days]),
             Series("cost: reward lost per explored hit", *_interval(days, "cost", "cost_se")),
         ]
-        drawing = lines("Exploration by day", [f"{row['day']:%d %b}" for row in days], series)
+        drawing = plots.lines("Exploration by day", [f"{row['day']:%d %b}" for row in days], series)
     summary = None
     if whole is not None and whole["cost"] is not None:
         summary = h.p[
@@ -94,7 +84,7 @@ async def _exploration(visit: Visit, name: str) -> h.Node:
             "less." if whole["cost"] >= 0 else "more.",
         ]
     title = "Exploration: its share and its cost"
-    return figure(title, [drawing, summary], rows.columns, rows.values, sql_of("exploration", name))
+    return plots.figure(title, [drawing, summary], rows.columns, rows.values, plots.sql_of("exploration", name))
 
 
 def _number(value: object) -> float | None:
@@ -103,7 +93,7 @@ def _number(value: object) -> float | None:
 
 def _interval(rows: Sequence[Row], name: str, error: str) -> tuple[list[float | None], ...]:
     """The values with the ends of their 95 % intervals."""
-    known = [() if (mean := _number(row[name])) is None else interval(mean, _number(row[error])) for row in rows]
+    known = [() if (mean := _number(row[name])) is None else plots.interval(mean, _number(row[error])) for row in rows]
     return tuple([ends[place] if place < len(ends) else None for ends in known] for place in range(3))
 
 
@@ -115,9 +105,9 @@ async def _arms(visit: Visit, name: str) -> h.Node:
     ]
     more = h.details[h.summary["Events by item"], h.ul[links]] if links else None
     shares = {title: [float(row[column]) for column in _SHARE] for title, row in rows}
-    drawing = bars("Share of good verdicts", shares) if rows else _NO_FEEDBACK
+    drawing = plots.bars("Share of good verdicts", shares) if rows else _NO_FEEDBACK
     title = "Verdicts by item: share of good verdicts, with 95 % intervals"
-    return figure(title, [drawing, more], usage.columns, usage.values, sql_of("usage", name))
+    return plots.figure(title, [drawing, more], usage.columns, usage.values, plots.sql_of("usage", name))
 
 
 _SHARE = ("success_rate", "success_low", "success_high")
@@ -140,9 +130,9 @@ async def _over_time(visit: Visit, name: str) -> h.Node:
     drawing: h.Node = _NO_FEEDBACK
     if series:
         label = "Share of good verdicts since the first day, of the most used items"
-        drawing = lines(label, [f"{day:%d %b}" for day in days], series, least=0.0, most=1.0)
+        drawing = plots.lines(label, [f"{day:%d %b}" for day in days], series, least=0.0, most=1.0)
     title = "The most used items over the last 28 days, with 95 % intervals"
-    return figure(title, drawing, usage.columns, usage.values, sql_of("usage_by_day", name))
+    return plots.figure(title, drawing, usage.columns, usage.values, plots.sql_of("usage_by_day", name))
 
 
 def _filled(values: Sequence[float | None]) -> list[float | None]:
@@ -158,13 +148,13 @@ async def _contexts(visit: Visit, name: str) -> h.Node:
     contexts = await visit.platform.analytics("contexts", collection=name)
     rewards = {
         str(row["context"] or "all feedback"): [
-            min(max(end, 0.0), 1.0) for end in interval(float(row["reward"]), row["reward_se"])
+            min(max(end, 0.0), 1.0) for end in plots.interval(float(row["reward"]), row["reward_se"])
         ]
         for row in contexts[: _BARS + 1]
     }
-    drawing = bars("Mean reward by context, with 95 % intervals", rewards) if rewards else _NO_FEEDBACK
+    drawing = plots.bars("Mean reward by context, with 95 % intervals", rewards) if rewards else _NO_FEEDBACK
     title = "Reward by context in the last 28 days"
-    return figure(title, drawing, contexts.columns, contexts.values, sql_of("contexts", name))
+    return plots.figure(title, drawing, contexts.columns, contexts.values, plots.sql_of("contexts", name))
 
 
 async def _models(visit: Visit, collection: Collection) -> h.Node:
@@ -239,14 +229,14 @@ async def item(visit: Visit) -> h.Node:
     )
     places = [f"{row['retrieved_at']:%d %b %H:%M}" for row in rows]
     drawing = (
-        lines(
+        plots.lines(
             "Rewards by event", places, [Series("reward", [float(row["reward"]) for row in rows])], least=0.0, most=1.0
         )
         if rows
         else h.p(".hint")["No hit of a recorded search with this item was rated."]
     )
     numbers = [tuple(row.values()) for row in rows]
-    sql = f"{sql_of('rated', collection.name)} AND item_id = {literal(key)}\nORDER BY retrieved_at"
+    sql = f"{plots.sql_of('rated', collection.name)} AND item_id = {plots.literal(key)}\nORDER BY retrieved_at"
     links = [
         h.li[
             h.a(href=visit.url("/learning/search", collection=collection.name, id=row["retrieval_id"]))[
@@ -260,7 +250,7 @@ async def item(visit: Visit) -> h.Node:
     return await page(visit, f"Feedback on {key}", [
         h.p[summary],
         h.p(".note")[note] if len(ratings) == _EVENTS else None,
-        figure("Rewards of this item", drawing, ratings.columns, numbers, sql),
+        plots.figure("Rewards of this item", drawing, ratings.columns, numbers, sql),
         h.section(".card")[h.h2["The latest searches that showed the item"], h.ul[links]] if links else None,
     ], chooses=False)  # fmt: skip
 
@@ -291,7 +281,7 @@ def _recorded(visit: Visit, record: RecordedRetrieval) -> h.Node:
             str(impression.rank),
             h.a(href=visit.url("/data/item", collection=record.collection, id=impression.item_id))[impression.item_id],
             f"{impression.score:.4f}",
-            stacked_bar(_values(impression.signals), names),
+            plots.stacked_bar(_values(impression.signals), names),
             impression.slot.value,
             f"{impression.propensity:.3g}",
         )
@@ -307,12 +297,12 @@ def _recorded(visit: Visit, record: RecordedRetrieval) -> h.Node:
         for impression in record.impressions
     ]
     columns = ("rank", "item", "score", "parts", "slot", "propensity")
-    drawing = [legend(names), table(columns, rows, caption="The hits", numbers=("score",))]
-    sql = sql_of_hits(record.retrieval_id)
+    drawing = [plots.legend(names), table(columns, rows, caption="The hits", numbers=("score",))]
+    sql = plots.sql_of_hits(record.retrieval_id)
     return [
         h.section(".card")[h.dl[((h.dt[label], h.dd[value]) for label, value in facts.items())]],
-        figure("The hits", drawing, ("rank", "item", "score", *names), numbers, sql),
-        timings(record.retrieval_id, record.timings_ms, record.retrieval_time_ms),
+        plots.figure("The hits", drawing, ("rank", "item", "score", *names), numbers, sql),
+        plots.timings(record.retrieval_id, record.timings_ms, record.retrieval_time_ms),
     ]
 
 

@@ -31,17 +31,12 @@ from retrieval.adapters.store.installation.idempotency import (
 from retrieval.adapters.store.replicas import reading_after, token_of
 from retrieval.domain.api_key import EVERY_SCOPE, Caller
 from retrieval.domain.errors import DatabaseError, InvalidRequestError, RetrievalError
+from retrieval.surfaces.http import problems
 from retrieval.surfaces.http.authentication import Allowance, gate_of
 from retrieval.surfaces.http.caller import CALLER, STILL_ALLOWED, WRITE, Service
 from retrieval.surfaces.http.connection import Exchange
 from retrieval.surfaces.http.limits import RequestRoom, is_stream
 from retrieval.surfaces.http.openapi import FRONT_PATHS
-from retrieval.surfaces.http.problems import (
-    EncodedBodyError,
-    IdempotencyConflictError,
-    IdempotencyMismatchError,
-    OverloadedError,
-)
 
 _WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _REPEATABLE = ("/search", "/search/batch", "/passages", "/preview", "/replay", "/items/bulk")
@@ -122,11 +117,11 @@ class Access:
         if is_stream(scope):
             state[STILL_ALLOWED] = lambda: self.check(headers)
         if not room.belongs_to(caller.key_id):
-            raise OverloadedError("too many requests with this API key are in progress; try again in a moment")
+            raise problems.OverloadedError("too many requests with this API key are in progress; try again in a moment")
         if allowance is not None:
             exchange.headers += [(name.lower().encode(), value.encode()) for name, value in allowance.headers().items()]
         if headers.get("content-encoding", "identity").lower() != "identity":
-            raise EncodedBodyError
+            raise problems.EncodedBodyError
         with reading_after(headers.get(AFTER_WRITE)):
             method, path = scope["method"], scope["path"]
             if method not in _WRITES or (method == "POST" and path.endswith(_REPEATABLE)):
@@ -231,12 +226,12 @@ def _repeated(earlier: Earlier, attempt: Attempt) -> list[Message]:
     """The response to the earlier request. Raises ``IdempotencyMismatchError`` and ``IdempotencyConflictError``."""
     answer = earlier.answer
     if earlier.request_hash != attempt.request_hash:
-        raise IdempotencyMismatchError
+        raise problems.IdempotencyMismatchError
     if answer is None:
         message = "a request with this Idempotency-Key is in progress; try again in a moment"
-        raise IdempotencyConflictError(message, headers={"Retry-After": "1"})
+        raise problems.IdempotencyConflictError(message, headers={"Retry-After": "1"})
     if answer.body is None:
-        raise IdempotencyConflictError(
+        raise problems.IdempotencyConflictError(
             f"this was done, with status {answer.status}; the response had more than {LONGEST_ANSWER:,} bytes and is "
             "not stored: read what you need"
         )

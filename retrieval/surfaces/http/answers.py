@@ -17,19 +17,8 @@ from starlette.types import Scope
 
 from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import RetrievalError
+from retrieval.surfaces.http import problems
 from retrieval.surfaces.http.json_bodies import members_at
-from retrieval.surfaces.http.problems import (
-    MEDIA_TYPE,
-    Problem,
-    RefusalError,
-    encoded,
-    headers_of,
-    invalid,
-    one_line,
-    problem_of,
-    problem_of_status,
-    problem_type,
-)
 from retrieval.surfaces.http.telemetry import METHODS, current_request_id
 
 _log = logging.getLogger(__name__)
@@ -40,14 +29,14 @@ _EXPECTED = {404: "there is no such resource; /docs and /openapi.json list the r
 def answer_to(error: Exception, scope: Scope) -> Response:
     """The response to an error; an error that the client cannot fix is logged too."""
     report(error)
-    return problem_response(problem_of(error), scope, headers_of(error))
+    return problem_response(problems.problem_of(error), scope, problems.headers_of(error))
 
 
-def problem_response(problem: Problem, scope: Scope, headers: Mapping[str, str] | None = None) -> Response:
+def problem_response(problem: problems.Problem, scope: Scope, headers: Mapping[str, str] | None = None) -> Response:
     """A problem document as a response; it names the request by its path as it was sent, and by its id."""
     path: bytes = scope.get("raw_path") or scope["path"].encode()
     request = {"instance": path.decode("ascii", "replace"), "request_id": current_request_id()}
-    return Response(encoded(problem | request), problem["status"], headers, MEDIA_TYPE)
+    return Response(problems.encoded(problem | request), problem["status"], headers, problems.MEDIA_TYPE)
 
 
 async def on_error(request: Request, error: Exception) -> Response:
@@ -60,7 +49,7 @@ async def on_invalid(request: Request, error: Exception) -> Response:
     errors = error.errors() if isinstance(error, RequestValidationError) else []
     body = error.body if isinstance(error, RequestValidationError) else None
     errors = [_with_members(detail, request.scope.get("route")) for detail in errors]
-    return problem_response(invalid(errors, body=body), request.scope)
+    return problem_response(problems.invalid(errors, body=body), request.scope)
 
 
 async def on_status(request: Request, error: Exception) -> Response:
@@ -71,7 +60,7 @@ async def on_status(request: Request, error: Exception) -> Response:
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         headers["Allow"] = allowed = ", ".join(_methods(request))
         detail = f"{request.method} is not allowed here; allowed: {allowed}"
-    return problem_response(problem_of_status(error.status_code, detail), request.scope, headers)
+    return problem_response(problems.problem_of_status(error.status_code, detail), request.scope, headers)
 
 
 def _methods(request: Request) -> Iterator[str]:
@@ -93,9 +82,9 @@ def _with_members(detail: Any, route: object) -> Any:
 
 def report(error: Exception) -> None:
     """Log an error that the client cannot fix, but no refusals, of which a busy service has thousands."""
-    if isinstance(error, RefusalError):
+    if isinstance(error, problems.RefusalError):
         return
     if not isinstance(error, RetrievalError):
         _log.error("an unexpected error: %s", type(error).__name__, exc_info=error)
-    elif problem_type(type(error)).status >= 500:
-        _log.warning("a request was not served: %s", one_line(str(error)))
+    elif problems.problem_type(type(error)).status >= 500:
+        _log.warning("a request was not served: %s", problems.one_line(str(error)))

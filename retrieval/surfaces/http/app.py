@@ -33,19 +33,12 @@ from retrieval.domain.errors import ConfigurationError, RetrievalError
 from retrieval.domain.items.embedding import Embedder
 from retrieval.domain.llm import LLM
 from retrieval.settings import Settings
+from retrieval.surfaces.http import limits
 from retrieval.surfaces.http.admission import OPEN_PATHS, Access
 from retrieval.surfaces.http.answers import on_error, on_invalid, on_status
 from retrieval.surfaces.http.caller import CALLER, Service
 from retrieval.surfaces.http.connection import Connection, Exchange
 from retrieval.surfaces.http.json_bodies import LARGE_AT_ONCE, path_of_names
-from retrieval.surfaces.http.limits import (
-    TIMEOUT_HEADER,
-    RequestRoom,
-    check_length,
-    is_stream,
-    most_body_bytes,
-    most_seconds,
-)
 from retrieval.surfaces.http.openapi import ABOUT, TAGS, DescribedAPI, add_front
 from retrieval.surfaces.http.problems import MisdirectedError, OverloadedError, problem_type
 from retrieval.surfaces.http.readiness import ReadinessCheck
@@ -126,13 +119,13 @@ class Frame:
         else:
             await exchange.refuse(OverloadedError())
 
-    async def _respond(self, exchange: Exchange, scope: Scope, room: RequestRoom | None) -> None:
+    async def _respond(self, exchange: Exchange, scope: Scope, room: limits.RequestRoom | None) -> None:
         """Respond within the time limit; every error is caught here."""
         try:
-            limit = most_body_bytes(scope, self._settings)
-            check_length(exchange.sent_headers.get(b"content-length"), limit)
-            seconds = most_seconds(exchange.sent_headers.get(TIMEOUT_HEADER), self._settings)
-            async with exchange.limit(seconds=seconds, body_bytes=limit, flows=is_stream(scope)):
+            limit = limits.most_body_bytes(scope, self._settings)
+            limits.check_length(exchange.sent_headers.get(b"content-length"), limit)
+            seconds = limits.most_seconds(exchange.sent_headers.get(limits.TIMEOUT_HEADER), self._settings)
+            async with exchange.limit(seconds=seconds, body_bytes=limit, flows=limits.is_stream(scope)):
                 if self._access.is_open:
                     check_local(scope)
                 if room is None:

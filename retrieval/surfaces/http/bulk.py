@@ -32,19 +32,10 @@ from retrieval.domain.items.item import Became, Item
 from retrieval.services.add import AddReport, ItemOutcome
 from retrieval.services.ingest import SeenIds, WithoutText
 from retrieval.services.items import add_each, finished
+from retrieval.surfaces.http import problems
 from retrieval.surfaces.http.answers import report
 from retrieval.surfaces.http.caller import STILL_ALLOWED
 from retrieval.surfaces.http.json_bodies import sent_item, with_ticket_hours
-from retrieval.surfaces.http.problems import (
-    BodyTimeoutError,
-    BrokenStreamError,
-    MediaTypeError,
-    StoppingError,
-    UnreadAnswerError,
-    detail_of,
-    encoded,
-    problem_of,
-)
 from retrieval.surfaces.http.telemetry import current_request_id
 
 T = TypeVar("T")
@@ -129,7 +120,9 @@ class LineReader:
     def __init__(self, content_type: str, mapping: Sequence[str], id_from: str | None = None) -> None:
         media_type = content_type.partition(";")[0].strip().lower()
         if media_type not in (*_JSON_TYPES, CSV_TYPE):
-            raise MediaTypeError(content_type, f"{MEDIA_TYPE} or {CSV_TYPE}", "JSON Lines, an item a line, or a CSV,")
+            raise problems.MediaTypeError(
+                content_type, f"{MEDIA_TYPE} or {CSV_TYPE}", "JSON Lines, an item a line, or a CSV,"
+            )
         columns = _configured(lambda: mapped_columns(mapping))
         if id_from is not None and (media_type == CSV_TYPE or not id_from):
             raise InvalidRequestError("id_from names an entry of JSON Lines; of a CSV, map a column: ?map=id=NAME")
@@ -215,7 +208,7 @@ class Spool:
     async def write(self, data: bytes) -> None:
         """Append the bytes. Raises ``UnreadAnswerError`` if too many are unread."""
         if self._written + len(data) > self._most:
-            raise UnreadAnswerError(
+            raise problems.UnreadAnswerError(
                 f"more than {self._most:,} bytes of the response are unread; read it while you send, or send fewer "
                 "lines at once; send the lines without a result again"
             )
@@ -452,7 +445,7 @@ class BulkAnswer(Response):
                 lines = await self._read(await intake.batch())
             if intake.is_cut_off:
                 # A job updates the indexes later.
-                raise StoppingError if self._stopping.is_set() else BrokenStreamError
+                raise problems.StoppingError if self._stopping.is_set() else problems.BrokenStreamError
             done += await finished(handle, done)
         except RetrievalError as broken:
             report(broken)
@@ -461,7 +454,7 @@ class BulkAnswer(Response):
             until = current_deadline()
             if until is None or not until.is_over:
                 raise  # the client ended the stream
-            error = BodyTimeoutError() if intake.is_awaited else late()
+            error = problems.BodyTimeoutError() if intake.is_awaited else late()
         notes = without_text.notes(counts.total() - counts[_REJECTED])
         if not counts.total() and error is None:
             notes = (_EMPTY,)
@@ -484,12 +477,12 @@ def _check_some(lines: _ReadLines, *, is_all: bool) -> None:
     refused = [(line, item) for line, item in lines if isinstance(item, InvalidItemError)]
     if is_all and refused and not items:
         (line, error), *_ = refused
-        raise InvalidRequestError(f"{_NO_LINE}; line {line.number}: {detail_of(error)}")
+        raise InvalidRequestError(f"{_NO_LINE}; line {line.number}: {problems.detail_of(error)}")
 
 
 def _result_line(line: StreamLine, outcome: ItemOutcome) -> _Line:
     if outcome.error is not None:
-        return {"line": line.number, "error": problem_of(outcome.error)}
+        return {"line": line.number, "error": problems.problem_of(outcome.error)}
     return {"line": line.number, "item_id": outcome.item_id, "result": outcome.became}
 
 
@@ -501,8 +494,8 @@ def _summary(done: AddReport, counts: Mapping[str, int], error: RetrievalError |
     summary = {"summary": {**results, **others, "notes": list(done.notes), **token}}
     if error is None:
         return summary
-    return {**summary, "error": problem_of(error) | {"request_id": current_request_id()}}
+    return {**summary, "error": problems.problem_of(error) | {"request_id": current_request_id()}}
 
 
 def _lines(values: Iterable[_Line]) -> bytes:
-    return b"".join(encoded(value) + b"\n" for value in values)
+    return b"".join(problems.encoded(value) + b"\n" for value in values)

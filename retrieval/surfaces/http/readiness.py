@@ -19,13 +19,7 @@ from typing import Literal
 from retrieval.adapters.endpoints.breaker import EMBEDDER, LANGUAGE_MODEL, RERANKER, Role
 from retrieval.adapters.store.deadline import LateError, within
 from retrieval.adapters.store.installation.opening import check_revision
-from retrieval.domain.errors import (
-    DeadlineError,
-    EmbedderUnavailableError,
-    PoolExhaustedError,
-    RetrievalError,
-    SchemaRevisionError,
-)
+from retrieval.domain import errors
 from retrieval.platform import Platform
 from retrieval.surfaces.http.caller import Service
 from retrieval.surfaces.http.problems import IN_LOG, problem_type
@@ -121,16 +115,16 @@ class ReadinessCheck:
 async def _database_state(service: Service) -> _State:
     try:
         await within(_check_database(service), DATABASE_SECONDS)
-    except SchemaRevisionError as error:
+    except errors.SchemaRevisionError as error:
         return "schema", _fault(error)
-    except PoolExhaustedError as error:
+    except errors.PoolExhaustedError as error:
         return "pool", _fault(error)
-    except (LateError, DeadlineError):
+    except (LateError, errors.DeadlineError):
         # The time limit of a probe ends before the wait for a connection does.
         if any(platform.database.pool.is_exhausted for platform in service.opened[:1]):
-            return "pool", _fault(PoolExhaustedError(""))
+            return "pool", _fault(errors.PoolExhaustedError(""))
         return "database", f"no answer within {DATABASE_SECONDS:g} s"
-    except RetrievalError as error:
+    except errors.RetrievalError as error:
         return "database", _fault(error)
     return "database", OK
 
@@ -143,11 +137,11 @@ async def _embedder_state(service: Service) -> _State:
     host = await service.host()
     try:
         is_there = await host.try_embedder()
-    except RetrievalError as error:
+    except errors.RetrievalError as error:
         return "embedder", _fault(error)
     if _is_out(host, EMBEDDER):
         # The outage is of another embedder than that of new collections.
-        return "embedder", _fault(EmbedderUnavailableError(""))
+        return "embedder", _fault(errors.EmbedderUnavailableError(""))
     return "embedder", OK if is_there else NO_EMBEDDER
 
 
@@ -168,13 +162,13 @@ def _is_out(host: Platform, role: Role) -> bool:
 def _model_state(host: Platform, role: Role, model: Callable[[], object]) -> str:
     try:
         is_there = model() is not None
-    except RetrievalError as error:
+    except errors.RetrievalError as error:
         return _fault(error)
     if _is_out(host, role):
         return _fault(role.unavailable(""))
     return OK if is_there else NO_MODEL
 
 
-def _fault(error: RetrievalError) -> str:
+def _fault(error: errors.RetrievalError) -> str:
     """The text about the error, which no check logs."""
     return (problem_type(type(error)).detail or "faulty").removesuffix(IN_LOG)

@@ -9,14 +9,8 @@ from langchain_core.embeddings import DeterministicFakeEmbedding, Embeddings, Fa
 
 from retrieval.adapters.embedders.batching import all_of, prepared
 from retrieval.collection import Collection
+from retrieval.domain import errors
 from retrieval.domain.checks import is_whole
-from retrieval.domain.errors import (
-    EmbedderError,
-    EmbedderRejectedError,
-    EmbedderUnavailableError,
-    InvalidRequestError,
-    InvalidVectorError,
-)
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
 from retrieval.surfaces.langchain.bridge import Bridge
 from retrieval.sync import SyncCollection
@@ -54,7 +48,7 @@ class RetrievalEmbeddings(Embeddings):
     async def _space(self) -> EmbeddingSpace:
         space = await self._bridge.twin.space()
         if space is None:
-            raise InvalidRequestError(
+            raise errors.InvalidRequestError(
                 f"collection {self._bridge.twin.name!r} has no vectors; configure an embedder, RETRIEVAL_EMBEDDER"
             )
         return space
@@ -86,7 +80,7 @@ class LangChainEmbedder:
     ) -> None:
         length = dimensions or _number(getattr(embeddings, "dimensions", None))
         if space is None and length is None:
-            raise InvalidRequestError(
+            raise errors.InvalidRequestError(
                 "the length of the vectors is unknown; give dimensions=..., or let LangChainEmbedder.of ask the model"
             )
         self.embeddings = embeddings
@@ -122,8 +116,8 @@ class LangChainEmbedder:
             raise _embedder_error(error) from error
         try:
             return checked_vectors(vectors, self._space, [f"text {place}" for place in range(1, len(ready) + 1)])
-        except InvalidVectorError as error:
-            raise EmbedderRejectedError(f"the vectors of {self._space.name} cannot be used: {error}") from error
+        except errors.InvalidVectorError as error:
+            raise errors.EmbedderRejectedError(f"the vectors of {self._space.name} cannot be used: {error}") from error
 
     async def _embed(self, texts: list[str], role: TextRole) -> list[list[float]]:
         if role is TextRole.DOCUMENT:
@@ -153,7 +147,7 @@ def model_name(embeddings: Embeddings) -> str:
         return f"{kind}/{model}"
     if isinstance(embeddings, _WITHOUT_MODEL):
         return kind
-    raise InvalidRequestError(
+    raise errors.InvalidRequestError(
         f"{kind} does not name its model; name it: "
         f'LangChainEmbedder(embeddings, space=EmbeddingSpace(provider="{PROVIDER}", model="...", dimensions=...))'
     )
@@ -163,13 +157,15 @@ def _number(value: object) -> int | None:
     return value if is_whole(value) and value > 0 else None
 
 
-def _embedder_error(error: Exception) -> EmbedderError:
+def _embedder_error(error: Exception) -> errors.EmbedderError:
     """The platform's error for a library's error: a refusal if the text or the call is at fault."""
-    if isinstance(error, EmbedderError):
+    if isinstance(error, errors.EmbedderError):
         return error
     status = getattr(error, "status_code", None)
     is_refused = isinstance(status, int) and 400 <= status < 500 and status not in _MAY_WORK_LATER
     kind = (
-        EmbedderRejectedError if is_refused or isinstance(error, TypeError | ValueError) else EmbedderUnavailableError
+        errors.EmbedderRejectedError
+        if is_refused or isinstance(error, TypeError | ValueError)
+        else errors.EmbedderUnavailableError
     )
     return kind(f"the embeddings failed with {type(error).__name__}: {' '.join(str(error).split())[:300]}")

@@ -7,21 +7,10 @@ from typing import Any, get_args
 
 from retrieval.adapters.readers.records import is_key
 from retrieval.domain.errors import InvalidFilterError
-from retrieval.domain.search.filters import (
-    FIELDS,
-    NUMBER_FIELDS,
-    And,
-    Exists,
-    Field,
-    Filter,
-    Not,
-    Or,
-    Where,
-    mapping_extent,
-    parse_where,
-)
+from retrieval.domain.search import filters
+from retrieval.domain.search.filters import And, Filter, Where
 
-_METADATA_OF_FIELDS = FIELDS - NUMBER_FIELDS
+_METADATA_OF_FIELDS = filters.FIELDS - filters.NUMBER_FIELDS
 """The fields whose names documents use in their metadata; no document brings numbers of verdicts."""
 
 _MIRRORED = {"kind": "string", "source": "string", "status": "string", "tags": "array"}
@@ -44,8 +33,8 @@ def of_metadata(where: Where | Filter | None, types: _Types) -> Filter | None:
     stays as it is. Raises ``InvalidFilterError``.
     """
     if not isinstance(where, Mapping) or _METADATA_OF_FIELDS.isdisjoint(types):
-        return parse_where(where)
-    mapping_extent(where)  # limits the depth of the recursion
+        return filters.parse_where(where)
+    filters.mapping_extent(where)  # limits the depth of the recursion
     return _mapping(where, types) if where else None
 
 
@@ -57,9 +46,9 @@ def _mapping(where: Where, types: _Types) -> Filter:
 def _entry(name: Any, value: Any, types: _Types) -> Filter:
     if name in ("and", "or") and isinstance(value, Sequence) and all(isinstance(part, _PART) for part in value):
         parts = tuple(_part(part, types) for part in value)
-        return And(parts) if name == "and" else Or(parts)
+        return And(parts) if name == "and" else filters.Or(parts)
     if name == "not" and isinstance(value, _PART):
-        return Not(_part(value, types))
+        return filters.Not(_part(value, types))
     if name not in _METADATA_OF_FIELDS or name not in types:
         return _parsed(name, value)
     # A field that all of the metadata set has an index.
@@ -94,10 +83,10 @@ def _either(name: str, value: object) -> Filter:
         of_field = _parsed(name, value)
     except InvalidFilterError:
         return of_attribute
-    has_metadata = Exists(Field(name, is_attribute=True))
-    return Or((And((has_metadata, of_attribute)), And((Not(has_metadata), of_field))))
+    has_metadata = filters.Exists(filters.Field(name, is_attribute=True))
+    return filters.Or((And((has_metadata, of_attribute)), And((filters.Not(has_metadata), of_field))))
 
 
 def _parsed(name: Any, value: object) -> Filter:
-    parsed = parse_where({name: value})
+    parsed = filters.parse_where({name: value})
     return And(()) if parsed is None else parsed

@@ -27,15 +27,8 @@ from langgraph.store.base import Item as GraphItem
 from retrieval.adapters.clock import Clock
 from retrieval.adapters.store.deadline import in_background
 from retrieval.collection import Collection, handle_of
+from retrieval.domain import errors
 from retrieval.domain.checks import is_whole
-from retrieval.domain.errors import (
-    ConfigurationError,
-    ConflictError,
-    DatabaseError,
-    InvalidLimitError,
-    InvalidRequestError,
-    UnknownFieldError,
-)
 from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.search.filters import And, Field, Filter, Not, OneOf
 from retrieval.engine.collection_handle import FRESH_SECONDS
@@ -190,7 +183,7 @@ class RetrievalStore(BaseStore):
     async def _expired(self, now: float) -> list[str]:
         try:
             page = await latest(self._handle, And((within(()), has_expired(now))), limit=SWEPT_AT_ONCE)
-        except UnknownFieldError:
+        except errors.UnknownFieldError:
             return []
         return [stored_item.item.item_id for stored_item in page]
 
@@ -214,7 +207,7 @@ class RetrievalStore(BaseStore):
             await self._change(changes)
         except Exception as error:  # noqa: BLE001 - it is raised by those whose changes they are
             failure = error
-        if failure is not None and len(writes) > 1 and not isinstance(failure, DatabaseError):
+        if failure is not None and len(writes) > 1 and not isinstance(failure, errors.DatabaseError):
             for write in writes:  # one that is refused costs no other
                 await self._store_together([write])
             return
@@ -227,7 +220,7 @@ class RetrievalStore(BaseStore):
     async def _change(self, changes: Changes) -> None:
         def decided(item_id: str, before: Item | None) -> Item | None:
             if before is not None and not is_put(before):
-                raise ConflictError(
+                raise errors.ConflictError(
                     f"item {item_id!r:.80} was put into the collection by something else than a store; "
                     "use another namespace or key, or another collection"
                 )
@@ -255,7 +248,7 @@ class RetrievalStore(BaseStore):
                 # Another process put the first expiring item a moment ago.
                 await self._collection.refresh()
                 hits = await self._page(op, now)
-        except UnknownFieldError:  # nothing was ever put
+        except errors.UnknownFieldError:  # nothing was ever put
             return []
         return [hit for hit in hits if _is_there(hit[0], now)]
 
@@ -297,7 +290,7 @@ class RetrievalStore(BaseStore):
         page = partial(paths, self._handle, NAMESPACE, where=where, depth=op.max_depth)
         try:
             return await _paged(page, op.limit, op.offset)
-        except UnknownFieldError:  # nothing was ever put
+        except errors.UnknownFieldError:  # nothing was ever put
             return []
 
     async def _if_known(self, attribute: str, wanted: Filter) -> Filter:
@@ -311,7 +304,7 @@ def checked_operation(op: Op) -> Op:
     match op:
         case GetOp() | PutOp():
             if not isinstance(op.key, str):
-                raise InvalidRequestError(f"a key is a text, not {op.key!r:.80}")
+                raise errors.InvalidRequestError(f"a key is a text, not {op.key!r:.80}")
             return op._replace(namespace=checked_namespace(op.namespace))
         case SearchOp():
             _check_page(op.limit, op.offset)
@@ -324,13 +317,15 @@ def checked_operation(op: Op) -> Op:
             ]
             return op._replace(match_conditions=tuple(each))
         case _:
-            raise InvalidRequestError(f"there is no operation {op!r:.80}")
+            raise errors.InvalidRequestError(f"there is no operation {op!r:.80}")
 
 
 def _check_page(limit: object, offset: object) -> None:
     for value in (limit, offset):
         if not is_whole(value, 0, 2**31 - 1):
-            raise InvalidLimitError(f"limit, offset and max_depth are whole numbers of at least 0, not {value!r:.80}")
+            raise errors.InvalidLimitError(
+                f"limit, offset and max_depth are whole numbers of at least 0, not {value!r:.80}"
+            )
 
 
 def _changes(ops: Sequence[Op], fields: Sequence[str], now: float) -> dict[str, Item | None]:
@@ -371,11 +366,11 @@ async def _paged(page: Callable[..., Awaitable[list[T]]], limit: int, offset: in
 def _fields(index: IndexConfig | None) -> Sequence[str]:
     given = index or {}
     if foreign := sorted(set(given) - {"fields"}):
-        raise ConfigurationError(
+        raise errors.ConfigurationError(
             f"index takes 'fields' alone, not {foreign[0]!r}: the collection has its embedder, "
             "which retrieval.connect(embedder=...) or RETRIEVAL_EMBEDDER chooses"
         )
     fields = given.get("fields") or WHOLE
     if isinstance(fields, str) or not all(isinstance(path, str) for path in fields):
-        raise ConfigurationError(f"index: 'fields' is a list of paths such as ['text'], not {fields!r:.80}")
+        raise errors.ConfigurationError(f"index: 'fields' is a list of paths such as ['text'], not {fields!r:.80}")
     return tuple(fields)

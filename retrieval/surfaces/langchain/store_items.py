@@ -13,19 +13,8 @@ from langgraph.store.base import PutOp, get_text_at_path
 from retrieval.domain.checks import clean_value, is_finite, is_storable
 from retrieval.domain.errors import InvalidFilterError, InvalidRequestError
 from retrieval.domain.items.item import MAX_KEY_BYTES, Item, StoredItem, json_value
-from retrieval.domain.search.filters import (
-    AllTags,
-    And,
-    Compare,
-    Exists,
-    Field,
-    Filter,
-    HasType,
-    Not,
-    Or,
-    is_value,
-    parse_where,
-)
+from retrieval.domain.search import filters
+from retrieval.domain.search.filters import And, Compare, Exists, Field, Filter, Not
 
 NAMESPACE = "namespace"
 """The attribute that holds an item's namespace, a list of texts."""
@@ -49,7 +38,7 @@ def tags_of(namespace: Sequence[str]) -> tuple[str, ...]:
 
 def within(prefix: Sequence[str]) -> Filter:
     """The items whose namespace begins with these elements."""
-    return AllTags((_tag(prefix),))
+    return filters.AllTags((_tag(prefix),))
 
 
 def matching(match_type: str, path: Sequence[str]) -> Filter:
@@ -60,7 +49,7 @@ def matching(match_type: str, path: Sequence[str]) -> Filter:
         return And(())
     places = range(len(path)) if match_type == "prefix" else range(-len(path), 0)
     parts: list[Filter] = [
-        is_value(_element(place), part) for place, part in zip(places, path, strict=True) if part != "*"
+        filters.is_value(_element(place), part) for place, part in zip(places, path, strict=True) if part != "*"
     ]
     # The element that is farthest from its end: where it exists, the others do too.
     return And((Exists(_element(places[-1] if match_type == "prefix" else places[0])), *parts))
@@ -110,7 +99,7 @@ def value_filter(wanted: Mapping[str, Any]) -> Filter:
     if not isinstance(wanted, Mapping):
         raise InvalidFilterError(f'filter is a mapping such as {{"status": "active"}}, not {wanted!r:.80}')
     whole = And(tuple(_met((_key(name),), value, 1) for name, value in wanted.items()))
-    parse_where(whole)  # limits the requested number
+    filters.parse_where(whole)  # limits the requested number
     return whole
 
 
@@ -121,12 +110,12 @@ def _met(path: tuple[str, ...], wanted: object, level: int) -> Filter:
         if any(isinstance(name, str) and name.startswith("$") for name in wanted):
             return And(tuple(_operator(path, name, operand) for name, operand in wanted.items()))
         parts = [_met((*path, _key(name)), value, level + 1) for name, value in wanted.items()]
-        return And((HasType(_field(path), "object"), *parts))
+        return And((filters.HasType(_field(path), "object"), *parts))
     if isinstance(wanted, Sequence) and not isinstance(wanted, str | bytes | bytearray):
         parts = [_met((*path, str(place)), value, level + 1) for place, value in enumerate(wanted)]
         too_long = Exists(_field((*path, str(len(wanted)))))
         long_enough = [Exists(_field((*path, str(len(wanted) - 1))))] if wanted else []
-        return And((HasType(_field(path), "array"), Not(too_long), *long_enough, *parts))
+        return And((filters.HasType(_field(path), "array"), Not(too_long), *long_enough, *parts))
     return _equal(path, wanted)
 
 
@@ -142,15 +131,15 @@ def _operator(path: tuple[str, ...], name: object, operand: object) -> Filter:
         operand = operand.isoformat()
     if isinstance(operand, bool) or not isinstance(operand, str | int | float):
         raise InvalidFilterError(f"{path[-1]!r}: {name} compares with a number or a text, not {operand!r:.80}")
-    is_value(_field(path), operand)  # refuses invalid values
+    filters.is_value(_field(path), operand)  # refuses invalid values
     return Compare(_field(path), _ORDER[name], operand)
 
 
 def _equal(path: tuple[str, ...], wanted: object) -> Filter:
     field = _field(path)
     if wanted is None:
-        return Or((Not(Exists(field)), is_value(field, None)))
-    return is_value(field, wanted)
+        return filters.Or((Not(Exists(field)), filters.is_value(field, None)))
+    return filters.is_value(field, wanted)
 
 
 def _field(path: tuple[str, ...]) -> Field:
@@ -218,7 +207,7 @@ def can_expire(item: Item) -> bool:
 
 def is_alive(now: float) -> Filter:
     """The filter on items that have not expired."""
-    return Or((Not(Exists(_EXPIRES)), Compare(_EXPIRES, "gt", now)))
+    return filters.Or((Not(Exists(_EXPIRES)), Compare(_EXPIRES, "gt", now)))
 
 
 def has_expired(now: float) -> Filter:

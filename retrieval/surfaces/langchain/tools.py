@@ -17,23 +17,8 @@ from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
-from retrieval.apps.tickets import (
-    ProcessingError,
-    RetrievalConfig,
-    RetrievalRequest,
-    RetrievalResponse,
-    RetrievalService,
-    rescored,
-)
-from retrieval.apps.tickets.answers import metadata_of
-from retrieval.apps.tickets.models import (
-    CUSTOM,
-    METADATA_WEIGHT,
-    NORMALIZATION_HOURS,
-    VECTOR_WEIGHT,
-    Weighted,
-    given_weights,
-)
+from retrieval.apps.tickets import RetrievalConfig, RetrievalRequest, RetrievalResponse, RetrievalService, models
+from retrieval.apps.tickets.answers import metadata_of, rescored
 from retrieval.domain.checks import STORED_NOTE, named, shown_line, shown_value
 from retrieval.domain.errors import RetrievalError
 from retrieval.platform import Platform
@@ -115,33 +100,33 @@ def shown(tickets: Any) -> Any:
     return shown_value(tickets, _LINES)
 
 
-class ScoringArguments(Weighted, frozen=True):
+class ScoringArguments(models.Weighted, frozen=True):
     """The arguments of ``apply_hybrid_scoring``."""
 
     similar_tickets: list[dict[str, Any]] = Field(
         description="Tickets with their vector_similarity, as search_similar_tickets gives them."
     )
     vector_weight: float = Field(
-        VECTOR_WEIGHT,
+        models.VECTOR_WEIGHT,
         description="Weight of vector similarity, 0 to 1; one weight alone leaves the rest of 1 to the other.",
     )
-    metadata_weight: float = Field(METADATA_WEIGHT, description="Weight of metadata, 0 to 1.")
+    metadata_weight: float = Field(models.METADATA_WEIGHT, description="Weight of metadata, 0 to 1.")
     time_normalization_hours: float = Field(
-        NORMALIZATION_HOURS, description="Hours from which on a resolution earns nothing, above 0."
+        models.NORMALIZATION_HOURS, description="Hours from which on a resolution earns nothing, above 0."
     )
 
     @model_validator(mode="before")
     @classmethod
     def _given(cls, values: Any) -> Any:
-        return given_weights(values)
+        return models.given_weights(values)
 
 
 @tool(args_schema=ScoringArguments)
 def apply_hybrid_scoring(
     similar_tickets: list[dict[str, Any]],
-    vector_weight: float = VECTOR_WEIGHT,
-    metadata_weight: float = METADATA_WEIGHT,
-    time_normalization_hours: float = NORMALIZATION_HOURS,
+    vector_weight: float = models.VECTOR_WEIGHT,
+    metadata_weight: float = models.METADATA_WEIGHT,
+    time_normalization_hours: float = models.NORMALIZATION_HOURS,
 ) -> list[dict[str, Any]]:
     """Score tickets by vector similarity and metadata, priority and how soon they were resolved, the best first.
 
@@ -307,7 +292,7 @@ async def _process(service: RetrievalService, state: State) -> RetrievalResponse
     }
     options = _options(_part(state, "search_config"))
     if misplaced := sorted(options.keys() & {"title", "description"}):
-        raise ProcessingError(f"search_config has no {misplaced[0]}: give it in the state")
+        raise models.ProcessingError(f"search_config has no {misplaced[0]}: give it in the state")
     request = RetrievalRequest.model_validate(ticket | options)
     return await service.process(request)
 
@@ -318,7 +303,7 @@ async def _preview(
     preview, stats = await asyncio.gather(
         service.preview_search(title, description, domain, config), service.get_index_stats()
     )
-    selected = preview.previews[-1] if preview.previews[-1].weighting.name == CUSTOM else preview.previews[0]
+    selected = preview.previews[-1] if preview.previews[-1].weighting.name == models.CUSTOM else preview.previews[0]
     tickets = [moved.ticket for moved in selected.tickets]
     return {
         "similar_tickets": [shown(ticket.model_dump(mode="json")) for ticket in tickets],
@@ -338,7 +323,7 @@ def _options(config: Any) -> dict[str, Any]:
         return {}
     options = config.model_dump(exclude_unset=True) if isinstance(config, BaseModel) else config
     if not isinstance(options, Mapping):
-        raise ProcessingError(f'the configuration is {config!r:.80}; give a mapping such as {{"top_k": 20}}')
+        raise models.ProcessingError(f'the configuration is {config!r:.80}; give a mapping such as {{"top_k": 20}}')
     return {name: value for name, value in options.items() if value is not None}
 
 

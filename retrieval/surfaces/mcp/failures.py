@@ -11,22 +11,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from retrieval.domain import errors
 from retrieval.domain.checks import choices_hint, refusal_of, shown_line
-from retrieval.domain.errors import (
-    Advice,
-    ConfigurationError,
-    ConflictError,
-    DatabaseError,
-    DatabaseUnreachableError,
-    EmbeddedServerError,
-    EmbedderError,
-    EmptyQueryError,
-    InvalidRequestError,
-    NotFoundError,
-    PoolExhaustedError,
-    RetrievalError,
-    SchemaRevisionError,
-)
 
 _UNREACHABLE = (
     "the database cannot be reached. Try again in a moment: the server reconnects by itself. If it lasts, let the "
@@ -36,18 +22,27 @@ _NOT_SET_UP = (
     "the database is not set up for this version. Let the user run: retrieval db upgrade; then try again, and nothing "
     "has to be restarted"
 )
-_ON_THE_SERVER: tuple[tuple[type[RetrievalError], str], ...] = (
-    (DatabaseUnreachableError, _UNREACHABLE),
-    (EmbeddedServerError, _UNREACHABLE),
-    (PoolExhaustedError, "too many calls at the same time. Try again in a moment"),
-    (SchemaRevisionError, _NOT_SET_UP),
-    (DatabaseError, "the database refused the request. Let the user see the server's log, and: retrieval db status"),
-    (EmbedderError, "the embedding service did not answer. Try again in a moment, or search by tags without a query"),
-    (ConfigurationError, "the server's settings do not work. Let the user see its log, change them and restart it"),
+_ON_THE_SERVER: tuple[tuple[type[errors.RetrievalError], str], ...] = (
+    (errors.DatabaseUnreachableError, _UNREACHABLE),
+    (errors.EmbeddedServerError, _UNREACHABLE),
+    (errors.PoolExhaustedError, "too many calls at the same time. Try again in a moment"),
+    (errors.SchemaRevisionError, _NOT_SET_UP),
+    (
+        errors.DatabaseError,
+        "the database refused the request. Let the user see the server's log, and: retrieval db status",
+    ),
+    (
+        errors.EmbedderError,
+        "the embedding service did not answer. Try again in a moment, or search by tags without a query",
+    ),
+    (
+        errors.ConfigurationError,
+        "the server's settings do not work. Let the user see its log, change them and restart it",
+    ),
 )
 _ADVICE = {
-    Advice.MAKE_COLLECTION: "let the user make it with: retrieval ingest NAME FILE",
-    Advice.CLEAN_TEXT: "leave it out",
+    errors.Advice.MAKE_COLLECTION: "let the user make it with: retrieval ingest NAME FILE",
+    errors.Advice.CLEAN_TEXT: "leave it out",
 }
 """The advice of errors, for a client."""
 
@@ -56,7 +51,7 @@ UNEXPECTED = "an unexpected error. Let the user see the server's log"
 
 def is_the_callers(error: BaseException) -> bool:
     """Whether the caller can correct the error by another call."""
-    return isinstance(error, InvalidRequestError | NotFoundError | ConflictError)
+    return isinstance(error, errors.InvalidRequestError | errors.NotFoundError | errors.ConflictError)
 
 
 def failure_line(error: BaseException) -> str:
@@ -65,15 +60,15 @@ def failure_line(error: BaseException) -> str:
         return wrong_arguments(error)
     if is_the_callers(error):
         return shown_line(_message(error))
-    if isinstance(error, RetrievalError):
+    if isinstance(error, errors.RetrievalError):
         return next((line for kind, line in _ON_THE_SERVER if isinstance(error, kind)), UNEXPECTED)
     return UNEXPECTED
 
 
 def _message(error: BaseException) -> str:
-    if isinstance(error, EmptyQueryError):
+    if isinstance(error, errors.EmptyQueryError):
         return "the query is empty; say in words what to find"
-    if isinstance(error, RetrievalError) and error.advice in _ADVICE:
+    if isinstance(error, errors.RetrievalError) and error.advice in _ADVICE:
         return f"{error.fact}; {_ADVICE[error.advice]}"
     return str(error)
 

@@ -17,19 +17,8 @@ from retrieval.domain.learning.context import Context as Situation
 from retrieval.domain.learning.feedback import Feedback
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.snippet import LARGEST, SMALLEST
-from retrieval.surfaces.mcp.values import (
-    ASKED,
-    BLOCK,
-    DATA,
-    KEY,
-    Count,
-    ScopedTool,
-    ToolAnswer,
-    answer,
-    entry,
-    part_of,
-    scoped,
-)
+from retrieval.surfaces.mcp import values
+from retrieval.surfaces.mcp.values import ToolAnswer, answer
 
 if TYPE_CHECKING:
     from retrieval.collection import Collection
@@ -48,7 +37,9 @@ LONGEST_VALUE = 200
 """The greatest number of characters of an attribute's JSON in a hit; get_items gives longer values."""
 
 CollectionName = Annotated[
-    str, Field(min_length=1, max_length=512, description="The collection's name, as list_collections gives it."), ASKED
+    str,
+    Field(min_length=1, max_length=512, description="The collection's name, as list_collections gives it."),
+    values.ASKED,
 ]
 Where = Annotated[
     dict[str, Any] | None,
@@ -81,7 +72,7 @@ Words = Annotated[
             "profile allows it."
         ),
     ),
-    ASKED,
+    values.ASKED,
 ]
 HitLimit = Annotated[int, Field(strict=True, ge=1, le=MOST_HITS, description="The greatest number of hits.")]
 SnippetSize = Annotated[
@@ -98,7 +89,7 @@ GroupBy = Annotated[
     Field(
         max_length=512, description="A field, such as document_id: only the best hit of each of its values is given."
     ),
-    ASKED,
+    values.ASKED,
 ]
 LeastRelevance = Annotated[
     float | None,
@@ -110,7 +101,7 @@ Typos = Annotated[
     bool, Field(strict=True, description="Replace words that no item has by the nearest ones; notes say which.")
 ]
 Facets = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=512), ASKED]] | None,
+    list[Annotated[str, Field(min_length=1, max_length=512), values.ASKED]] | None,
     Field(max_length=10, description="Fields whose values are counted over all items that match the filter."),
 ]
 After = Annotated[
@@ -120,9 +111,9 @@ After = Annotated[
         description='For more hits than one page: "" for the first page, then next of the previous answer, with the '
         "same arguments.",
     ),
-    ASKED,
+    values.ASKED,
 ]
-ItemId = Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES), ASKED, KEY]
+ItemId = Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES), values.ASKED, values.KEY]
 ItemIds = Annotated[
     list[ItemId], Field(min_length=1, max_length=MOST_ITEMS, description="The ids of items, as given in [].")
 ]
@@ -147,8 +138,8 @@ class NewItem(BaseModel):
             max_length=MAX_KEY_BYTES,
             description="Your own key for it, such as faq-12; an item of the same id is replaced.",
         ),
-        ASKED,
-        KEY,
+        values.ASKED,
+        values.KEY,
         BeforeValidator(lambda key: str(key) if is_whole(key) else key),
     ]
     title: Annotated[str | None, Field(max_length=1000, description="One line.")] = None
@@ -190,8 +181,8 @@ class HitAnswer(ToolAnswer):
     """A hit of a search."""
 
     id: Annotated[str, Field(description="The id to give to get_items.")]
-    title: Annotated[str, Field(description=DATA)] = ""
-    snippet: Annotated[str, Field(description=f"A part of its text. {DATA}")] = ""
+    title: Annotated[str, Field(description=values.DATA)] = ""
+    snippet: Annotated[str, Field(description=f"A part of its text. {values.DATA}")] = ""
     score: Annotated[float, Field(description="Higher is better; comparable within one search only.")]
     relevance: float | None = Field(None, description="The probability that it is relevant; null: not known.")
     kind: str = ""
@@ -216,8 +207,8 @@ class ItemAnswer(ToolAnswer):
     """A whole item; long texts are cut."""
 
     id: str
-    title: Annotated[str, Field(description=DATA)] = ""
-    text: Annotated[str, Field(description=DATA)] = ""
+    title: Annotated[str, Field(description=values.DATA)] = ""
+    text: Annotated[str, Field(description=values.DATA)] = ""
     start: Annotated[int, Field(description="The character that the text begins at.")] = 0
     characters: Annotated[int, Field(description="Characters of the whole text.")] = 0
     next_start: int | None = Field(None, description="Give it as start for the rest of the text; null: none.")
@@ -239,9 +230,9 @@ class ItemsAnswer(ToolAnswer):
 class AddedItemsAnswer(ToolAnswer):
     """The result of adding items."""
 
-    added: Count
-    changed: Count
-    unchanged: Count
+    added: values.Count
+    changed: values.Count
+    unchanged: values.Count
     pending: Annotated[int, Field(ge=0, description="Stored, but for now found only by their words.")]
     notes: list[str] = Field(default_factory=list)
 
@@ -263,14 +254,14 @@ class ItemTools:
     def __init__(self, served: Served) -> None:
         self._served = served
 
-    def as_tools(self) -> list[ScopedTool]:
+    def as_tools(self) -> list[values.ScopedTool]:
         """The tools, each with its scope."""
         return [
-            scoped(self.list_collections, "List collections"),
-            scoped(self.search_collection, "Search a collection"),
-            scoped(self.get_items, "Get items"),
-            scoped(self.add_items, "Add items", Scope.WRITE, destroys=True),
-            scoped(self.rate_hit, "Rate a hit", Scope.FEEDBACK),
+            values.scoped(self.list_collections, "List collections"),
+            values.scoped(self.search_collection, "Search a collection"),
+            values.scoped(self.get_items, "Get items"),
+            values.scoped(self.add_items, "Add items", Scope.WRITE, destroys=True),
+            values.scoped(self.rate_hit, "Rate a hit", Scope.FEEDBACK),
         ]
 
     async def list_collections(self) -> Annotated[CallToolResult, CollectionsAnswer]:
@@ -367,11 +358,11 @@ class ItemTools:
         retrieval_id: Annotated[
             str,
             Field(min_length=1, max_length=100, description="The retrieval_id of the search that returned it."),
-            ASKED,
+            values.ASKED,
         ],
         item_id: Annotated[ItemId, Field(description="The id of the hit, as given in [].")],
         was_helpful: Annotated[bool, Field(strict=True, description="Whether it answered the question.")],
-        note: Annotated[str | None, Field(max_length=1000, description="Briefly why."), BLOCK] = None,
+        note: Annotated[str | None, Field(max_length=1000, description="Briefly why."), values.BLOCK] = None,
     ) -> Annotated[CallToolResult, RatedAnswer]:
         """Say whether a hit of search_collection was helpful, once you know: later searches learn from it.
 
@@ -444,8 +435,8 @@ def _found_text(collection: str, hits: FoundAnswer) -> str:
     parts = [STORED_NOTE, *map(_hit_text, hits.hits)] if hits.hits else ["Nothing was found."]
     parts += [f"Note: {note}" for note in hits.notes]
     for name, counts in hits.facets.items():
-        values = ", ".join(f"{named(value)} ({n})" for value, n in counts.items())
-        parts.append(f"{named(name)}: {values or 'no item has a value'}")
+        counted = ", ".join(f"{named(value)} ({n})" for value, n in counts.items())
+        parts.append(f"{named(name)}: {counted or 'no item has a value'}")
     if hits.hits:
         ids = f"get_items({quoted(collection)}, [id, ...]) gives whole texts"
         parts.append(ids if hits.next is None else f"{ids}; after={hits.next} gives the next hits")
@@ -456,7 +447,7 @@ def _found_text(collection: str, hits: FoundAnswer) -> str:
 
 def _hit_text(hit: HitAnswer) -> str:
     relevance = "" if hit.relevance is None else f" · relevance {hit.relevance:.2f}"
-    return entry(hit.id, f" {quoted(hit.title)} · score {hit.score:g}{relevance}", hit.snippet, _about_text(hit))
+    return values.entry(hit.id, f" {quoted(hit.title)} · score {hit.score:g}{relevance}", hit.snippet, _about_text(hit))
 
 
 def _about_text(found: HitAnswer | ItemAnswer) -> str:
@@ -469,7 +460,7 @@ def _about_text(found: HitAnswer | ItemAnswer) -> str:
 
 def _item_answer(item: Item, start: int, characters: int) -> ItemAnswer:
     whole = shown_block(item.body)
-    text, rest = part_of(whole, start, characters)
+    text, rest = values.part_of(whole, start, characters)
     return ItemAnswer(
         id=item.item_id,
         title=item.title,
@@ -491,4 +482,4 @@ def _item_text(item: ItemAnswer) -> str:
     if item.next_start is not None:
         remaining = item.characters - item.next_start
         more = f"… {remaining:,} more characters; get_items with start={item.next_start} gives them"
-    return entry(item.id, f" {quoted(item.title)}", item.text, more, _about_text(item))
+    return values.entry(item.id, f" {quoted(item.title)}", item.text, more, _about_text(item))

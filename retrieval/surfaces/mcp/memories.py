@@ -12,18 +12,8 @@ from pydantic import AwareDatetime, BeforeValidator, Field
 from retrieval.domain.api_key import Scope
 from retrieval.domain.checks import STORED_NOTE, iso_time, named, quoted, shown_block
 from retrieval.domain.learning.context import Context as Situation
-from retrieval.surfaces.mcp.values import (
-    ASKED,
-    BLOCK,
-    DATA,
-    LINE,
-    ScopedTool,
-    ToolAnswer,
-    answer,
-    entry,
-    part_of,
-    scoped,
-)
+from retrieval.surfaces.mcp import values
+from retrieval.surfaces.mcp.values import ToolAnswer, answer
 
 if TYPE_CHECKING:
     from retrieval.apps.memories import RelevantMemory, RetrievalEngine
@@ -40,7 +30,7 @@ Project = Annotated[
         max_length=200,
         description="The project that the memories belong to; use the same name each time.",
     ),
-    LINE,
+    values.LINE,
 ]
 InteractionType = Annotated[
     str,
@@ -49,7 +39,7 @@ InteractionType = Annotated[
         max_length=100,
         description="The sort of memory: insights, summary, triage, protocols, plans, experiments, or a name of yours.",
     ),
-    LINE,
+    values.LINE,
 ]
 TaskType = Annotated[
     str,
@@ -59,10 +49,10 @@ TaskType = Annotated[
         description="The sort of task, as interaction_type of store_memory: only memories of it and of related sorts "
         "are given.",
     ),
-    LINE,
+    values.LINE,
 ]
 InteractionTypes = Annotated[
-    list[Annotated[str, Field(min_length=1, max_length=100), ASKED]] | None,
+    list[Annotated[str, Field(min_length=1, max_length=100), values.ASKED]] | None,
     Field(max_length=20, description="Only memories of these sorts."),
 ]
 Entities = Annotated[
@@ -72,7 +62,7 @@ Entities = Annotated[
 Question = Annotated[
     str | None,
     Field(max_length=2000, description="What to remember, in plain words; left out: the most relevant ones."),
-    ASKED,
+    values.ASKED,
 ]
 MemoryLimit = Annotated[int, Field(strict=True, ge=1, le=MOST_MEMORIES, description="The greatest number of memories.")]
 ContentCharacters = Annotated[
@@ -99,8 +89,8 @@ class MemoryAnswer(ToolAnswer):
 
     id: str
     interaction_type: str
-    summary: Annotated[str, Field(description=DATA)] = ""
-    content: Annotated[str, Field(description=f"The beginning of its text. {DATA}")]
+    summary: Annotated[str, Field(description=values.DATA)] = ""
+    content: Annotated[str, Field(description=f"The beginning of its text. {values.DATA}")]
     characters_left: Annotated[int, Field(description="Characters of the content that were cut.")] = 0
     score: Annotated[float, Field(description="0 to 1; higher is better: words, meaning, time, use and importance.")]
     relevance: Annotated[float | None, Field(description="The probability that it answers; null: not known.")] = None
@@ -145,13 +135,13 @@ class MemoryTools:
     def __init__(self, served: Served) -> None:
         self._served = served
 
-    def as_tools(self) -> list[ScopedTool]:
+    def as_tools(self) -> list[values.ScopedTool]:
         """The tools, each with its scope."""
         return [
-            scoped(self.search_memories, "Search memories"),
-            scoped(self.memory_context, "Get the context for a task"),
-            scoped(self.memory_timeline, "See what happened lately"),
-            scoped(self.store_memory, "Store a memory", Scope.WRITE),
+            values.scoped(self.search_memories, "Search memories"),
+            values.scoped(self.memory_context, "Get the context for a task"),
+            values.scoped(self.memory_timeline, "See what happened lately"),
+            values.scoped(self.store_memory, "Store a memory", Scope.WRITE),
         ]
 
     async def search_memories(  # noqa: PLR0917 - the order that callers of the engine know
@@ -249,7 +239,7 @@ class MemoryTools:
                 max_length=MOST_CONTENT,
                 description="What to remember, so that it is understood without what was said before.",
             ),
-            BLOCK,
+            values.BLOCK,
         ],
         user_id: Annotated[
             str | None,
@@ -327,7 +317,7 @@ def _answered(found: Sequence[RelevantMemory], characters: int, tool: str, nothi
 
 def _memory_answer(memory: RelevantMemory, characters: int) -> MemoryAnswer:
     whole = shown_block(memory.text)
-    content, rest = part_of(whole, 0, characters)
+    content, rest = values.part_of(whole, 0, characters)
     return MemoryAnswer(
         id=memory.memory_id,
         interaction_type=memory.interaction_type,
@@ -352,7 +342,7 @@ def _memory_text(memory: MemoryAnswer, characters: int, tool: str) -> str:
     about += [f"added by {named(memory.added_by)}"] if memory.added_by else []
     about += [f"{named(kind)}: {', '.join(map(named, ids))}" for kind, ids in memory.links.items()]
     title = f" {quoted(memory.summary)}" if memory.summary else ""
-    return entry(memory.id, title, memory.content, more, " · ".join(about))
+    return values.entry(memory.id, title, memory.content, more, " · ".join(about))
 
 
 def _stored_text(stored: StoredAnswer) -> str:

@@ -19,18 +19,8 @@ from retrieval.domain.api_key import Scope
 from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted, shown_block
 from retrieval.domain.errors import NotFoundError
 from retrieval.domain.items.item import MAX_KEY_BYTES
-from retrieval.surfaces.mcp.values import (
-    ASKED,
-    BLOCK,
-    DATA,
-    KEY,
-    LINE,
-    ScopedTool,
-    ToolAnswer,
-    answer,
-    entry,
-    scoped,
-)
+from retrieval.surfaces.mcp import values
+from retrieval.surfaces.mcp.values import ToolAnswer, answer
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.store import PrincipleStore
@@ -39,15 +29,15 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MOST_TAGS = 20
-AskedTag = Annotated[str, Field(min_length=1, max_length=100), ASKED]
-Tag = Annotated[str, Field(min_length=1, max_length=100), LINE]
+AskedTag = Annotated[str, Field(min_length=1, max_length=100), values.ASKED]
+Tag = Annotated[str, Field(min_length=1, max_length=100), values.LINE]
 MOST_PRINCIPLES = 50
 
 PrincipleId = Annotated[
     str,
     Field(min_length=1, max_length=MAX_KEY_BYTES, description="The id of a principle, as given in []."),
-    ASKED,
-    KEY,
+    values.ASKED,
+    values.KEY,
 ]
 
 OwnSession = Annotated[
@@ -57,7 +47,7 @@ OwnSession = Annotated[
         max_length=200,
         description="The id of your session, if you were told one; without it, the connection's, or this machine's.",
     ),
-    ASKED,
+    values.ASKED,
 ]
 
 SuccessRate = Annotated[float, Field(ge=0, le=1)]
@@ -67,8 +57,8 @@ class PrincipleAnswer(ToolAnswer):
     """A principle, with the statistics of its use."""
 
     id: Annotated[str, Field(description="The id to give to rate_principle.")]
-    title: Annotated[str, Field(description=DATA)]
-    body: Annotated[str, Field(description=DATA)]
+    title: Annotated[str, Field(description=values.DATA)]
+    body: Annotated[str, Field(description=values.DATA)]
     tags: list[str]
     added_by: Annotated[str, Field(description="Who added it, by their own account; may be empty.")]
     status: Annotated[str, Field(description="active, or candidate while it has not proved itself.")]
@@ -166,7 +156,7 @@ def principle_text(principle: PrincipleAnswer) -> str:
     helped = round((principle.success_rate or 0) * principle.use_count)
     parts += [f"score {principle.score:.2f}", provenance(principle.added_by, principle.use_count, helped)]
     parts += [principle.status] if principle.status != ACTIVE else []
-    return entry(principle.id, f"{mark} {quoted(principle.title)}", principle.body, " · ".join(parts))
+    return values.entry(principle.id, f"{mark} {quoted(principle.title)}", principle.body, " · ".join(parts))
 
 
 async def principles_of(served: Served) -> PrincipleStore | None:
@@ -186,14 +176,14 @@ class PrincipleTools:
     def __init__(self, served: Served) -> None:
         self._served = served
 
-    def as_tools(self) -> list[ScopedTool]:
+    def as_tools(self) -> list[values.ScopedTool]:
         """The tools as the protocol lists them."""
         return [
-            scoped(self.search_principles, "Search principles"),
-            scoped(self.rate_principle, "Rate a principle", Scope.FEEDBACK),
-            scoped(self.add_principle, "Add a principle", Scope.WRITE),
-            scoped(self.list_tags, "List tags"),
-            scoped(self.list_loaded_principles, "List the principles a session was started with"),
+            values.scoped(self.search_principles, "Search principles"),
+            values.scoped(self.rate_principle, "Rate a principle", Scope.FEEDBACK),
+            values.scoped(self.add_principle, "Add a principle", Scope.WRITE),
+            values.scoped(self.list_tags, "List tags"),
+            values.scoped(self.list_loaded_principles, "List the principles a session was started with"),
         ]
 
     async def search_principles(
@@ -205,7 +195,7 @@ class PrincipleTools:
                 max_length=2000,
                 description="What you are about to do or are stuck on, in plain words; left out: the best by record.",
             ),
-            ASKED,
+            values.ASKED,
         ] = None,
         tags: Annotated[
             list[AskedTag] | None,
@@ -264,7 +254,9 @@ class PrincipleTools:
         principle_id: PrincipleId,
         was_helpful: Annotated[bool, Field(strict=True, description="Whether following the principle helped.")],
         context: Annotated[
-            str | None, Field(max_length=1000, description="Briefly why: what it was used for, what came of it."), BLOCK
+            str | None,
+            Field(max_length=1000, description="Briefly why: what it was used for, what came of it."),
+            values.BLOCK,
         ] = None,
         session_id: OwnSession = None,
     ) -> Annotated[CallToolResult, RatingAnswer]:
@@ -296,12 +288,12 @@ class PrincipleTools:
         title: Annotated[
             str,
             Field(min_length=1, max_length=200, description="The principle in one sentence, as an instruction."),
-            LINE,
+            values.LINE,
         ],
         body: Annotated[
             str | None,
             Field(max_length=5000, description="When it applies, why it holds, and how to follow it."),
-            BLOCK,
+            values.BLOCK,
         ] = None,
         tags: Annotated[
             list[Tag] | None,
@@ -339,7 +331,7 @@ class PrincipleTools:
         session_id: Annotated[
             str,
             Field(min_length=1, max_length=200, description="The id of the session, as given when it started."),
-            ASKED,
+            values.ASKED,
         ],
     ) -> Annotated[CallToolResult, LoadedAnswer]:
         """List the principles that a session was given when it started, such as yours."""

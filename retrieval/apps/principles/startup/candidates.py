@@ -12,19 +12,8 @@ from typing import Any
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.apps.principles.principle import (
-    FEWER_USES_THAN,
-    IN_USE,
-    KIND,
-    LATEST_TRACES,
-    MIN_PRINCIPLE_SCORE,
-    RECENT_DAYS,
-    RECENT_TAGS,
-    TAG_BOOST,
-    YOUNGER_THAN,
-    Principle,
-    traces_name,
-)
+from retrieval.apps.principles import principle
+from retrieval.apps.principles.principle import Principle
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW, LEAST_TO_FAIL
 
 MOST_UNSURE = 150
@@ -126,24 +115,24 @@ async def read_start(
         tenant_id,
         _READ.bind(
             collection=collection,
-            traces=traces_name(collection),
+            traces=principle.traces_name(collection),
             tags=list(tags),
             most=most + explored,
             certain=max(0, most - explored),
-            kind=KIND,
-            in_use=list(IN_USE),
+            kind=principle.KIND,
+            in_use=list(principle.IN_USE),
             active=ACTIVE,
-            least_score=MIN_PRINCIPLE_SCORE,
-            boost=TAG_BOOST,
-            fewer_uses_than=FEWER_USES_THAN,
-            young_since=now - YOUNGER_THAN,
+            least_score=principle.MIN_PRINCIPLE_SCORE,
+            boost=principle.TAG_BOOST,
+            fewer_uses_than=principle.FEWER_USES_THAN,
+            young_since=now - principle.YOUNGER_THAN,
             most_unsure=MOST_UNSURE,
             failed_from=LEAST_TO_FAIL,
             failed_below=FAILED_BELOW,
-            since=now - timedelta(days=RECENT_DAYS),
+            since=now - timedelta(days=principle.RECENT_DAYS),
             now=now,
-            latest_traces=LATEST_TRACES,
-            recent_tags=RECENT_TAGS,
+            latest_traces=principle.LATEST_TRACES,
+            recent_tags=principle.RECENT_TAGS,
             longest=LONGEST_BODY,
         ),
     )

@@ -19,17 +19,8 @@ from retrieval.adapters.store.installation.embedded.place import check_is_made, 
 from retrieval.adapters.store.installation.opening import ensure_tenant, open_database
 from retrieval.adapters.store.records.recording_statement import encoded
 from retrieval.adapters.store.records.recordings import store_recordings
-from retrieval.apps.principles.principle import (
-    COLLECTION,
-    MAX_PRINCIPLES,
-    SESSION_START,
-    SLOTS,
-    TAG_BOOST,
-    FoundPrinciple,
-    choose,
-    normalised_tags,
-    rivals,
-)
+from retrieval.apps.principles import principle as choosing
+from retrieval.apps.principles.principle import FoundPrinciple
 from retrieval.apps.principles.startup.candidates import read_start
 from retrieval.apps.principles.startup.surroundings import Surroundings, look_around
 from retrieval.domain.checks import STORED_NOTE, clean_text, clean_value, named, provenance, quoted, shown_line
@@ -97,19 +88,19 @@ def composed_answer(
     return ComposedAnswer(
         retrieval_id=retrieval_id,
         collection_id=collection_id,
-        query=" ".join(start.tags)[:_LONGEST_QUERY] or SESSION_START,
+        query=" ".join(start.tags)[:_LONGEST_QUERY] or choosing.SESSION_START,
         vector=None,
         shown=[
             choice.shown_item(
                 {
                     "principle_score": choice.principle.score,
-                    "tag_match": TAG_BOOST * len(_matching(choice, start.tags)),
+                    "tag_match": choosing.TAG_BOOST * len(_matching(choice, start.tags)),
                 }
             )
             for choice in start.principles
         ],
         context=Context(session=start.session),
-        origin=SESSION_START,
+        origin=choosing.SESSION_START,
         retrieval_time_ms=took_ms,
         seed=seed,
         eligible=eligible,
@@ -162,9 +153,9 @@ async def start_session(
     folder: Path,
     until: float,
     session: str = "",
-    collection: str = COLLECTION,
-    limit: int = MAX_PRINCIPLES,
-    explore: int = SLOTS,
+    collection: str = choosing.COLLECTION,
+    limit: int = choosing.MAX_PRINCIPLES,
+    explore: int = choosing.SLOTS,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
 ) -> None:
     """Choose the session's principles, pass them to ``show``, then record the answer. ``say`` prints hints.
@@ -190,7 +181,7 @@ async def start_session(
             session=session or str(_identifier(now)),
             surroundings=context,
             recent_tags=answer.recent_tags,
-            principles=tuple(choose(answer.principles, tags, chance, now=now, most=limit, slots=explore)),
+            principles=tuple(choosing.choose(answer.principles, tags, chance, now=now, most=limit, slots=explore)),
         )
         show(start)
         if not start.principles or chance.random() >= answer.recorded:
@@ -200,7 +191,7 @@ async def start_session(
             retrieval_id=_identifier(clock()),
             collection_id=answer.collection_id,
             seed=seed,
-            eligible=len(rivals(answer.principles, tags, now=now, most=limit, slots=explore)),
+            eligible=len(choosing.rivals(answer.principles, tags, now=now, most=limit, slots=explore)),
             took_ms=1000 * (time.monotonic() - begin),
         )
         await store_recordings(database, tenant_id, [encoded(record.record())], {})
@@ -225,7 +216,7 @@ async def end_session(
     outcome: str = "success",
     tags: Sequence[str] = (),
     title: str = "",
-    collection: str = COLLECTION,
+    collection: str = choosing.COLLECTION,
 ) -> Trace:
     """Store the session's trace, replacing an earlier trace of the same session.
 
@@ -238,7 +229,7 @@ async def end_session(
     all_tags = [*(clean_text(tag, is_line=True) for tag in tags), *context.project_tags]
     return await PrincipleStore(platform, collection).add_trace(
         title=clean_text(title or _default_title(folder, context), is_line=True)[:_LONGEST_TITLE],
-        tags=normalised_tags(all_tags[:MOST_TRACE_TAGS]),
+        tags=choosing.normalised_tags(all_tags[:MOST_TRACE_TAGS]),
         outcome=outcome,
         trace_id=session or None,
         session=session,

@@ -10,15 +10,9 @@ from pydantic import Field
 
 from retrieval.collection import handle_of
 from retrieval.domain.errors import ConflictError, InvalidRequestError, UnknownCollectionError
+from retrieval.domain.items import collection as settings
 from retrieval.domain.items.attribute import checked_filterable
-from retrieval.domain.items.collection import (
-    MAX_NEIGHBOURS,
-    MAX_OWN_WEIGHT,
-    OCCURRED_AT,
-    CollectionInfo,
-    Neighbours,
-    check_collection_name,
-)
+from retrieval.domain.items.collection import CollectionInfo
 from retrieval.domain.items.embedding import MAX_DIMENSIONS, MAX_LABEL_LENGTH, EmbeddingSpace
 from retrieval.domain.items.item import ANY
 from retrieval.domain.json_schema import AttributeSchema
@@ -33,11 +27,11 @@ class NeighboursSent(Sent):
 
     sequence: str
     """The attribute whose value is the same for all items of a sequence."""
-    order: str = OCCURRED_AT
+    order: str = settings.OCCURRED_AT
     """The order of a sequence: `occurred_at`, or an attribute."""
-    before: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
-    after: Annotated[int, Field(ge=0, le=MAX_NEIGHBOURS)] = 2
-    own_weight: Annotated[int, Field(ge=1, le=MAX_OWN_WEIGHT)] = 2
+    before: Annotated[int, Field(ge=0, le=settings.MAX_NEIGHBOURS)] = 2
+    after: Annotated[int, Field(ge=0, le=settings.MAX_NEIGHBOURS)] = 2
+    own_weight: Annotated[int, Field(ge=1, le=settings.MAX_OWN_WEIGHT)] = 2
     """The weight of the item itself relative to one neighbour."""
 
 
@@ -99,7 +93,7 @@ async def collections(
 ) -> JSONAnswer:
     """The tenant's collections, in the order of their names."""
     if after:
-        check_collection_name(after)
+        settings.check_collection_name(after)
     infos = await infos_after(platform.database, platform.tenant_id, after=after, limit=limit + 1)
     page = [entry.as_dict() for entry in infos[:limit]]
     return JSONAnswer({"collections": page, "next": page[-1]["name"] if len(infos) > limit else None})
@@ -126,7 +120,7 @@ async def collection(name: CollectionName, platform: AdminPlatform, body: Collec
     checked_filterable(body.filterable or {})
     profile = sent_profile(body.profile)
     with at("neighbours"):
-        neighbours = Neighbours(**dict(body.neighbours)) if body.neighbours else None
+        neighbours = settings.Neighbours(**dict(body.neighbours)) if body.neighbours else None
     with at("schema"):
         AttributeSchema.checked(body.attribute_schema)
     space = EmbeddingSpace(**dict(body.space)) if body.space else None

@@ -13,24 +13,10 @@ from retrieval.adapters.readers.records import FIELD_NAMES
 from retrieval.domain.errors import InvalidItemError, InvalidRequestError, UnknownItemError
 from retrieval.domain.items.item import Became, Item, StoredItem
 from retrieval.services.add import AddReport
+from retrieval.surfaces.http import json_bodies
 from retrieval.surfaces.http.bulk import CSV_TYPE, MEDIA_TYPE, BulkAnswer, LineReader
 from retrieval.surfaces.http.caller import ReadCollection, WriteCollection, service_of
-from retrieval.surfaces.http.json_bodies import (
-    After,
-    IfChanged,
-    IfMatch,
-    IfNoneMatch,
-    ItemId,
-    JSONAnswer,
-    JSONBodies,
-    WhereParameter,
-    at,
-    etag,
-    expected_version,
-    is_known,
-    sent_item,
-    where_of,
-)
+from retrieval.surfaces.http.json_bodies import IfMatch, ItemId, JSONAnswer
 from retrieval.surfaces.http.models import AnswerPart, Sent, Vector, told
 
 MAX_ITEMS = 1000
@@ -109,7 +95,7 @@ class Deleted(AnswerPart):
     deleted: int
 
 
-router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"], route_class=JSONBodies)
+router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"], route_class=json_bodies.JSONBodies)
 
 _ETAG = {"ETag": {"description": "The item's version.", "schema": {"type": "string"}}}
 _OK: dict[int | str, dict[str, Any]] = {200: {"headers": _ETAG}}
@@ -136,12 +122,12 @@ _STREAM: dict[str, Any] = {
 @router.get("", response_model=ItemPage, summary="List items")
 async def page(
     collection: ReadCollection,
-    where: WhereParameter = None,
-    after: After = "",
+    where: json_bodies.WhereParameter = None,
+    after: json_bodies.After = "",
     limit: Annotated[int, Query(ge=1, le=MAX_ITEMS, description="The greatest number of items.")] = 100,
 ) -> JSONAnswer:
     """A page of the items that match a filter, ordered by id; archived items only if the filter names them."""
-    items = await collection.page(where_of(where), after=after, limit=limit)
+    items = await collection.page(json_bodies.where_of(where), after=after, limit=limit)
     last = items[-1].item.item_id if len(items) == limit else None
     return await aside(lambda: JSONAnswer({"items": [entry.as_dict() for entry in items], "next": last}), is_long=True)
 
@@ -205,13 +191,13 @@ async def delete(collection: WriteCollection, body: DeleteRequest) -> JSONAnswer
     responses={**_OK, 304: {"description": "The item is unchanged", "headers": _ETAG}},
     summary="Read an item",
 )
-async def stored(collection: ReadCollection, item_id: ItemId, if_none_match: IfChanged = None) -> Response:
+async def stored(collection: ReadCollection, item_id: ItemId, if_none_match: json_bodies.IfChanged = None) -> Response:
     """One item with its version."""
     item = (await collection.stored([item_id])).get(item_id)
     if item is None:
         raise _unknown(item_id)
-    if is_known(if_none_match, item.version):
-        return Response(status_code=304, headers={"ETag": etag(item.version)})
+    if json_bodies.is_known(if_none_match, item.version):
+        return Response(status_code=304, headers={"ETag": json_bodies.etag(item.version)})
     return _answer(item)
 
 
@@ -226,11 +212,11 @@ async def put(
     item_id: ItemId,
     body: ItemSent,
     if_match: IfMatch = None,
-    if_none_match: IfNoneMatch = None,
+    if_none_match: json_bodies.IfNoneMatch = None,
 ) -> Response:
     """Store one item; it replaces the item with its id as a whole."""
-    item = sent_item(body.record_of(item_id))
-    stored_item = await collection.put(item, version=expected_version(if_match, if_none_match))
+    item = json_bodies.sent_item(body.record_of(item_id))
+    stored_item = await collection.put(item, version=json_bodies.expected_version(if_match, if_none_match))
     return _answer(stored_item, 201 if stored_item.became is Became.ADDED else 200)
 
 
@@ -248,13 +234,13 @@ async def patch(
 ) -> Response:
     """Change parts of an item (RFC 7396); changes of concurrent writers are not lost."""
     changes = body.model_dump(exclude_unset=True)
-    return _answer(await collection.patch(item_id, changes, version=expected_version(if_match)))
+    return _answer(await collection.patch(item_id, changes, version=json_bodies.expected_version(if_match)))
 
 
 @router.delete("/{item_id:path}", status_code=204, responses=_CHANGED, summary="Remove an item")
 async def remove(collection: WriteCollection, item_id: ItemId, if_match: IfMatch = None) -> Response:
     """Remove one item with its terms and vectors."""
-    if not await collection.delete(item_id, version=expected_version(if_match)):
+    if not await collection.delete(item_id, version=json_bodies.expected_version(if_match)):
         raise _unknown(item_id)
     return Response(status_code=204)
 
@@ -262,13 +248,13 @@ async def remove(collection: WriteCollection, item_id: ItemId, if_match: IfMatch
 def _items_of(body: AddRequest) -> list[Item]:
     items = []
     for place, item in enumerate(body.items):
-        with at("items", place):
-            items.append(sent_item(item.model_dump(exclude_unset=True)))
+        with json_bodies.at("items", place):
+            items.append(json_bodies.sent_item(item.model_dump(exclude_unset=True)))
     return items
 
 
 def _answer(item: StoredItem, status: int = 200) -> JSONAnswer:
-    return JSONAnswer(item.as_dict(), status, {"ETag": etag(item.version)})
+    return JSONAnswer(item.as_dict(), status, {"ETag": json_bodies.etag(item.version)})
 
 
 def _unknown(item_id: str) -> UnknownItemError:

@@ -12,16 +12,9 @@ from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
 from retrieval.domain.search.preview import MAX_PROFILES, Preview
 from retrieval.domain.search.profile import MAX_VERSION, Profile, StoredProfile
+from retrieval.surfaces.http import json_bodies
 from retrieval.surfaces.http.caller import AdminCollection, ReadCollection
-from retrieval.surfaces.http.json_bodies import (
-    LARGE_PAGE,
-    JSONAnswer,
-    JSONBodies,
-    at,
-    members_of,
-    place_of_large,
-    sent_profile,
-)
+from retrieval.surfaces.http.json_bodies import JSONAnswer
 from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, told
 from retrieval.surfaces.http.routes.search import RankedBody, arguments_of
 
@@ -75,7 +68,7 @@ class PreviewRequest(
     """Whether misspelt words are corrected, as in a search."""
 
 
-router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"], route_class=JSONBodies)
+router = APIRouter(prefix="/v1/collections/{name}", tags=["profiles"], route_class=json_bodies.JSONBodies)
 
 
 @router.get("/profile", response_model=told(StoredProfile), summary="Read a collection's profile")
@@ -93,7 +86,7 @@ async def set_profile(collection: AdminCollection, body: ProfileChange) -> JSONA
     if body.version is not None:
         await collection.use_profile(body.version)
         return JSONAnswer((await collection.stored_profile(body.version)).as_dict())
-    profile = sent_profile(body.profile) or Profile()
+    profile = json_bodies.sent_profile(body.profile) or Profile()
     version = await collection.set_profile(profile, note=body.note, use=body.use)
     return JSONAnswer((await collection.stored_profile(version)).as_dict())
 
@@ -110,17 +103,17 @@ async def profiles(
 @router.post("/preview", response_model=told(Preview), summary="Compare profiles on a query")
 async def preview(request: Request, collection: ReadCollection, body: PreviewRequest) -> JSONAnswer:
     """The same query ranked under several profiles: hits that entered, left and moved, and why. Nothing is recorded."""
-    is_large = len(body.profiles) * body.limit >= LARGE_PAGE
-    async with place_of_large(request, is_large=is_large):
+    is_large = len(body.profiles) * body.limit >= json_bodies.LARGE_PAGE
+    async with json_bodies.place_of_large(request, is_large=is_large):
         arguments = await arguments_of(body, collection)
         compared = {name: await _profile(collection, name, profile) for name, profile in body.profiles.items()}
-        with members_of(body):
+        with json_bodies.members_of(body):
             result = await collection.preview(**{**arguments, "profiles": compared})
         return await aside(lambda: JSONAnswer(result.as_dict()), is_long=is_large)
 
 
 async def _profile(collection: Collection, name: str, profile: dict[str, Any] | int | str) -> Profile:
-    with at("profiles", name):
+    with json_bodies.at("profiles", name):
         if isinstance(profile, dict):
             return Profile.from_dict(profile)
         return (await collection.stored_profile(profile if isinstance(profile, int) else None)).profile

@@ -17,31 +17,10 @@ from retrieval.domain.search.hit import SearchResult
 from retrieval.domain.search.spelling import Completions
 from retrieval.engine.replay import Replay
 from retrieval.services.documents import MAX_AROUND, MAX_PASSAGE_TOKENS, MIN_PASSAGE_TOKENS
+from retrieval.surfaces.http import json_bodies, models
 from retrieval.surfaces.http.caller import ReadCollection, ReadPlatform
-from retrieval.surfaces.http.json_bodies import (
-    LARGE_PAGE,
-    JSONAnswer,
-    JSONBodies,
-    WhereParameter,
-    filter_at,
-    filters_at,
-    members_of,
-    place_of_large,
-    restore,
-    sent_profile,
-    where_of,
-)
-from retrieval.surfaces.http.models import (
-    AnswerPart,
-    InlineProfile,
-    Moment,
-    Preferences,
-    Sent,
-    SentSituation,
-    Vector,
-    Where,
-    told,
-)
+from retrieval.surfaces.http.json_bodies import JSONAnswer
+from retrieval.surfaces.http.models import Vector
 
 MAX_QUERIES = 100
 """The greatest number of queries in one batch."""
@@ -52,24 +31,24 @@ Texts = Annotated[list[str], Field(fail_fast=True)]
 Limit = Annotated[int, Field(ge=1, le=1000)]
 
 
-class RankedBody(Sent):
+class RankedBody(models.Sent):
     """The parts of every request that ranks items."""
 
-    where: Where | None = None
+    where: models.Where | None = None
     limit: Limit = 10
     """The number of hits for each query, 1 to 1000."""
     min_score: float | None = None
     """Hits with a lower score are left out; scores are comparable within one search only."""
     min_relevance: Annotated[float, Field(ge=0, le=1)] | None = None
     """Hits that are relevant with a lower probability, 0 to 1, are left out."""
-    context: SentSituation = SentSituation()
+    context: models.SentSituation = models.SentSituation()
     """The situation that the search is recorded with."""
 
 
 class _SearchParts(RankedBody):
     legs: Texts | None = None
     """The legs to use, such as `["dense", "lexical"]`; left out: the profile's."""
-    profile: InlineProfile | None = None
+    profile: models.InlineProfile | None = None
     """Replaces the collection's profile for this search."""
     group_by: str | None = None
     """A field; of the items with the same value only the best hit is returned."""
@@ -97,14 +76,14 @@ class SearchBody(
     """The caller's vector, in place of the words' embedding."""
     rewrites: Texts = Field(default_factory=list)
     """Other wordings of the query; every leg runs once more for each."""
-    prefer: Preferences | None = None
+    prefer: models.Preferences | None = None
     """Items that this filter matches rank higher; none is left out. A list has up to 4 filters, the most preferred
     first: the rankings of the second have half the weight, those of the third a third."""
     entities: dict[str, Texts] | None = None
     """The entities that the question is about, by type."""
     tags: Texts = Field(default_factory=list)
     """The tags that the question is about."""
-    as_of: Moment | None = None
+    as_of: models.Moment | None = None
     """The time that signals use as now."""
     about: Vector | None = None
     """The vector that determines the query's cluster, in place of `vector`."""
@@ -137,13 +116,13 @@ class PassagesRequest(RankedBody, examples=[{"query": "who gets parental leave?"
     """The greatest number of chunks that are added on each side of a hit."""
 
 
-class BatchAnswer(AnswerPart):
+class BatchAnswer(models.AnswerPart):
     """One result per query, in the same order."""
 
     results: list[SearchResult]
 
 
-class RetrievalPage(AnswerPart):
+class RetrievalPage(models.AnswerPart):
     """Recorded searches, the newest first."""
 
     retrievals: list[RetrievalSummary]
@@ -151,37 +130,37 @@ class RetrievalPage(AnswerPart):
     """The value of the parameter `before` for the next page; null: this is the last page."""
 
 
-router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], route_class=JSONBodies)
+router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], route_class=json_bodies.JSONBodies)
 
 
-@router.post("/search", response_model=told(SearchResult), summary="Search a collection")
+@router.post("/search", response_model=models.told(SearchResult), summary="Search a collection")
 async def search(request: Request, collection: ReadCollection, body: SearchBody) -> JSONAnswer:
     """The best hits by meaning and by words, each with the parts of its score."""
-    is_large = body.limit >= LARGE_PAGE
-    async with place_of_large(request, is_large=is_large):
+    is_large = body.limit >= json_bodies.LARGE_PAGE
+    async with json_bodies.place_of_large(request, is_large=is_large):
         arguments = await arguments_of(body, collection)
-        with members_of(body):
+        with json_bodies.members_of(body):
             result = await collection.search(**arguments)
         return await aside(lambda: JSONAnswer(result_values(result, explain=body.explain)), is_long=is_large)
 
 
-@router.get("/complete", response_model=told(Completions), summary="Complete a text that is being typed")
+@router.get("/complete", response_model=models.told(Completions), summary="Complete a text that is being typed")
 async def complete(
     collection: ReadCollection,
     text: Annotated[str, Query(description="The text typed so far.", examples=["connection ti"])],
-    where: WhereParameter = None,
+    where: json_bodies.WhereParameter = None,
     limit: Annotated[int, Query(ge=1, le=100, description="The greatest number of queries, and of titles.")] = 10,
 ) -> JSONAnswer:
     """Complete the last word from the texts of the best items, and list titles with it. Nothing is recorded."""
-    return JSONAnswer((await collection.complete(text, where=where_of(where), limit=limit)).as_dict())
+    return JSONAnswer((await collection.complete(text, where=json_bodies.where_of(where), limit=limit)).as_dict())
 
 
-@router.post("/passages", response_model=told(Passages), summary="Search for passages")
+@router.post("/passages", response_model=models.told(Passages), summary="Search for passages")
 async def passages(request: Request, collection: ReadCollection, body: PassagesRequest) -> JSONAnswer:
     """The best hits with their adjacent chunks, joined and labelled by document, as text for a prompt."""
-    async with place_of_large(request, is_large=body.limit >= LARGE_PAGE):
+    async with json_bodies.place_of_large(request, is_large=body.limit >= json_bodies.LARGE_PAGE):
         arguments = await arguments_of(body, collection)
-        with members_of(body):
+        with json_bodies.members_of(body):
             result = await collection.passages(**arguments)
         return JSONAnswer(result.as_dict())
 
@@ -189,10 +168,10 @@ async def passages(request: Request, collection: ReadCollection, body: PassagesR
 @router.post("/search/batch", response_model=BatchAnswer, summary="Search a collection for many queries")
 async def search_each(request: Request, collection: ReadCollection, body: BatchRequest) -> JSONAnswer:
     """The best hits for each query: one call embeds all words, and one statement reads all candidates."""
-    is_large = len(body.queries) * body.limit >= LARGE_PAGE
-    async with place_of_large(request, is_large=is_large):
+    is_large = len(body.queries) * body.limit >= json_bodies.LARGE_PAGE
+    async with json_bodies.place_of_large(request, is_large=is_large):
         arguments = await arguments_of(body, collection)
-        with members_of(body):
+        with json_bodies.members_of(body):
             results = await collection.search_each(**arguments)
         return await aside(
             lambda: JSONAnswer({"results": [result_values(result, explain=body.explain) for result in results]}),
@@ -204,10 +183,10 @@ async def arguments_of(body: RankedBody, collection: Collection) -> dict[str, An
     """The arguments of a search, from the body; ``explain`` concerns only the response."""
     arguments = {name: getattr(body, name) for name in type(body).model_fields if name != "explain"}
     if isinstance(body, _SearchParts):
-        arguments["profile"] = sent_profile(body.profile)
+        arguments["profile"] = json_bodies.sent_profile(body.profile)
     if isinstance(body, SearchBody):
-        arguments["prefer"] = await filters_at("prefer", body.prefer, collection)
-    where = await filter_at("where", body.where, collection)
+        arguments["prefer"] = await json_bodies.filters_at("prefer", body.prefer, collection)
+    where = await json_bodies.filter_at("where", body.where, collection)
     return {**arguments, "where": where, "context": body.context.context()}
 
 
@@ -223,7 +202,9 @@ def result_values(result: SearchResult, *, explain: bool) -> dict[str, Any]:
 retrievals_router = APIRouter(prefix="/v1/retrievals/{retrieval_id}", tags=["retrievals"])
 in_collection = APIRouter(prefix="/v1/collections/{name}", tags=["retrievals"])
 
-RetrievalId = Annotated[UUID, BeforeValidator(restore), Path(description="The id in the result of a search.")]
+RetrievalId = Annotated[
+    UUID, BeforeValidator(json_bodies.restore), Path(description="The id in the result of a search.")
+]
 
 
 @in_collection.get("/retrievals", response_model=RetrievalPage, summary="List the searches of a collection")
@@ -239,13 +220,13 @@ async def retrievals(
     return JSONAnswer({"retrievals": [summary.as_dict() for summary in summaries], "next": last})
 
 
-@retrievals_router.get("", response_model=told(RecordedRetrieval), summary="Read a recorded search")
+@retrievals_router.get("", response_model=models.told(RecordedRetrieval), summary="Read a recorded search")
 async def retrieval(platform: ReadPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
     """The query, its context, how it was searched, and the returned hits with their propensities."""
     return JSONAnswer((await platform.retrieval(retrieval_id)).as_dict())
 
 
-@retrievals_router.post("/replay", response_model=told(Replay), summary="Replay a recorded search")
+@retrievals_router.post("/replay", response_model=models.told(Replay), summary="Replay a recorded search")
 async def replay(platform: ReadPlatform, retrieval_id: RetrievalId) -> JSONAnswer:
     """Whether a recorded ranking follows from its record, and how today's result differs. Nothing is recorded."""
     return JSONAnswer((await platform.replay(retrieval_id)).as_dict())

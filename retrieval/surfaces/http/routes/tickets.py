@@ -9,15 +9,8 @@ from typing import Annotated, Any, TypeVar
 from fastapi import APIRouter, Body, Depends, Request
 from fastapi.responses import Response
 
-from retrieval.apps.tickets import (
-    ConfigurationError,
-    PreviewConfig,
-    RetrievalRequest,
-    RetrievalResponse,
-    RetrievalService,
-    SearchPreview,
-)
-from retrieval.domain.errors import Advice, InvalidRequestError, UnknownCollectionError
+from retrieval.apps.tickets import PreviewConfig, RetrievalRequest, RetrievalResponse, RetrievalService, SearchPreview
+from retrieval.domain.errors import Advice, ConfigurationError, InvalidRequestError, UnknownCollectionError
 from retrieval.surfaces.http.caller import ReadPlatform, service_of
 from retrieval.surfaces.http.json_bodies import JSONAnswer, JSONBodies
 from retrieval.surfaces.http.models import AnswerPart, Sent
