@@ -88,12 +88,7 @@ def list_schema(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 def object_schema(**properties: Mapping[str, Any]) -> dict[str, Any]:
     """The JSON schema of an object with all of these properties, and no others."""
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
 
 def is_usable_text(text: str) -> bool:

@@ -125,13 +125,7 @@ class SyncPlatform(Mirror[Platform]):
         chance: random.Random | None = None,
     ) -> None:
         twin = Platform(
-            settings,
-            embedder=embedder,
-            llm=llm,
-            reranker=reranker,
-            clock=clock,
-            wall_clock=wall_clock,
-            chance=chance,
+            settings, embedder=embedder, llm=llm, reranker=reranker, clock=clock, wall_clock=wall_clock, chance=chance
         )
         super().__init__(twin, Door())
         self._host: SyncPlatform | None = None

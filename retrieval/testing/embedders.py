@@ -19,19 +19,7 @@ _TEXTS = (
     "A backup that was never restored is a hope, not a backup. " * 8,
     "Zwölf Boxkämpfer jagen Viktor quer über den großen Sylter Deich.",
 )
-_ODD_TEXTS = (
-    "",
-    " ",
-    "\n\t",
-    "!?",
-    "\u200d",
-    "naïve café",
-    "数据库检索",
-    "بحث",
-    "👩🏽‍🚀 🚀",
-    "e\u0301",
-    "a\x00b",
-)
+_ODD_TEXTS = ("", " ", "\n\t", "!?", "\u200d", "naïve café", "数据库检索", "بحث", "👩🏽‍🚀 🚀", "e\u0301", "a\x00b")
 _TOLERANCE = 1e-4
 """The greatest difference in one number between two vectors of the same text: a batch adds in another order."""
 

@@ -218,19 +218,10 @@ class RetrievalEngine:
         """
         checks.check_flags(include_history=include_history)
         memories = await self._get_candidate_memories(
-            project_id,
-            query,
-            interaction_types=interaction_types,
-            entity_ids=entity_ids,
-            limit=limit,
-            min_score=min_score,
-            strategy=strategy,
-            profile=profile,
-            match_entities=match_entities,
-            as_of=as_of,
-            min_relevance=min_relevance,
-            context=context,
-        )
+            project_id, query, interaction_types=interaction_types, entity_ids=entity_ids, limit=limit,
+            min_score=min_score, strategy=strategy, profile=profile, match_entities=match_entities, as_of=as_of,
+            min_relevance=min_relevance, context=context,
+        )  # fmt: skip
         await self._count_accesses(memories)
         if not (include_history and memories):
             return memories
@@ -267,18 +258,9 @@ class RetrievalEngine:
         fits = requests.bounds_of(max_characters, max_tokens, count_tokens)
         types = self._get_related_types(task_type)
         memories = await self._get_candidate_memories(
-            project_id,
-            query,
-            interaction_types=types,
-            entity_ids=current_entities,
-            limit=limit,
-            min_score=min_score,
-            strategy=strategy,
-            profile=profile,
-            match_entities="prefer",
-            as_of=as_of,
-            context=context,
-        )
+            project_id, query, interaction_types=types, entity_ids=current_entities, limit=limit, min_score=min_score,
+            strategy=strategy, profile=profile, match_entities="prefer", as_of=as_of, context=context,
+        )  # fmt: skip
         standings = await (await self._open()).standings([memory.memory_id for memory in memories])
         nothing = "" if memories else await self.why_nothing(project_id, types)
         text, shown = context_text(
@@ -347,16 +329,9 @@ class RetrievalEngine:
         where = requests.conditions(project_id, requests.checked_types(interaction_types), filters, as_of)
         requests.check_start(ranking, entity_ids)
         result = await (await self._open()).search(
-            query,
-            where=where,
-            limit=limit,
-            profile=ranking.taking_part(question),
-            entities=entity_ids,
-            as_of=as_of,
-            min_relevance=min_relevance,
-            syntax=False,
-            context=context,
-        )
+            query, where=where, limit=limit, profile=ranking.taking_part(question), entities=entity_ids, as_of=as_of,
+            min_relevance=min_relevance, syntax=False, context=context,
+        )  # fmt: skip
         for note in set(result.notes) - self._logged_notes:  # such as missing vectors without an embedder
             _log.warning("memories of collection %r: %s", self._name, note)
             self._logged_notes.add(note)

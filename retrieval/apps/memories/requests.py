@@ -150,10 +150,7 @@ def bounds_of(
 
 
 def entity_set(entities: Links | None) -> frozenset[Entity]:
-    """Every entity with its type.
-
-    Raises ``InvalidRequestError`` for anything but a mapping of lists of ids.
-    """
+    """Every entity with its type. Raises ``InvalidRequestError`` for anything but a mapping of lists of ids."""
     links = checked_links(entities or {})
     return frozenset((entity_type, entity_id) for entity_type, ids in links.items() for entity_id in ids)
 

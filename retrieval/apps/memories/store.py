@@ -338,15 +338,10 @@ class MemoryStore:
         )
         receipt.item()  # invalid messages are refused before a model is called
         remembering = Remembering(
-            conversation=conversation,
-            memory_of=memory_of,
-            receipt=receipt,
-            now=now,
-            llm=needed_llm(self._platform.llm),
-            collection=await self._collection(),
-            writer=await self._writer(),
+            conversation=conversation, memory_of=memory_of, receipt=receipt, now=now,
+            llm=needed_llm(self._platform.llm), collection=await self._collection(), writer=await self._writer(),
             place=await self._place(),
-        )
+        )  # fmt: skip
         return await remembering.remember(again=again)
 
     async def history(self, memory_id: str) -> tuple[Memory, ...]:

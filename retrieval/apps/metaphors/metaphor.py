@@ -364,9 +364,7 @@ UNTRIED_SHARE = 0.9
 
 
 def combine_scores(
-    first: Iterable[Scored],
-    second: Iterable[Scored],
-    weights: tuple[float, float] = (SIMILARITY_SHARE, LEARNED_SHARE),
+    first: Iterable[Scored], second: Iterable[Scored], weights: tuple[float, float] = (SIMILARITY_SHARE, LEARNED_SHARE)
 ) -> list[Scored]:
     """Combine two rankings: the sum of weight × score by the metaphor's id, best first, then by id.
 

@@ -132,14 +132,7 @@ UNKNOWN = 0.5
 """The value of a missing or unknown priority, as of Medium."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "Blocker": "Critical",
-        "Highest": "Critical",
-        "Major": "Medium",
-        "Minor": "Low",
-        "Lowest": "Low",
-        "Trivial": "Low",
-    }
+    {"Blocker": "Critical", "Highest": "Critical", "Major": "Medium", "Minor": "Low", "Lowest": "Low", "Trivial": "Low"}
 )
 """Jira's older and newer names of priorities, each with the name whose weight it has. Major is Jira's default for
 tickets that nobody has prioritised, so it counts as Medium.

@@ -39,10 +39,7 @@ class _Console(Console):
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Standard output or standard error.
-
-    Colours appear only on a terminal, and not if ``NO_COLOR`` is set.
-    """
+    """Standard output or standard error. Colours appear only on a terminal, and not if ``NO_COLOR`` is set."""
     return _Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 

@@ -155,10 +155,7 @@ async def _principles(visit: Visit) -> h.Node:
     if not scores:
         return empty("There are no principles in use yet.")
     top = scores[:_SHOWN]
-    names = distinct_names(
-        [entry.principle.title for entry in top],
-        [entry.principle.id for entry in top],
-    )
+    names = distinct_names([entry.principle.title for entry in top], [entry.principle.id for entry in top])
     best = {name: (entry.score,) for name, entry in zip(names, top, strict=True)}
     score = "SELECT *, (successes + 1) / (uses + 2.0) AS score"
     sql = sql_of("usage", PRINCIPLES).replace("SELECT *", score) + " AND context = ''\nORDER BY score DESC"

@@ -286,13 +286,7 @@ async def _preview(batch: Upload, columns: Mapping[str, str]) -> h.Node:
 def _row(batch: Upload, line: InputLine) -> tuple[h.Node, ...]:
     item = line.item
     if item is None:
-        return (
-            f"line {line.line}",
-            h.span(".state.error")["refused"],
-            _message(batch, line.error or ""),
-            "",
-            "",
-        )
+        return (f"line {line.line}", h.span(".state.error")["refused"], _message(batch, line.error or ""), "", "")
     attributes = json.dumps(dict(item.attributes), ensure_ascii=False, default=str)
     return (item.item_id, item.title[:_CELL], item.body[:_CELL], ", ".join(item.tags), attributes[:_CELL])
 

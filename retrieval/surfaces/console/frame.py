@@ -192,10 +192,7 @@ _CONFIG = json.dumps(
         "selfRequestsOnly": True,
         "historyCacheSize": 0,
         "timeout": 60_000,
-        "responseHandling": [
-            {"code": "204", "swap": False},
-            {"code": "...", "swap": True},
-        ],
+        "responseHandling": [{"code": "204", "swap": False}, {"code": "...", "swap": True}],
     }
 )
 
@@ -220,11 +217,7 @@ def _document(title: str, content: h.Node, *, places: h.Node = None, chooser: h.
                 chooser,
                 h.button("#theme.quiet", type="button", data_theme="")["Dark"],
             ],
-            h.main("#main", tabindex="-1")[
-                h.h1[title],
-                h.div("#notice", role="status", aria_live="polite"),
-                content,
-            ],
+            h.main("#main", tabindex="-1")[h.h1[title], h.div("#notice", role="status", aria_live="polite"), content],
             h.div("#working", aria_hidden="true")["Working …"],
         ],
     ]
@@ -246,11 +239,7 @@ def empty(text: str, *more: h.Node) -> h.Element:
 
 
 def table(
-    columns: Iterable[str],
-    rows: Iterable[Iterable[h.Node]],
-    *,
-    caption: str,
-    numbers: Iterable[str] = (),
+    columns: Iterable[str], rows: Iterable[Iterable[h.Node]], *, caption: str, numbers: Iterable[str] = ()
 ) -> h.Element:
     """A table that scrolls by itself on a narrow screen; the columns of ``numbers`` are right-aligned."""
     names, right = list(columns), frozenset(numbers)

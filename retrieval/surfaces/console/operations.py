@@ -249,8 +249,7 @@ async def reembed(visit: Visit) -> h.Node:
 def _doctor_card(visit: Visit) -> h.Node:
     address = visit.url("/operations/doctor", collection=visit.text("collection"))
     return h.section(".card", aria_label="Doctor")[
-        h.h2["Doctor"],
-        h.div(hx_get=address, hx_trigger="load")[h.p(".hint")["Examining …"]],
+        h.h2["Doctor"], h.div(hx_get=address, hx_trigger="load")[h.p(".hint")["Examining …"]]
     ]
 
 

@@ -243,9 +243,7 @@ def timings(retrieval_id: object, stages: Mapping[str, float], total: float) -> 
 def sql_to_copy(sql: str) -> h.Element:
     """A statement to copy, for an analyst's login, which reads one tenant."""
     return h.details[
-        h.summary["SQL"],
-        h.pre(tabindex="0")[h.code[sql]],
-        h.button(".quiet", type="button", data_copies=sql)["Copy"],
+        h.summary["SQL"], h.pre(tabindex="0")[h.code[sql]], h.button(".quiet", type="button", data_copies=sql)["Copy"]
     ]
 
 

@@ -190,13 +190,10 @@ def _filters(visit: Visit, counts: Mapping[str, Mapping[str, int]], offered: Seq
             h.summary["Filters"],
             (_facet(visit, name, counts.get(name, {})) for name in offered),
             h.fieldset[
-                h.legend["When"],
-                _field(visit, "when.gte", "from", "date"),
-                _field(visit, "when.lt", "before", "date"),
+                h.legend["When"], _field(visit, "when.gte", "from", "date"), _field(visit, "when.lt", "before", "date")
             ],
             h.details[
-                h.summary["As JSON"],
-                _field(visit, "where", "filter", "text", placeholder='{"priority": "High"}'),
+                h.summary["As JSON"], _field(visit, "where", "filter", "text", placeholder='{"priority": "High"}')
             ],
             h.noscript[h.button(type="submit")["Filter"]],
         ]

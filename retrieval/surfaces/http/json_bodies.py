@@ -265,10 +265,7 @@ class _ReadRequest(Request):
 
 def _check_values(body: bytes) -> None:
     """Refuse a body of too many values, counted by their separators, including those within texts."""
-    for characters, most, separators in (
-        (b",[{", MOST_VALUES, "commas and brackets"),
-        (b":", MOST_MEMBERS, "colons"),
-    ):
+    for characters, most, separators in ((b",[{", MOST_VALUES, "commas and brackets"), (b":", MOST_MEMBERS, "colons")):
         if (count := len(body) - len(body.translate(None, characters))) > most:
             raise MalformedBodyError(
                 f"the body has {count:,} {separators}; a search may have {most:,}: send fewer values, "

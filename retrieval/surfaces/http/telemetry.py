@@ -192,9 +192,7 @@ class Metrics:
             "retrieval_searches_noted", "Searches whose results have notes, for example about a leg that could not run."
         )
         self._feedback = self._counter(
-            "retrieval_feedback_events",
-            "Events of feedback: recorded, repeated, or stored without weight.",
-            "outcome",
+            "retrieval_feedback_events", "Events of feedback: recorded, repeated, or stored without weight.", "outcome"
         )
         self._recorded = self._counter("retrieval_recorded_searches", "Searches that were recorded.")
         self._lost = self._counter("retrieval_unrecorded_searches", "Searches that were not recorded.", "reason")

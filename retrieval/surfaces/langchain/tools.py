@@ -267,10 +267,13 @@ class PatternRecognitionAgent(Runnable[State, Update]):
         ``config`` is a ``search_config``, or a ``config`` of ``RetrievalService.preview_search``. Returns
         ``similar_tickets``, ``search_metadata`` and ``config_used`` of that configuration, and the ``preview``: the
         ranking of every weighting, with the moves and their reasons. Raises the errors of
-        ``RetrievalService.preview_search``.
+        ``RetrievalService.preview_search``, with ``ProcessingError`` for an invalid configuration.
         """
         options = _options(config) if config is not None and not isinstance(config, list | str) else config
-        return await self._tickets.arun(_preview, title, description, domain or None, options)
+        try:
+            return await self._tickets.arun(_preview, title, description, domain or None, options)
+        except ValidationError as error:
+            raise models.ProcessingError(wrong_arguments(error)) from None
 
 
 pattern_recognition_agent = PatternRecognitionAgent()

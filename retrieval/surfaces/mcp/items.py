@@ -118,8 +118,7 @@ ItemIds = Annotated[
     list[ItemId], Field(min_length=1, max_length=MOST_ITEMS, description="The ids of items, as given in [].")
 ]
 Start = Annotated[
-    int,
-    Field(strict=True, ge=0, description="The character of each text to begin at: next_start of a cut text."),
+    int, Field(strict=True, ge=0, description="The character of each text to begin at: next_start of a cut text.")
 ]
 Characters = Annotated[
     int, Field(strict=True, ge=100, le=100_000, description="The greatest number of characters of each item's text.")
@@ -155,8 +154,7 @@ class NewItem(BaseModel):
 
 
 NewItems = Annotated[
-    list[NewItem],
-    Field(min_length=1, max_length=MOST_ADDED, description="The items: all of them are stored, or none."),
+    list[NewItem], Field(min_length=1, max_length=MOST_ADDED, description="The items: all of them are stored, or none.")
 ]
 
 
@@ -295,17 +293,9 @@ class ItemTools:
         are what where can filter by; facets count the values of a field.
         """
         result = await (await self._collection(collection)).search(
-            query,
-            where=where,
-            limit=limit,
-            snippet=snippet,
-            group_by=group_by,
-            min_relevance=min_relevance,
-            typos=typos,
-            facets=facets or (),
-            after=after,
-            context=Situation(session=self._served.session_of(ctx)),
-        )
+            query, where=where, limit=limit, snippet=snippet, group_by=group_by, min_relevance=min_relevance,
+            typos=typos, facets=facets or (), after=after, context=Situation(session=self._served.session_of(ctx)),
+        )  # fmt: skip
         hits = FoundAnswer(
             hits=[_hit_answer(hit) for hit in result],
             retrieval_id=None if result.retrieval_id is None else str(result.retrieval_id),

@@ -56,8 +56,7 @@ InteractionTypes = Annotated[
     Field(max_length=20, description="Only memories of these sorts."),
 ]
 Entities = Annotated[
-    dict[str, list[str]] | None,
-    Field(description='Ids by type, such as {"tickets": ["T-17"], "people": ["ann"]}.'),
+    dict[str, list[str]] | None, Field(description='Ids by type, such as {"tickets": ["T-17"], "people": ["ann"]}.')
 ]
 Question = Annotated[
     str | None,
@@ -266,17 +265,9 @@ class MemoryTools:
 
         store = MemoryStore(await self._served.platform(), self._served.offer.memories)
         stored = await store.store_memory(
-            project_id,
-            interaction_type,
-            content,
-            user_id or self._served.client_of(ctx),
-            links=links,
-            summary=summary,
-            relevance_score=relevance_score,
-            occurred_at=occurred_at,
-            expires_at=expires_at,
-            duplicates=duplicates,
-        )
+            project_id, interaction_type, content, user_id or self._served.client_of(ctx), links=links, summary=summary,
+            relevance_score=relevance_score, occurred_at=occurred_at, expires_at=expires_at, duplicates=duplicates,
+        )  # fmt: skip
         result = StoredAnswer(
             id=stored.memory_id,
             is_new=stored.is_new,

@@ -511,16 +511,9 @@ def ingest(
     are stored as chunks; unreadable ones are reported, and the others stored.
     """
     options = RunOptions(
-        collection=collection,
-        prune=prune,
-        language=language,
-        filterable=filterable_of(filterable or ()),
-        schema=json_file("--schema", schema),
-        index=index,
-        as_json=as_json,
-        quiet=quiet,
-        yes=yes,
-    )
+        collection=collection, prune=prune, language=language, filterable=filterable_of(filterable or ()),
+        schema=json_file("--schema", schema), index=index, as_json=as_json, quiet=quiet, yes=yes,
+    )  # fmt: skip
     if file_format is None and any(map(holds_documents, files)):
         for option, value in (("--map", columns), ("--id-from", id_from), ("--rejects", rejects)):
             if value:

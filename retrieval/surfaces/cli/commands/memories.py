@@ -116,16 +116,10 @@ def remember(
         wait(_announce_destinations(platform, collection, messages, yes=yes))
         report = wait(
             store.remember(
-                messages,
-                project,
-                session=session,
-                user_id=user,
-                first_turn=first_turn,
-                interaction_type=interaction_type,
-                occurred_at=occurred_at,
-                again=again,
+                messages, project, session=session, user_id=user, first_turn=first_turn,
+                interaction_type=interaction_type, occurred_at=occurred_at, again=again,
             )
-        )
+        )  # fmt: skip
     print_answer(report, _report(report), as_json=as_json)
 
 

@@ -140,17 +140,10 @@ def preview(
         named = {name: wait(options.profile_named(target, name)) for name in profile}
         result = wait(
             target.preview(
-                query,
-                profiles=named,
-                where=conditions,
-                limit=limit,
-                syntax=not plain,
-                typos=typos,
-                min_score=min_score,
-                min_relevance=min_relevance,
-                context=search_context,
+                query, profiles=named, where=conditions, limit=limit, syntax=not plain, typos=typos,
+                min_score=min_score, min_relevance=min_relevance, context=search_context,
             )
-        )
+        )  # fmt: skip
     print_answer(result, [line for part in result.previews for line in lines(part)], as_json=as_json)
 
 

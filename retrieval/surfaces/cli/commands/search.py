@@ -271,16 +271,10 @@ def passages(
     with opened_collection(collection) as (target, wait):
         result = wait(
             target.passages(
-                query,
-                max_tokens=max_tokens,
-                around=around,
-                limit=limit,
-                where=conditions,
-                min_score=min_score,
-                min_relevance=min_relevance,
-                context=search_context,
+                query, max_tokens=max_tokens, around=around, limit=limit, where=conditions, min_score=min_score,
+                min_relevance=min_relevance, context=search_context,
             )
-        )
+        )  # fmt: skip
     if as_json:
         print_json(result.as_dict())
         return

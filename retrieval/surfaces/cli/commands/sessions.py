@@ -82,17 +82,10 @@ def session_start(
         folder, name = _place(cwd, session, deadline)
         asyncio.run(
             start_session(
-                settings,
-                say,
-                show,
-                folder=folder,
-                until=deadline,
-                session=name,
-                collection=collection,
-                limit=limit,
+                settings, say, show, folder=folder, until=deadline, session=name, collection=collection, limit=limit,
                 explore=explore,
             )
-        )
+        )  # fmt: skip
 
 
 @command(app, "retrieval session-end --session s-1 --outcome success --tags testing,sql")

@@ -111,23 +111,12 @@ def search(
     from retrieval.apps.tickets import RetrievalRequest
 
     request = _validate(
-        RetrievalRequest,
-        title=title,
-        description=description,
-        query_text=query_text,
-        query_embedding=vector_file("--query-embedding", query_embedding),
-        domain_filter=domain_filter,
-        top_k=top_k,
-        candidates=candidates,
-        preset=preset,
-        vector_weight=vector_weight,
-        metadata_weight=metadata_weight,
-        priority_weights=_weights_of(priority_weights or ()),
-        time_normalization_hours=time_normalization_hours,
-        as_of=moment_of("--as-of", as_of),
-        exclude_ids=exclude_ids,
-        exclude_self=exclude_self,
-    )
+        RetrievalRequest, title=title, description=description, query_text=query_text,
+        query_embedding=vector_file("--query-embedding", query_embedding), domain_filter=domain_filter, top_k=top_k,
+        candidates=candidates, preset=preset, vector_weight=vector_weight, metadata_weight=metadata_weight,
+        priority_weights=_weights_of(priority_weights or ()), time_normalization_hours=time_normalization_hours,
+        as_of=moment_of("--as-of", as_of), exclude_ids=exclude_ids, exclude_self=exclude_self,
+    )  # fmt: skip
     if request.query_embedding is None and not request.text:
         raise typer.BadParameter("give it, --description, --query-text or --query-embedding", param_hint="TITLE")
     with _opened_service(collection) as (service, wait):
@@ -166,17 +155,10 @@ def preview(
     from retrieval.apps.tickets import PreviewConfig
 
     config = _validate(
-        PreviewConfig,
-        top_k=top_k,
-        candidates=candidates,
-        weightings=weightings,
-        vector_weight=vector_weight,
-        metadata_weight=metadata_weight,
-        priority_weights=_weights_of(priority_weights or ()),
-        time_normalization_hours=time_normalization_hours,
-        as_of=moment_of("--as-of", as_of),
-        exclude_ids=exclude_ids,
-    )
+        PreviewConfig, top_k=top_k, candidates=candidates, weightings=weightings, vector_weight=vector_weight,
+        metadata_weight=metadata_weight, priority_weights=_weights_of(priority_weights or ()),
+        time_normalization_hours=time_normalization_hours, as_of=moment_of("--as-of", as_of), exclude_ids=exclude_ids,
+    )  # fmt: skip
     with _opened_service(collection) as (service, wait):
         previews = wait(service.preview_search(title, description or "", domain, config))
     print_answer(previews.model_dump(mode="json"), preview_lines(previews), as_json=as_json)

@@ -159,8 +159,7 @@ async def add_each(
     collection: WriteCollection,
     request: Request,
     mapping: Annotated[
-        list[str],
-        Query(alias="map", description="Other names of fields, as FIELD=NAME.", examples=[["text=Summary"]]),
+        list[str], Query(alias="map", description="Other names of fields, as FIELD=NAME.", examples=[["text=Summary"]])
     ] = [],  # noqa: B006 - FastAPI makes a new one for each request
     id_from: Annotated[
         str | None,
@@ -221,10 +220,7 @@ async def put(
 
 
 @router.patch(
-    "/{item_id:path}",
-    response_model=told(StoredItem),
-    responses={**_OK, **_CHANGED},
-    summary="Change an item",
+    "/{item_id:path}", response_model=told(StoredItem), responses={**_OK, **_CHANGED}, summary="Change an item"
 )
 async def patch(
     collection: WriteCollection,

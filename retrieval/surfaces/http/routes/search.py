@@ -6,10 +6,12 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Path, Query, Request
+from fastapi.exceptions import RequestValidationError
 from pydantic import BeforeValidator, Field
 
 from retrieval.adapters.aside import aside
 from retrieval.collection import Collection
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.passages import Passages
 from retrieval.domain.learning.context import MAX_NAME_LENGTH
 from retrieval.domain.records.recorded import RecordedRetrieval, RetrievalSummary
@@ -152,7 +154,13 @@ async def complete(
     limit: Annotated[int, Query(ge=1, le=100, description="The greatest number of queries, and of titles.")] = 10,
 ) -> JSONAnswer:
     """Complete the last word from the texts of the best items, and list titles with it. Nothing is recorded."""
-    return JSONAnswer((await collection.complete(text, where=json_bodies.where_of(where), limit=limit)).as_dict())
+    try:
+        completions = await collection.complete(text, where=json_bodies.where_of(where), limit=limit)
+    except InvalidRequestError as error:
+        if error.place != ("query",):
+            raise
+        raise RequestValidationError([{"loc": ("query", "text"), "msg": str(error)}]) from None
+    return JSONAnswer(completions.as_dict())
 
 
 @router.post("/passages", response_model=models.told(Passages), summary="Search for passages")

@@ -131,6 +131,8 @@ async def test_completions_come_from_words_and_titles(client: AsyncClient) -> No
     assert len(answer.json()["titles"]) == 2
     for refused in ({"text": "d", "limit": "0"}, {"text": "d", "where": "x"}, {}):
         assert (await client.get("/v1/collections/docs/complete", params=refused)).status_code == 422
+    [fault] = (await client.get("/v1/collections/docs/complete", params={"text": "a\x00"})).json()["errors"]
+    assert (fault.get("parameter"), fault.get("in")) == ("text", "query")
 
 
 async def test_explanations_can_be_left_out(client: AsyncClient) -> None:

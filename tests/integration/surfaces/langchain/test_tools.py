@@ -199,6 +199,8 @@ async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(p
     assert preview["search_metadata"]["total_found"] == len(similar)
     assert preview["config_used"]["vector_weight"] == 0.2
     assert [weighted["weighting"]["name"] for weighted in preview["preview"]["previews"]] == ["balanced", "custom"]
+    with pytest.raises(tickets.ProcessingError, match="vector_weight: must be"):
+        await pattern_recognition_agent.preview_search("a", "b", "", {"vector_weight": 2})
 
 
 async def test_the_tools_in_turn_make_the_hybrid_score(platform: SyncPlatform) -> None:
