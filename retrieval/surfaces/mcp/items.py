@@ -37,9 +37,7 @@ LONGEST_VALUE = 200
 """The greatest number of characters of an attribute's JSON in a hit; get_items gives longer values."""
 
 CollectionName = Annotated[
-    str,
-    Field(min_length=1, max_length=512, description="The collection's name, as list_collections gives it."),
-    values.ASKED,
+    str, values.sized(1, 512, "The collection's name, as list_collections gives it."), values.ASKED
 ]
 Where = Annotated[
     dict[str, Any] | None,
@@ -64,31 +62,27 @@ Where = Annotated[
 ]
 Words = Annotated[
     str | None,
-    Field(
-        max_length=2000,
-        description=(
-            'What to find, in plain words: searched by meaning and by words. "a phrase" must be in every hit, -word '
-            "in none, begin* matches words with that prefix. Left out: by the filter alone, if the collection's "
-            "profile allows it."
-        ),
+    values.sized(
+        0,
+        2000,
+        'What to find, in plain words: searched by meaning and by words. "a phrase" must be in every hit, -word '
+        "in none, begin* matches words with that prefix. Left out: by the filter alone, if the collection's "
+        "profile allows it.",
     ),
     values.ASKED,
 ]
-HitLimit = Annotated[int, Field(strict=True, ge=1, le=MOST_HITS, description="The greatest number of hits.")]
+HitLimit = Annotated[int, values.whole(1, MOST_HITS, "The greatest number of hits.")]
 SnippetSize = Annotated[
     int,
-    Field(
-        strict=True,
-        ge=SMALLEST,
-        le=LARGEST,
-        description="Characters of each hit's snippet: the part with the query's words. get_items gives whole texts.",
+    values.whole(
+        SMALLEST,
+        LARGEST,
+        "Characters of each hit's snippet: the part with the query's words. get_items gives whole texts.",
     ),
 ]
 GroupBy = Annotated[
     str | None,
-    Field(
-        max_length=512, description="A field, such as document_id: only the best hit of each of its values is given."
-    ),
+    values.sized(0, 512, "A field, such as document_id: only the best hit of each of its values is given."),
     values.ASKED,
 ]
 LeastRelevance = Annotated[
@@ -102,27 +96,24 @@ Typos = Annotated[
 ]
 Facets = Annotated[
     list[Annotated[str, Field(min_length=1, max_length=512), values.ASKED]] | None,
-    Field(max_length=10, description="Fields whose values are counted over all items that match the filter."),
+    values.sized(0, 10, "Fields whose values are counted over all items that match the filter."),
 ]
 After = Annotated[
     str | None,
-    Field(
-        max_length=10_000,
-        description='For more hits than one page: "" for the first page, then next of the previous answer, with the '
+    values.sized(
+        0,
+        10_000,
+        'For more hits than one page: "" for the first page, then next of the previous answer, with the '
         "same arguments.",
     ),
     values.ASKED,
 ]
 ItemId = Annotated[str, Field(min_length=1, max_length=MAX_KEY_BYTES), values.ASKED, values.KEY]
-ItemIds = Annotated[
-    list[ItemId], Field(min_length=1, max_length=MOST_ITEMS, description="The ids of items, as given in [].")
-]
+ItemIds = Annotated[list[ItemId], values.sized(1, MOST_ITEMS, "The ids of items, as given in [].")]
 Start = Annotated[
     int, Field(strict=True, ge=0, description="The character of each text to begin at: next_start of a cut text.")
 ]
-Characters = Annotated[
-    int, Field(strict=True, ge=100, le=100_000, description="The greatest number of characters of each item's text.")
-]
+Characters = Annotated[int, values.whole(100, 100_000, "The greatest number of characters of each item's text.")]
 
 
 class NewItem(BaseModel):
@@ -132,30 +123,24 @@ class NewItem(BaseModel):
 
     id: Annotated[
         str,
-        Field(
-            min_length=1,
-            max_length=MAX_KEY_BYTES,
-            description="Your own key for it, such as faq-12; an item of the same id is replaced.",
-        ),
+        values.sized(1, MAX_KEY_BYTES, "Your own key for it, such as faq-12; an item of the same id is replaced."),
         values.ASKED,
         values.KEY,
         BeforeValidator(lambda key: str(key) if is_whole(key) else key),
     ]
-    title: Annotated[str | None, Field(max_length=1000, description="One line.")] = None
-    text: Annotated[str | None, Field(max_length=MOST_TEXT, description="What is searched, with the title.")] = None
+    title: Annotated[str | None, values.sized(0, 1000, "One line.")] = None
+    text: Annotated[str | None, values.sized(0, MOST_TEXT, "What is searched, with the title.")] = None
     tags: Annotated[list[str] | None, Field(max_length=100)] = None
     metadata: Annotated[
         dict[str, Any] | None,
         Field(description='JSON values by name, to filter by, such as {"priority": "High", "hours": 4}.'),
     ] = None
-    kind: Annotated[str | None, Field(max_length=MAX_KEY_BYTES, description="What sort of thing it is.")] = None
-    source: Annotated[str | None, Field(max_length=MAX_KEY_BYTES, description="Where it comes from.")] = None
-    occurred_at: Annotated[str | None, Field(max_length=100, description="When it happened: ISO 8601.")] = None
+    kind: Annotated[str | None, values.sized(0, MAX_KEY_BYTES, "What sort of thing it is.")] = None
+    source: Annotated[str | None, values.sized(0, MAX_KEY_BYTES, "Where it comes from.")] = None
+    occurred_at: Annotated[str | None, values.sized(0, 100, "When it happened: ISO 8601.")] = None
 
 
-NewItems = Annotated[
-    list[NewItem], Field(min_length=1, max_length=MOST_ADDED, description="The items: all of them are stored, or none.")
-]
+NewItems = Annotated[list[NewItem], values.sized(1, MOST_ADDED, "The items: all of them are stored, or none.")]
 
 
 class CollectionAnswer(ToolAnswer):
@@ -346,13 +331,11 @@ class ItemTools:
         self,
         ctx: Context,
         retrieval_id: Annotated[
-            str,
-            Field(min_length=1, max_length=100, description="The retrieval_id of the search that returned it."),
-            values.ASKED,
+            str, values.sized(1, 100, "The retrieval_id of the search that returned it."), values.ASKED
         ],
         item_id: Annotated[ItemId, Field(description="The id of the hit, as given in [].")],
         was_helpful: Annotated[bool, Field(strict=True, description="Whether it answered the question.")],
-        note: Annotated[str | None, Field(max_length=1000, description="Briefly why."), values.BLOCK] = None,
+        note: Annotated[str | None, values.sized(0, 1000, "Briefly why."), values.BLOCK] = None,
     ) -> Annotated[CallToolResult, RatedAnswer]:
         """Say whether a hit of search_collection was helpful, once you know: later searches learn from it.
 

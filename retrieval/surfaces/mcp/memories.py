@@ -24,51 +24,39 @@ MOST_CONTENT = 100_000
 """The greatest number of characters of a stored memory's content."""
 
 Project = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=200,
-        description="The project that the memories belong to; use the same name each time.",
-    ),
-    values.LINE,
+    str, values.sized(1, 200, "The project that the memories belong to; use the same name each time."), values.LINE
 ]
 InteractionType = Annotated[
     str,
-    Field(
-        min_length=1,
-        max_length=100,
-        description="The sort of memory: insights, summary, triage, protocols, plans, experiments, or a name of yours.",
+    values.sized(
+        1, 100, "The sort of memory: insights, summary, triage, protocols, plans, experiments, or a name of yours."
     ),
     values.LINE,
 ]
 TaskType = Annotated[
     str,
-    Field(
-        min_length=1,
-        max_length=100,
-        description="The sort of task, as interaction_type of store_memory: only memories of it and of related sorts "
-        "are given.",
+    values.sized(
+        1,
+        100,
+        "The sort of task, as interaction_type of store_memory: only memories of it and of related sorts are given.",
     ),
     values.LINE,
 ]
 InteractionTypes = Annotated[
     list[Annotated[str, Field(min_length=1, max_length=100), values.ASKED]] | None,
-    Field(max_length=20, description="Only memories of these sorts."),
+    values.sized(0, 20, "Only memories of these sorts."),
 ]
 Entities = Annotated[
     dict[str, list[str]] | None, Field(description='Ids by type, such as {"tickets": ["T-17"], "people": ["ann"]}.')
 ]
 Question = Annotated[
     str | None,
-    Field(max_length=2000, description="What to remember, in plain words; left out: the most relevant ones."),
+    values.sized(0, 2000, "What to remember, in plain words; left out: the most relevant ones."),
     values.ASKED,
 ]
-MemoryLimit = Annotated[int, Field(strict=True, ge=1, le=MOST_MEMORIES, description="The greatest number of memories.")]
+MemoryLimit = Annotated[int, values.whole(1, MOST_MEMORIES, "The greatest number of memories.")]
 ContentCharacters = Annotated[
-    int,
-    Field(
-        strict=True, ge=40, le=MOST_CONTENT, description="The greatest number of characters of each memory's content."
-    ),
+    int, values.whole(40, MOST_CONTENT, "The greatest number of characters of each memory's content.")
 ]
 LeastScore = Annotated[float, Field(ge=0, le=1, description="Leave out memories of a lower score.")]
 LeastRelevance = Annotated[
@@ -187,7 +175,7 @@ class MemoryTools:
         *,
         query: Question = None,
         max_characters: Annotated[
-            int, Field(strict=True, ge=200, le=MOST_CONTENT, description="Characters of the whole text, at most.")
+            int, values.whole(200, MOST_CONTENT, "Characters of the whole text, at most.")
         ] = 8000,
         content_characters: ContentCharacters = 500,
     ) -> Annotated[CallToolResult, MemoryContextAnswer]:
@@ -233,19 +221,14 @@ class MemoryTools:
         interaction_type: InteractionType,
         content: Annotated[
             str,
-            Field(
-                min_length=1,
-                max_length=MOST_CONTENT,
-                description="What to remember, so that it is understood without what was said before.",
-            ),
+            values.sized(1, MOST_CONTENT, "What to remember, so that it is understood without what was said before."),
             values.BLOCK,
         ],
         user_id: Annotated[
-            str | None,
-            Field(min_length=1, max_length=200, description="Whose memory it is; left out: your client's name."),
+            str | None, values.sized(1, 200, "Whose memory it is; left out: your client's name.")
         ] = None,
         *,
-        summary: Annotated[str | None, Field(max_length=1000, description="The content in one line.")] = None,
+        summary: Annotated[str | None, values.sized(0, 1000, "The content in one line.")] = None,
         links: Entities = None,
         relevance_score: Annotated[float, Field(ge=0, le=1, description="How much it matters.")] = 1.0,
         occurred_at: Annotated[Moment | None, Field(description="ISO 8601 with a time zone; left out: now.")] = None,

@@ -34,18 +34,13 @@ Tag = Annotated[str, Field(min_length=1, max_length=100), values.LINE]
 MOST_PRINCIPLES = 50
 
 PrincipleId = Annotated[
-    str,
-    Field(min_length=1, max_length=MAX_KEY_BYTES, description="The id of a principle, as given in []."),
-    values.ASKED,
-    values.KEY,
+    str, values.sized(1, MAX_KEY_BYTES, "The id of a principle, as given in []."), values.ASKED, values.KEY
 ]
 
 OwnSession = Annotated[
     str | None,
-    Field(
-        min_length=1,
-        max_length=200,
-        description="The id of your session, if you were told one; without it, the connection's, or this machine's.",
+    values.sized(
+        1, 200, "The id of your session, if you were told one; without it, the connection's, or this machine's."
     ),
     values.ASKED,
 ]
@@ -191,17 +186,15 @@ class PrincipleTools:
         ctx: Context,
         query: Annotated[
             str | None,
-            Field(
-                max_length=2000,
-                description="What you are about to do or are stuck on, in plain words; left out: the best by record.",
+            values.sized(
+                0, 2000, "What you are about to do or are stuck on, in plain words; left out: the best by record."
             ),
             values.ASKED,
         ] = None,
         tags: Annotated[
             list[AskedTag] | None,
-            Field(
-                max_length=MOST_TAGS,
-                description="Only principles with at least one of these tags; more of them in common rank higher.",
+            values.sized(
+                0, MOST_TAGS, "Only principles with at least one of these tags; more of them in common rank higher."
             ),
         ] = None,
         *,
@@ -213,13 +206,7 @@ class PrincipleTools:
             ),
         ] = False,
         limit: Annotated[
-            int,
-            Field(
-                strict=True,
-                ge=1,
-                le=MOST_PRINCIPLES,
-                description="The number of principles, without those to be tried out.",
-            ),
+            int, values.whole(1, MOST_PRINCIPLES, "The number of principles, without those to be tried out.")
         ] = 5,
         session_id: OwnSession = None,
     ) -> Annotated[CallToolResult, PrinciplesAnswer]:
@@ -254,9 +241,7 @@ class PrincipleTools:
         principle_id: PrincipleId,
         was_helpful: Annotated[bool, Field(strict=True, description="Whether following the principle helped.")],
         context: Annotated[
-            str | None,
-            Field(max_length=1000, description="Briefly why: what it was used for, what came of it."),
-            values.BLOCK,
+            str | None, values.sized(0, 1000, "Briefly why: what it was used for, what came of it."), values.BLOCK
         ] = None,
         session_id: OwnSession = None,
     ) -> Annotated[CallToolResult, RatingAnswer]:
@@ -285,19 +270,12 @@ class PrincipleTools:
     async def add_principle(
         self,
         ctx: Context,
-        title: Annotated[
-            str,
-            Field(min_length=1, max_length=200, description="The principle in one sentence, as an instruction."),
-            values.LINE,
-        ],
+        title: Annotated[str, values.sized(1, 200, "The principle in one sentence, as an instruction."), values.LINE],
         body: Annotated[
-            str | None,
-            Field(max_length=5000, description="When it applies, why it holds, and how to follow it."),
-            values.BLOCK,
+            str | None, values.sized(0, 5000, "When it applies, why it holds, and how to follow it."), values.BLOCK
         ] = None,
         tags: Annotated[
-            list[Tag] | None,
-            Field(max_length=MOST_TAGS, description="What it is about; prefer tags that list_tags names."),
+            list[Tag] | None, values.sized(0, MOST_TAGS, "What it is about; prefer tags that list_tags names.")
         ] = None,
     ) -> Annotated[CallToolResult, AddedAnswer]:
         """Keep a lesson that will help again, in other sessions. Search first, so that none is kept twice.
@@ -329,9 +307,7 @@ class PrincipleTools:
     async def list_loaded_principles(
         self,
         session_id: Annotated[
-            str,
-            Field(min_length=1, max_length=200, description="The id of the session, as given when it started."),
-            values.ASKED,
+            str, values.sized(1, 200, "The id of the session, as given when it started."), values.ASKED
         ],
     ) -> Annotated[CallToolResult, LoadedAnswer]:
         """List the principles that a session was given when it started, such as yours."""

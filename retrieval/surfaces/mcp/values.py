@@ -48,6 +48,16 @@ LINE, BLOCK = AfterValidator(partial(_storable, is_line=True)), AfterValidator(p
 Count = Annotated[int, Field(ge=0)]
 
 
+def sized(least: int, most: int, about: str) -> Any:
+    """The description of a text or a list, and the bounds of its length; 0: without a lower one."""
+    return Field(min_length=least or None, max_length=most, description=about)
+
+
+def whole(least: int, most: int, about: str) -> Any:
+    """The description of a whole number, and its bounds."""
+    return Field(strict=True, ge=least, le=most, description=about)
+
+
 _BLOCKS = frozenset({"body", "content", "snippet", "text", "metadata"})
 
 
