@@ -26,16 +26,6 @@ from retrieval.sync.platform import SyncCollection, SyncPlatform, connect
 from retrieval.sync.platform import open as open  # noqa: A004 - see retrieval
 
 __all__ = [
-    "DualRetriever",
-    "Memory",
-    "MemoryStore",
-    "MetaphorCorpus",
-    "MetaphorRetriever",
-    "PrincipleStore",
-    "RetrievalEngine",
-    "RetrievalModel",
-    "RetrievalService",
-    "SyncCollection",
-    "SyncPlatform",
-    "connect",
-]
+    "DualRetriever", "Memory", "MemoryStore", "MetaphorCorpus", "MetaphorRetriever", "PrincipleStore",
+    "RetrievalEngine", "RetrievalModel", "RetrievalService", "SyncCollection", "SyncPlatform", "connect",
+]  # fmt: skip

@@ -18,11 +18,6 @@ from retrieval.testing.rerankers import check_reranker, check_unreachable_rerank
 from retrieval.testing.suite import ConformanceError
 
 __all__ = [
-    "ConformanceError",
-    "check_embedder",
-    "check_llm",
-    "check_policy",
-    "check_reranker",
-    "check_unreachable_llm",
+    "ConformanceError", "check_embedder", "check_llm", "check_policy", "check_reranker", "check_unreachable_llm",
     "check_unreachable_reranker",
-]
+]  # fmt: skip

@@ -9,17 +9,6 @@ from retrieval.apps.memories.store import MemoryStore
 from retrieval.domain.items.memory import Duplicate, Memory, StoredMemory, extract_text
 
 __all__ = [
-    "SEED_PROFILE",
-    "SEMANTIC_PROFILE",
-    "STRATEGIES",
-    "Duplicate",
-    "Memory",
-    "MemoryStore",
-    "RelevantMemory",
-    "RememberReport",
-    "RememberedFact",
-    "RetrievalEngine",
-    "StoredMemory",
-    "extract_text",
-    "related_types",
-]
+    "SEED_PROFILE", "SEMANTIC_PROFILE", "STRATEGIES", "Duplicate", "Memory", "MemoryStore", "RelevantMemory",
+    "RememberReport", "RememberedFact", "RetrievalEngine", "StoredMemory", "extract_text", "related_types",
+]  # fmt: skip

@@ -15,19 +15,7 @@ from retrieval.apps.metaphors.metaphor import (
 from retrieval.apps.metaphors.retriever import MetaphorRetriever, RetrievalMetrics, RetrievalModel, Retrieved
 
 __all__ = [
-    "GENERATED",
-    "METAPHORS_PROFILE",
-    "STANDARD_CORPUS",
-    "STATIC",
-    "Metaphor",
-    "MetaphorCorpus",
-    "MetaphorRetriever",
-    "Operation",
-    "Origin",
-    "Problem",
-    "RetrievalMetrics",
-    "RetrievalModel",
-    "Retrieved",
-    "combine_scores",
+    "GENERATED", "METAPHORS_PROFILE", "STANDARD_CORPUS", "STATIC", "Metaphor", "MetaphorCorpus", "MetaphorRetriever",
+    "Operation", "Origin", "Problem", "RetrievalMetrics", "RetrievalModel", "Retrieved", "combine_scores",
     "validate_metaphor",
-]
+]  # fmt: skip

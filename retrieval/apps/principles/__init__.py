@@ -12,17 +12,9 @@ if TYPE_CHECKING:
     from retrieval.apps.principles.traces import Outcome, Trace
 
 __all__ = [
-    "PRINCIPLES_PROFILE",
-    "FoundPrinciple",
-    "FoundPrinciples",
-    "Outcome",
-    "Principle",
-    "PrincipleScore",
-    "PrincipleStats",
-    "PrincipleStore",
-    "Trace",
-    "principles_profile",
-]
+    "PRINCIPLES_PROFILE", "FoundPrinciple", "FoundPrinciples", "Outcome", "Principle", "PrincipleScore",
+    "PrincipleStats", "PrincipleStore", "Trace", "principles_profile",
+]  # fmt: skip
 
 _HOMES = {
     "principle": ("FoundPrinciple", "Principle"),

@@ -20,12 +20,6 @@ from retrieval.apps.recall.retriever import (
 from retrieval.apps.recall.rewriter import deep_triggers
 
 __all__ = [
-    "RECALL_PROFILE",
-    "SEARCH_LIMIT_MAX",
-    "DualRetriever",
-    "Entity",
-    "Memory",
-    "Recalled",
-    "TimeExpressions",
+    "RECALL_PROFILE", "SEARCH_LIMIT_MAX", "DualRetriever", "Entity", "Memory", "Recalled", "TimeExpressions",
     "deep_triggers",
-]
+]  # fmt: skip

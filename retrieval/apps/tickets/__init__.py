@@ -30,24 +30,7 @@ from retrieval.apps.tickets.ticket_item import TICKET_FILTERABLE, ticket_item
 from retrieval.domain.errors import ConfigurationError
 
 __all__ = [
-    "ALIASES",
-    "PRESETS",
-    "TICKET_FILTERABLE",
-    "ConfigurationError",
-    "MovedTicket",
-    "PreviewConfig",
-    "PriorityWeights",
-    "ProcessingError",
-    "RetrievalConfig",
-    "RetrievalRequest",
-    "RetrievalResponse",
-    "RetrievalService",
-    "SearchMetadata",
-    "SearchPreview",
-    "SimilarTicket",
-    "Weighting",
-    "WeightingPreview",
-    "rescored",
-    "ticket_item",
-    "tickets_profile",
-]
+    "ALIASES", "PRESETS", "TICKET_FILTERABLE", "ConfigurationError", "MovedTicket", "PreviewConfig", "PriorityWeights",
+    "ProcessingError", "RetrievalConfig", "RetrievalRequest", "RetrievalResponse", "RetrievalService", "SearchMetadata",
+    "SearchPreview", "SimilarTicket", "Weighting", "WeightingPreview", "rescored", "ticket_item", "tickets_profile",
+]  # fmt: skip

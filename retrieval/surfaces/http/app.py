@@ -216,33 +216,17 @@ def _describe(span: Span, scope: Scope, status: int, request_id: str) -> None:
 
 
 _NO_TELEMETRY: TelemetryConfig = {
-    "tracing": False,
-    "metrics": False,
-    "logs": False,
-    "operation_spans": False,
-    "auto_configure": False,
-}
+    "tracing": False, "metrics": False, "logs": False, "operation_spans": False, "auto_configure": False,
+}  # fmt: skip
 """FastAPI's own telemetry would put query strings and error messages into traces: see ``telemetry``."""
 
 
 _ROUTERS = (
-    search.router,
-    collections.router,
-    collections.named,
-    items.router,
-    documents.router,
-    memories.router,
-    learning.feedback_router,
-    learning.router,
-    learning.actors_router,
-    search.in_collection,
-    search.retrievals_router,
-    profiles.router,
-    installation.reembedding_router,
-    installation.figures_router,
-    tickets.router,
+    search.router, collections.router, collections.named, items.router, documents.router, memories.router,
+    learning.feedback_router, learning.router, learning.actors_router, search.in_collection, search.retrievals_router,
+    profiles.router, installation.reembedding_router, installation.figures_router, tickets.router,
     installation.health_router,
-)
+)  # fmt: skip
 """The routers, in the order in which they are tried and listed by OpenAPI: the most frequent requests first."""
 
 

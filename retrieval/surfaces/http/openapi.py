@@ -130,27 +130,14 @@ def operations(described: Json) -> Iterator[tuple[str, str, Json]]:
 
 
 _SAMPLES: Json = {
-    "id": "T-17",
-    "item_id": "T-17",
-    "title": "Connection timeout",
-    "text": "The database refuses connections at peak hours.",
-    "query": "connection timeout",
-    "collection": "tickets",
-    "name": "tickets",
-    "actor": "kim",
-    "session": "s-17",
-    "note": "",
-    "document": "handbook/leave.md",
-    "leg": "lexical",
-    "fusion": "rrf",
-    "tags": ["database"],
-    "notes": [],
-    "metadata": {"priority": "High"},
+    "id": "T-17", "item_id": "T-17", "title": "Connection timeout",
+    "text": "The database refuses connections at peak hours.", "query": "connection timeout", "collection": "tickets",
+    "name": "tickets", "actor": "kim", "session": "s-17", "note": "", "document": "handbook/leave.md", "leg": "lexical",
+    "fusion": "rrf", "tags": ["database"], "notes": [], "metadata": {"priority": "High"},
     "where": {"priority": {"in": ["High"]}},
     "profile": {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}},
-    "retrieval_id": A_RETRIEVAL,
-    "next": None,
-}
+    "retrieval_id": A_RETRIEVAL, "next": None,
+}  # fmt: skip
 """Values of fields in the examples of responses, by name."""
 
 _OF_TYPES: Json = {"string": "…", "integer": 1, "number": 0.5, "boolean": True}

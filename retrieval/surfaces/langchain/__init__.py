@@ -26,19 +26,7 @@ from retrieval.surfaces.langchain.tools import (  # noqa: E402
 from retrieval.surfaces.langchain.vector_store import RetrievalRetriever, RetrievalVectorStore  # noqa: E402
 
 __all__ = [
-    "EXPLANATION_KEY",
-    "Bridge",
-    "LangChainEmbedder",
-    "PatternRecognitionAgent",
-    "RetrievalEmbeddings",
-    "RetrievalRetriever",
-    "RetrievalStore",
-    "RetrievalVectorStore",
-    "apply_hybrid_scoring",
-    "get_index_stats",
-    "pattern_recognition_agent",
-    "retrieval_node",
-    "search_similar_tickets",
-    "ticket_tools",
-    "use_platform",
-]
+    "EXPLANATION_KEY", "Bridge", "LangChainEmbedder", "PatternRecognitionAgent", "RetrievalEmbeddings",
+    "RetrievalRetriever", "RetrievalStore", "RetrievalVectorStore", "apply_hybrid_scoring", "get_index_stats",
+    "pattern_recognition_agent", "retrieval_node", "search_similar_tickets", "ticket_tools", "use_platform",
+]  # fmt: skip
