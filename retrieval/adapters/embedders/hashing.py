@@ -64,12 +64,7 @@ class HashingEmbedder:
     """
 
     def __init__(
-        self,
-        dimensions: int = 256,
-        *,
-        seed: int = 0,
-        document_prefix: str = "",
-        query_prefix: str = "",
+        self, dimensions: int = 256, *, seed: int = 0, document_prefix: str = "", query_prefix: str = ""
     ) -> None:
         """``dimensions`` is 1 to 4000; another ``seed`` is another space. Raises ``ConfigurationError``."""
         self._seed = seed

@@ -174,10 +174,7 @@ class MiniLMEmbedder(LocalModel[MiniLMModel]):
         self._threads = threads or min(_usable_cores(), _MOST_THREADS)
         self._files = installed_files()
         self.space = EmbeddingSpace(
-            provider="minilm",
-            model="all-MiniLM-L6-v2",
-            revision=self._files.revision,
-            dimensions=DIMENSIONS,
+            provider="minilm", model="all-MiniLM-L6-v2", revision=self._files.revision, dimensions=DIMENSIONS
         )
         """The space that the vectors belong to."""
         super().__init__(EMBEDDER, lambda: _load(lambda: MiniLMModel(self._files)), threads=self._threads)

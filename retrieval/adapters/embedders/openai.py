@@ -17,11 +17,7 @@ from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.breaker import EMBEDDER
 from retrieval.adapters.endpoints.client import CallLimits, EndpointClient, check_positive
 from retrieval.adapters.endpoints.endpoint import Endpoint, shown_address
-from retrieval.domain.errors import (
-    ConfigurationError,
-    EmbedderRejectedError,
-    InvalidVectorError,
-)
+from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError, InvalidVectorError
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
 from retrieval.domain.items.item import text_hash
 from retrieval.domain.wording import several

@@ -98,12 +98,7 @@ SERVICES = {
             key_variable="OPENAI_API_KEY",
             more=_BASE64,
         ),
-        EmbeddingService(
-            name="openai-compatible",
-            title="the endpoint",
-            models_path="/models",
-            more=_BASE64,
-        ),
+        EmbeddingService(name="openai-compatible", title="the endpoint", models_path="/models", more=_BASE64),
         EmbeddingService(
             name="ollama",
             title="Ollama",

@@ -105,13 +105,7 @@ class EndpointReranker(EndpointClient):
     """
 
     def __init__(
-        self,
-        provider: str,
-        *,
-        model: str = "",
-        api_key: str = "",
-        base_url: str = "",
-        **limits: Unpack[CallLimits],
+        self, provider: str, *, model: str = "", api_key: str = "", base_url: str = "", **limits: Unpack[CallLimits]
     ) -> None:
         """Check the options, without connecting. Raises ``ConfigurationError``, naming the setting.
 

@@ -86,10 +86,7 @@ class ColumnPlan:
 
 
 def plan_columns(
-    file: str,
-    header: Sequence[str],
-    columns: Mapping[str, str] | None = None,
-    texts: Collection[str] = (),
+    file: str, header: Sequence[str], columns: Mapping[str, str] | None = None, texts: Collection[str] = ()
 ) -> ColumnPlan:
     """The plan for a header; ``columns`` maps an item's field, or an attribute as ``attributes.name``, to a column.
 

@@ -22,13 +22,7 @@ from retrieval.adapters.readers.lines import (
     readable_status,
     too_long_reason,
 )
-from retrieval.adapters.readers.records import (
-    check_id,
-    item_from_record,
-    mapped_record,
-    target_of,
-    with_hashed_id,
-)
+from retrieval.adapters.readers.records import check_id, item_from_record, mapped_record, target_of, with_hashed_id
 from retrieval.domain.checks import (
     JSONSyntaxError,
     JSONTextError,

@@ -83,10 +83,7 @@ async def read_queue_state(database: Database, *, alive_seconds: float) -> Queue
             return None
         jobs = await connection.rows(counts)
         alive = await connection.value(workers, (alive_seconds,))
-    return QueueState(
-        jobs={(str(queue), str(status)): int(number) for queue, status, number in jobs},
-        workers=alive,
-    )
+    return QueueState(jobs={(str(queue), str(status)): int(number) for queue, status, number in jobs}, workers=alive)
 
 
 RUNNING, DONE, FAILED, INTERRUPTED = "running", "done", "failed", "interrupted"

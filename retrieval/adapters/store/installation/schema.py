@@ -29,12 +29,7 @@ from retrieval.adapters.store.installation.checks import (
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier, verbatim
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
-from retrieval.domain.errors import (
-    DatabaseError,
-    MissingPrivilegeError,
-    SchemaRevisionError,
-    UnsupportedDatabaseError,
-)
+from retrieval.domain.errors import DatabaseError, MissingPrivilegeError, SchemaRevisionError, UnsupportedDatabaseError
 
 UPGRADE_WAIT_SECONDS = 120.0
 """The time that an upgrade waits for another one to finish."""
@@ -95,9 +90,7 @@ def _config(connection: sa.Connection | None, schema: str, **attributes: object)
 def _connection(url: str) -> Iterator[sa.Connection]:
     # The driver reads the URL itself: SQLAlchemy refuses one with several hosts.
     engine = sa.create_engine(
-        "postgresql+psycopg://",
-        poolclass=sa.NullPool,
-        creator=lambda: psycopg.connect(url, **CONNECTION),
+        "postgresql+psycopg://", poolclass=sa.NullPool, creator=lambda: psycopg.connect(url, **CONNECTION)
     )
     # First, because in another encoding the engine could not even read the server's version.
     sa.event.listen(engine, "connect", lambda raw, _record: check_session(raw), insert=True)

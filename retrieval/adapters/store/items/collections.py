@@ -187,8 +187,7 @@ async def create_collection(
 async def set_space(connection: Connection, collection_id: int, space_id: int) -> None:
     """Make the space the collection's active one, if it has none yet."""
     await connection.execute(
-        "UPDATE collections SET space_id = %s WHERE collection_id = %s AND space_id IS NULL",
-        (space_id, collection_id),
+        "UPDATE collections SET space_id = %s WHERE collection_id = %s AND space_id IS NULL", (space_id, collection_id)
     )
 
 

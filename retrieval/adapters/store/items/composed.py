@@ -22,12 +22,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, JSONB, array
 
 from retrieval.adapters.store.compiled import Compiled, LateValue, late, rendered
 from retrieval.adapters.store.learning.ratings import ORDER, lets_unrated_through
-from retrieval.adapters.store.tables import (
-    attribute_values,
-    item_tags,
-    literal,
-    memory_links,
-)
+from retrieval.adapters.store.tables import attribute_values, item_tags, literal, memory_links
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.search.filters import (
     AllTags,

@@ -114,8 +114,7 @@ def containing(filter_: Contains, collection_id: int) -> sa.Select[Any]:
     The words' index cannot be used under a policy; the function runs with its owner's rights and checks the tenant.
     """
     matches = sa.func.items_containing(
-        literal(collection_id),
-        sa.cast(late(filter_, lambda leaf: leaf.text), sa.Text),
+        literal(collection_id), sa.cast(late(filter_, lambda leaf: leaf.text), sa.Text)
     ).table_valued("item_id", name="found")
     return sa.select(matches.c.item_id)
 
@@ -188,8 +187,7 @@ def _one_of(filter_: OneOf, values_of: ValuesOf) -> Condition:
         )
     in_list = _ATTRIBUTES.op("@>", is_comparison=True)
     return sa.or_(
-        is_value,
-        in_list(sa.func.any(late(filter_, lambda leaf: jsonbs({name: [value]} for value in values_of(leaf))))),
+        is_value, in_list(sa.func.any(late(filter_, lambda leaf: jsonbs({name: [value]} for value in values_of(leaf)))))
     )
 
 

@@ -10,13 +10,7 @@ from uuid import UUID
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.records.recording_statement import (
-    COLUMNS,
-    STORE_MANY,
-    STORE_ONE,
-    TOGETHER,
-    row_names,
-)
+from retrieval.adapters.store.records.recording_statement import COLUMNS, STORE_MANY, STORE_ONE, TOGETHER, row_names
 from retrieval.adapters.store.round_trip import WrittenValue
 from retrieval.domain.records.recorded import RecordedSearch, recorded_search
 from retrieval.domain.records.retrieval_id import time_of

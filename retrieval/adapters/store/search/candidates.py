@@ -384,8 +384,7 @@ def _or_moved(rows: Any, request: CandidateRequest) -> Any:
     owner = collections.c
     candidates = rows.subquery("found")
     moved = sa.select(named(_MOVED), *(sa.null() for _ in list(candidates.c)[1:])).where(
-        owner.collection_id == literal(request.collection_id),
-        owner.space_id != literal(request.space_id),
+        owner.collection_id == literal(request.collection_id), owner.space_id != literal(request.space_id)
     )
     return sa.union_all(sa.select(candidates), moved)
 

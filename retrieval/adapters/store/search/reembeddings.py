@@ -157,9 +157,7 @@ async def begin_reembedding(at: CollectionPlace, target: StoredSpace, options: M
 
 
 async def change_reembedding(
-    at: CollectionPlace,
-    states: Sequence[ReembeddingState],
-    changes: Mapping[str, Any],
+    at: CollectionPlace, states: Sequence[ReembeddingState], changes: Mapping[str, Any]
 ) -> bool:
     """Change columns of the re-embedding if it is in one of the states."""
     settings = [sql.SQL("{} = {}").format(sql.Identifier(name), sql.Placeholder(name)) for name in changes]

@@ -50,11 +50,7 @@ async def keep_rewrites(
 
     Raises ``DatabaseError``; the rewrites can be used without being stored. Arguments as in ``cached_rewrites``.
     """
-    parameters = {
-        **_key(tenant_id, model, query, instructions),
-        "rewrites": list(rewrites),
-        "expires_at": expires_at,
-    }
+    parameters = {**_key(tenant_id, model, query, instructions), "rewrites": list(rewrites), "expires_at": expires_at}
     await database.write(tenant_id, Compiled(_KEEP, parameters))
 
 

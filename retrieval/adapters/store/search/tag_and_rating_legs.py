@@ -40,8 +40,7 @@ def latest_stored(request: CandidateRequest, *columns: sa.ColumnElement[Any]) ->
     return (
         sa.select(items.c.item_id, *columns)
         .where(
-            items.c.collection_id == literal(request.collection_id),
-            items.c.status != sa.literal_column("'archived'"),
+            items.c.collection_id == literal(request.collection_id), items.c.status != sa.literal_column("'archived'")
         )
         .order_by(items.c.created_at.desc(), items.c.item_id)
     )
