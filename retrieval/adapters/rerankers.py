@@ -21,15 +21,8 @@ from retrieval.adapters.endpoints.breaker import RERANKER, before_deadline
 from retrieval.adapters.extras import require_extra
 from retrieval.adapters.llms.choice import Chosen, ChosenLLM
 from retrieval.adapters.local_models import LocalModel, onnx_session, tokenizer_of
+from retrieval.domain import errors
 from retrieval.domain.checks import clean_text, quoted, shown_line
-from retrieval.domain.errors import (
-    ConfigurationError,
-    LLMRejectedError,
-    LLMUnavailableError,
-    RerankerRejectedError,
-    RerankerUnavailableError,
-    RetrievalError,
-)
 from retrieval.domain.llm import LLM, list_schema, object_schema
 from retrieval.domain.search.reranking import Rerank, Reranker, Scored, checked_scores, is_reranker, squashed
 from retrieval.settings import Settings
@@ -47,12 +40,14 @@ def configured_reranker(settings: Settings, llm: ChosenLLM) -> Reranker | None:
         return None
     if name == "onnx":
         if not model:
-            raise ConfigurationError("the onnx reranker needs a file or its folder; set RETRIEVAL_RERANKER_MODEL")
+            raise errors.ConfigurationError(
+                "the onnx reranker needs a file or its folder; set RETRIEVAL_RERANKER_MODEL"
+            )
         return OnnxReranker(model)
     if name == "llm":
         model_to_ask = llm.get()
         if model_to_ask is None:
-            raise ConfigurationError("the llm reranker needs a language model; set RETRIEVAL_LLM")
+            raise errors.ConfigurationError("the llm reranker needs a language model; set RETRIEVAL_LLM")
         return LLMReranker(model_to_ask)
     from retrieval.adapters.endpoints.rerank import EndpointReranker
 
@@ -66,7 +61,7 @@ class ChosenReranker(Chosen[Reranker]):
     def __init__(self, settings: Settings, llm: ChosenLLM, given: Reranker | None = None) -> None:
         """Raises ``ConfigurationError`` for anything but a reranker."""
         if given is not None and not is_reranker(given):
-            raise ConfigurationError(f"reranker is {given!r:.80}; give a reranker, or set RETRIEVAL_RERANKER")
+            raise errors.ConfigurationError(f"reranker is {given!r:.80}; give a reranker, or set RETRIEVAL_RERANKER")
         super().__init__(RERANKER, lambda: configured_reranker(settings, llm), given)
 
     async def load(self) -> None:
@@ -74,7 +69,7 @@ class ChosenReranker(Chosen[Reranker]):
 
         A search tells why it cannot be made.
         """
-        with suppress(ConfigurationError):
+        with suppress(errors.ConfigurationError):
             await asyncio.to_thread(self.get)
 
     async def scored(self, rerank: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
@@ -93,7 +88,7 @@ class ChosenReranker(Chosen[Reranker]):
                     "configure the one, or change rerank.model in the profile"
                 )
             scores = await self._ask(reranker, rerank.milliseconds / 1e3, query, list(texts.values()))
-        except RetrievalError as error:
+        except errors.RetrievalError as error:
             return Scored(note=str(error))
         except Exception as error:  # noqa: BLE001 - another library's error must not fail the search
             _log.warning("the reranker raised %s", type(error).__name__)
@@ -105,7 +100,7 @@ class ChosenReranker(Chosen[Reranker]):
             return checked_scores(await reranker.rerank(query, texts), len(texts))
 
         if is_patient():
-            return await before_deadline(ask, RerankerUnavailableError)
+            return await before_deadline(ask, errors.RerankerUnavailableError)
         loading = LOADING_SECONDS if getattr(reranker, "needs_loading", False) else 0.0
         return await self.guards.of(reranker, reranker.name).in_time(ask, seconds + loading)
 
@@ -142,13 +137,13 @@ class LLMReranker:
             return []
         try:
             answer = await self._llm.complete_json(_prompt(query, texts), _points_schema(len(texts)), system=_JUDGE)
-        except LLMUnavailableError as error:
-            raise RerankerUnavailableError(str(error)) from error
-        except LLMRejectedError as error:
-            raise RerankerRejectedError(str(error)) from error
+        except errors.LLMUnavailableError as error:
+            raise errors.RerankerUnavailableError(str(error)) from error
+        except errors.LLMRejectedError as error:
+            raise errors.RerankerRejectedError(str(error)) from error
         points = answer.get("points") if isinstance(answer, dict) else None
         if not isinstance(points, list) or len(points) != len(texts):
-            raise RerankerRejectedError(f"{self._llm.name} did not give {len(texts)} texts their points")
+            raise errors.RerankerRejectedError(f"{self._llm.name} did not give {len(texts)} texts their points")
         return checked_scores([point / _MOST_POINTS for point in points], len(texts))
 
     async def aclose(self) -> None:
@@ -181,7 +176,7 @@ _INPUTS: Mapping[str, str] = MappingProxyType(
 _USUAL_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 
 
-class OnnxReranker(LocalModel["_CrossEncoder | RerankerRejectedError"]):
+class OnnxReranker(LocalModel["_CrossEncoder | errors.RerankerRejectedError"]):
     """A cross-encoder as an ONNX file with its ``tokenizer.json``, as exported from Hugging Face. One thread.
 
     The network takes ``input_ids``, ``attention_mask`` and optionally ``token_type_ids``, and returns one logit a pair,
@@ -209,8 +204,8 @@ class OnnxReranker(LocalModel["_CrossEncoder | RerankerRejectedError"]):
             return []
         short_query, clean_texts, stop = clean_text(query)[:_MOST_QUERY_CHARACTERS], [*map(clean_text, texts)], Event()
 
-        def scores(encoder: _CrossEncoder | RerankerRejectedError) -> list[float]:
-            if isinstance(encoder, RerankerRejectedError):
+        def scores(encoder: _CrossEncoder | errors.RerankerRejectedError) -> list[float]:
+            if isinstance(encoder, errors.RerankerRejectedError):
                 raise encoder.with_traceback(None)
             try:
                 return encoder.scores(short_query, clean_texts, stop)
@@ -230,11 +225,13 @@ def _files(path: Path) -> tuple[Path, Path]:
     )
     if not model.is_file() or tokenizer is None:
         missing = f"no {_TOKENIZER} beside it" if model.is_file() else "no model.onnx there"
-        raise ConfigurationError(f"the onnx reranker {str(path)!r:.200}: {missing}; set RETRIEVAL_RERANKER_MODEL")
+        raise errors.ConfigurationError(
+            f"the onnx reranker {str(path)!r:.200}: {missing}; set RETRIEVAL_RERANKER_MODEL"
+        )
     return model, tokenizer
 
 
-def _cross_encoder(model: Path, tokenizer: Path) -> _CrossEncoder | RerankerRejectedError:
+def _cross_encoder(model: Path, tokenizer: Path) -> _CrossEncoder | errors.RerankerRejectedError:
     """The cross-encoder, or the error if it cannot be loaded, so that not every search loads it again."""
     try:
         return _CrossEncoder(model, tokenizer)
@@ -243,9 +240,9 @@ def _cross_encoder(model: Path, tokenizer: Path) -> _CrossEncoder | RerankerReje
         return _refusal(model, damage)
 
 
-def _refusal(model: Path, damage: Exception) -> RerankerRejectedError:
+def _refusal(model: Path, damage: Exception) -> errors.RerankerRejectedError:
     why = shown_line(str(damage), _LONGEST_REASON).rstrip(".") or type(damage).__name__
-    return RerankerRejectedError(f"{model.name} gives no scores: {why}; see docs/how-to/rerank.md")
+    return errors.RerankerRejectedError(f"{model.name} gives no scores: {why}; see docs/how-to/rerank.md")
 
 
 class _CrossEncoder:

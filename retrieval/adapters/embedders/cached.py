@@ -19,24 +19,10 @@ from retrieval.adapters.endpoints.breaker import Guard, before_deadline
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import seconds_left
 from retrieval.adapters.store.search.vectors import StoredSpace, cache_vectors, cached_vectors
-from retrieval.domain.errors import (
-    DatabaseUnreachableError,
-    EmbedderError,
-    EmbedderRejectedError,
-    EmbedderUnavailableError,
-    InvalidVectorError,
-    RetrievalError,
-    WrongDimensionError,
-)
-from retrieval.domain.items.embedding import (
-    Embedder,
-    TextRole,
-    TokenMeasure,
-    Vector,
-    Vectors,
-    cache_key,
-    checked_vectors,
-)
+from retrieval.domain import errors
+from retrieval.domain.errors import EmbedderError
+from retrieval.domain.items import embedding
+from retrieval.domain.items.embedding import TextRole, Vector, Vectors
 
 _log = logging.getLogger(__name__)
 
@@ -76,7 +62,7 @@ class CachedEmbedder:
     Vectors come back as the database keeps them (half precision), so that a cached text and a fresh one rank alike.
     """
 
-    embedder: Embedder
+    embedder: embedding.Embedder
     database: Database
     tenant_id: int
     stored_space: StoredSpace
@@ -87,7 +73,7 @@ class CachedEmbedder:
     """How long a search waits for the embedder."""
     _queries: OrderedDict[str, Vector] = field(default_factory=OrderedDict, init=False)
 
-    async def measure(self) -> TokenMeasure:
+    async def measure(self) -> embedding.TokenMeasure:
         """The measure of texts by the embedder's model, which is loaded in a thread if it must be."""
         return await asyncio.to_thread(measure_of, self.embedder)
 
@@ -107,7 +93,7 @@ class CachedEmbedder:
 
     async def uncached(self, texts: Sequence[str], role: TextRole) -> list[str]:
         """The distinct texts that are not cached, in order."""
-        hashes = {cache_key(self.embedder.space, role, text): text for text in reversed(texts)}
+        hashes = {embedding.cache_key(self.embedder.space, role, text): text for text in reversed(texts)}
         cached = await cached_vectors(self.database, self.tenant_id, self.stored_space, list(hashes))
         return [text for hash_, text in reversed(hashes.items()) if hash_ not in cached]
 
@@ -146,7 +132,7 @@ class CachedEmbedder:
     async def try_out(self) -> None:
         """Ask the embedder itself for a vector, without the cache. Raises as ``embed_documents``."""
         vectors = await self._ask(["retrieval"], TextRole.QUERY, inf)
-        checked_vectors(vectors, self.embedder.space, ["a test word"])
+        embedding.checked_vectors(vectors, self.embedder.space, ["a test word"])
 
     async def answers(self) -> bool:
         """Whether the embedder makes a vector of a test word in the time that a search waits; False near a deadline."""
@@ -161,7 +147,7 @@ class CachedEmbedder:
     async def _embed(
         self, texts: Sequence[str], keys: Sequence[str], role: TextRole, seconds: float | None
     ) -> tuple[list[Vector | None], EmbedderError | None]:
-        hashes = [cache_key(self.embedder.space, role, text) for text in texts]
+        hashes = [embedding.cache_key(self.embedder.space, role, text) for text in texts]
         stored = await cached_vectors(self.database, self.tenant_id, self.stored_space, list(set(hashes)))
         fresh = {hash_: place for place, hash_ in reversed(list(enumerate(hashes))) if hash_ not in stored}
         failure: EmbedderError | None = None
@@ -169,13 +155,13 @@ class CachedEmbedder:
             places = sorted(fresh.values())
             try:
                 vectors = await self._ask([texts[place] for place in places], role, seconds)
-                vectors = checked_vectors(vectors, self.embedder.space, [keys[place] for place in places])
+                vectors = embedding.checked_vectors(vectors, self.embedder.space, [keys[place] for place in places])
             except EmbedderError as error:
                 failure = error
-            except (InvalidVectorError, WrongDimensionError) as error:
+            except (errors.InvalidVectorError, errors.WrongDimensionError) as error:
                 if role is TextRole.DOCUMENT:
                     raise
-                failure = EmbedderRejectedError(f"the embedder is at fault: {error}")
+                failure = errors.EmbedderRejectedError(f"the embedder is at fault: {error}")
             else:
                 as_stored = vectors.astype(np.float16).astype(np.float32)
                 fresh_vectors = {hashes[place]: vector for place, vector in zip(places, as_stored, strict=True)}
@@ -186,7 +172,7 @@ class CachedEmbedder:
     async def _cache(self, vectors: Mapping[bytes, Vector]) -> None:
         try:
             await cache_vectors(self.database, self.tenant_id, self.stored_space, vectors)
-        except DatabaseUnreachableError as error:
+        except errors.DatabaseUnreachableError as error:
             # The vectors exist; the next statement reaches the database again, or raises its error.
             _log.info("vectors were not cached: %s", error)
 
@@ -197,15 +183,15 @@ class CachedEmbedder:
         try:
             if seconds is None:
                 return await self.guard.in_time(ask, budget)
-            return await before_deadline(ask, EmbedderUnavailableError, max(seconds, budget))
-        except RetrievalError:
+            return await before_deadline(ask, errors.EmbedderUnavailableError, max(seconds, budget))
+        except errors.RetrievalError:
             raise
         except Exception as error:  # an embedder of the application may raise anything
             _log.warning("the embedder failed", exc_info=error)
-            raise EmbedderUnavailableError(f"the embedder failed: {type(error).__name__}: {error}") from error
+            raise errors.EmbedderUnavailableError(f"the embedder failed: {type(error).__name__}: {error}") from error
 
 
-def wait_seconds(embedder: Embedder, budget_seconds: float, texts: int = 1) -> float:
+def wait_seconds(embedder: embedding.Embedder, budget_seconds: float, texts: int = 1) -> float:
     """The seconds that searches wait for the vectors of that number of texts."""
     loading = LOADING_SECONDS if getattr(embedder, "needs_loading", False) else 0.0
     return budget_seconds * ceil(texts / TEXTS_A_BUDGET) + loading

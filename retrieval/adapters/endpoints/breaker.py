@@ -13,15 +13,7 @@ from functools import partial
 from typing import TypeVar
 
 from retrieval.adapters.store.deadline import LateError, seconds_left, within
-from retrieval.domain.errors import (
-    EmbedderRejectedError,
-    EmbedderUnavailableError,
-    LLMRejectedError,
-    LLMUnavailableError,
-    RerankerRejectedError,
-    RerankerUnavailableError,
-    RetrievalError,
-)
+from retrieval.domain import errors
 
 T = TypeVar("T")
 
@@ -104,24 +96,24 @@ class Role:
 
     name: str
     """``embedder``, ``language model`` or ``reranker``."""
-    unavailable: type[RetrievalError]
+    unavailable: type[errors.RetrievalError]
     """Raised when it does not answer."""
-    rejected: type[RetrievalError]
+    rejected: type[errors.RetrievalError]
     """Raised by a service that answered, and refused."""
     more_time: str = ""
     """The advice behind the message of a spent budget."""
 
-    def closed(self) -> RetrievalError:
+    def closed(self) -> errors.RetrievalError:
         """The error of a call after ``aclose``."""
         return self.rejected(f"the {self.name} is closed; make a new one")
 
 
-EMBEDDER = Role("embedder", EmbedderUnavailableError, EmbedderRejectedError)
-LANGUAGE_MODEL = Role("language model", LLMUnavailableError, LLMRejectedError)
+EMBEDDER = Role("embedder", errors.EmbedderUnavailableError, errors.EmbedderRejectedError)
+LANGUAGE_MODEL = Role("language model", errors.LLMUnavailableError, errors.LLMRejectedError)
 RERANKER = Role(
     "reranker",
-    RerankerUnavailableError,
-    RerankerRejectedError,
+    errors.RerankerUnavailableError,
+    errors.RerankerRejectedError,
     more_time="; raise rerank.milliseconds in the profile, or lower rerank.candidates",
 )
 
@@ -206,7 +198,7 @@ class Guard:
             raise
         except Exception as error:
             # Other errors may have any message, or none.
-            why = str(error) if isinstance(error, RetrievalError) else type(error).__name__
+            why = str(error) if isinstance(error, errors.RetrievalError) else type(error).__name__
             self._record_failure(permit, why, is_spent=False)
             raise
         finally:
@@ -250,7 +242,7 @@ class Guards:
         return [outage for _, guard in self._guards.values() if (outage := guard.outage) is not None]
 
 
-async def before_deadline(ask: Ask[T], unavailable: type[RetrievalError], most_seconds: float = math.inf) -> T:
+async def before_deadline(ask: Ask[T], unavailable: type[errors.RetrievalError], most_seconds: float = math.inf) -> T:
     """Return the result of ``ask`` if it comes within ``most_seconds`` and can be stored before the task's deadline.
 
     Raises ``unavailable`` if it does not.

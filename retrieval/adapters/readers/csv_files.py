@@ -11,15 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from retrieval.adapters.readers.lines import (
-    MAX_LINE_BYTES,
-    InputLine,
-    Line,
-    decoded,
-    line_read,
-    read_lines,
-    too_long_reason,
-)
+from retrieval.adapters.readers import lines
 from retrieval.adapters.readers.records import (
     ATTRIBUTE_PREFIX,
     FIELD_NAMES,
@@ -153,10 +145,10 @@ def read_csv_rows(
     *,
     columns: Mapping[str, str] | None = None,
     texts: Collection[str] = (),
-    max_line_bytes: int = MAX_LINE_BYTES,
+    max_line_bytes: int = lines.MAX_LINE_BYTES,
     header: Callable[[str], None] | None = None,
     clean: bool = True,
-) -> Iterator[InputLine]:
+) -> Iterator[lines.InputLine]:
     """Every record that is not completely empty, as an item or an error.
 
     Fields are separated by commas or, if the header has none, by semicolons, tabs or vertical bars. A record that
@@ -171,7 +163,7 @@ def read_csv_rows(
     if header is not None:
         header(first.rstrip("\r\n"))
     for row in rows:
-        yield line_read(file, row.line, row.text, row.fault, partial(records.read, row.text), clean=clean)
+        yield lines.line_read(file, row.line, row.text, row.fault, partial(records.read, row.text), clean=clean)
 
 
 class CsvRecords:
@@ -184,7 +176,7 @@ class CsvRecords:
         self._header: list[str] = []
         self._plan: ColumnPlan | None = None
         # The parser's own limit, initially 128 KiB, is one for the whole process; it is never lowered.
-        csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+        csv.field_size_limit(max(csv.field_size_limit(), lines.MAX_LINE_BYTES))
 
     def goes_on(self, line: bytes) -> bool:
         """Whether the record continues after this line, because a quote is open; called with each line in order."""
@@ -251,19 +243,19 @@ def _delimiter(header: bytes) -> str:
 
 
 def _open_quote(text: str) -> str:
-    lines = text.count("\n") + (not text.endswith("\n"))
-    return f"a quote that opens here is still open after {several(lines, 'line')}"
+    number = text.count("\n") + (not text.endswith("\n"))
+    return f"a quote that opens here is still open after {several(number, 'line')}"
 
 
 def read_header(file: str) -> list[str]:
     """The names of the columns. Raises ``ConfigurationError`` if there are none, and the errors of ``read_lines``."""
     records = CsvRecords(file)
-    header = _header(file, _rows(file, records, MAX_LINE_BYTES))
+    header = _header(file, _rows(file, records, lines.MAX_LINE_BYTES))
     return _in_header(file, lambda: records.values(header))
 
 
 class _Row(NamedTuple):
-    line: Line
+    line: lines.Line
     """Its first line, with the offset at which its last line ends."""
     text: str
     fault: str | None
@@ -290,15 +282,15 @@ def _rows(file: str, records: CsvRecords, max_bytes: int) -> Iterator[_Row]:
     parts: list[str] = []
     row: _Row | None = None
     size = 0
-    for line in read_lines(file, max_line_bytes=max_bytes):
-        text, fault = decoded(line.data)
+    for line in lines.read_lines(file, max_line_bytes=max_bytes):
+        text, fault = lines.decoded(line.data)
         first = line if row is None else row.line
         row = _Row(first._replace(data=b"", offset=line.offset), "", (row and row.fault) or fault)
         parts.append(text)
         size += len(line.data)
         if line.too_long or size > max_bytes:
             fault = f"{_open_quote(''.join(parts))} and {max_bytes:,} bytes" if len(parts) > 1 else None
-            row = row._replace(fault=fault or too_long_reason(max_bytes))
+            row = row._replace(fault=fault or lines.too_long_reason(max_bytes))
             records.end_record()
         elif records.goes_on(line.data):
             continue

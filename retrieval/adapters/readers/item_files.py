@@ -10,30 +10,10 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from retrieval.adapters.files import checked_path
+from retrieval.adapters.readers import lines
 from retrieval.adapters.readers.csv_files import plan_columns, read_csv_rows, read_header
-from retrieval.adapters.readers.lines import (
-    GZIP_MAGIC,
-    MAX_LINE_BYTES,
-    STANDARD_INPUT,
-    InputLine,
-    decoded,
-    line_read,
-    read_lines,
-    readable_status,
-    too_long_reason,
-)
 from retrieval.adapters.readers.records import check_id, item_from_record, mapped_record, target_of, with_hashed_id
-from retrieval.domain.checks import (
-    JSONSyntaxError,
-    JSONTextError,
-    check_flags,
-    check_functions,
-    checked_texts,
-    checked_whole,
-    checks_argument_names,
-    choices_hint,
-    json_of,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import ConfigurationError, InvalidItemError
 from retrieval.domain.items.item import Item
 
@@ -59,9 +39,9 @@ def read_json_lines(
     *,
     columns: Mapping[str, str] | None = None,
     id_from: str | None = None,
-    max_line_bytes: int = MAX_LINE_BYTES,
+    max_line_bytes: int = lines.MAX_LINE_BYTES,
     clean: bool = True,
-) -> Iterator[InputLine]:
+) -> Iterator[lines.InputLine]:
     """Every line that is not blank, as an item (``columns``, ``id_from``, ``clean``: see ``read_items``) or an error.
 
     Raises the errors of ``read_lines``, and at the end ``ConfigurationError`` for a mapped entry that no line has.
@@ -77,18 +57,18 @@ def read_json_lines(
             seen.update(dict.fromkeys(names[: _NAMES_SHOWN - len(seen)]))
         return item_from_record(with_id(mapped_record(record, columns), id_from), clean=clean)
 
-    for line in read_lines(file, max_line_bytes=max_line_bytes):
-        raw, fault = decoded(line.data)
+    for line in lines.read_lines(file, max_line_bytes=max_line_bytes):
+        raw, fault = lines.decoded(line.data)
         if line.too_long:
-            fault = too_long_reason(max_line_bytes)
+            fault = lines.too_long_reason(max_line_bytes)
         elif not raw.strip():
             continue
-        yield line_read(file, line, raw, fault, partial(item_of, raw), clean=clean)
+        yield lines.line_read(file, line, raw, fault, partial(item_of, raw), clean=clean)
     for target, entry in columns.items():
         if seen and entry in unseen:
             raise ConfigurationError(
                 f"{file}: no line has an entry {entry!r:.80} (for {target!r:.80}); "
-                f"{choices_hint(entry, seen, are_quoted=True)}"
+                f"{checks.choices_hint(entry, seen, are_quoted=True)}"
             )
 
 
@@ -107,22 +87,22 @@ def item_from_line(line: str, read: Callable[[Mapping[str, Any]], Item]) -> Item
     """
     try:
         return read(_parse(line))
-    except JSONTextError as error:
+    except checks.JSONTextError as error:
         raise InvalidItemError(str(error)) from None
 
 
 def _parse(raw: str) -> Any:
     try:
-        value = json_of(raw.rstrip("\r\n"))  # a fault at the end is then in this line, not in the next
-    except JSONSyntaxError:
+        value = checks.json_of(raw.rstrip("\r\n"))  # a fault at the end is then in this line, not in the next
+    except checks.JSONSyntaxError:
         text = raw.strip()
         if not text.startswith(("[", "{")):
-            raise JSONTextError(_NO_OBJECT) from None
+            raise checks.JSONTextError(_NO_OBJECT) from None
         if text in _ALONE:
-            raise JSONTextError(_ALONE[text]) from None
+            raise checks.JSONTextError(_ALONE[text]) from None
         raise
     if isinstance(value, list):
-        raise JSONTextError(_ARRAY)
+        raise checks.JSONTextError(_ARRAY)
     return value
 
 
@@ -133,7 +113,7 @@ FORMATS = tuple(dict.fromkeys(FORMAT_OF_ENDING.values()))
 """The values of ``format``."""
 
 
-@checks_argument_names
+@checks.checks_argument_names
 def read_items(
     path: str | os.PathLike[str],
     *,
@@ -141,10 +121,10 @@ def read_items(
     id_from: str | None = None,
     texts: Collection[str] = (),
     format: str | None = None,  # noqa: A002 - what users call it
-    max_line_bytes: int = MAX_LINE_BYTES,
+    max_line_bytes: int = lines.MAX_LINE_BYTES,
     header: Callable[[str], None] | None = None,
     clean: bool = True,
-) -> Iterator[InputLine]:
+) -> Iterator[lines.InputLine]:
     """Every line of a file, or record of a CSV file, as an item or an error; blank lines are left out.
 
     The file is read as it is consumed, in memory that does not grow with its size. ``-`` is standard input. A file
@@ -167,12 +147,12 @@ def read_items(
     """
     file = checked_path(path)
     format_ = _format_of(file, format)
-    check_flags(clean=clean)
+    checks.check_flags(clean=clean)
     if id_from is not None and (not isinstance(id_from, str) or not id_from):
         raise ConfigurationError(f"id_from is {id_from!r:.80}; give the name of an entry, such as text")
-    check_functions(header=header)
-    texts = checked_texts("texts", texts, "['number']")
-    checked_whole("max_line_bytes", max_line_bytes, 1)
+    checks.check_functions(header=header)
+    texts = checks.checked_texts("texts", texts, "['number']")
+    checks.checked_whole("max_line_bytes", max_line_bytes, 1)
     _check_targets({} if columns is None else columns)
     known_size = size_of(file)
     if format_ == "jsonl":
@@ -202,9 +182,9 @@ def size_of(path: str | os.PathLike[str]) -> int | None:
     Raises ``InvalidRequestError`` for a file that cannot be opened.
     """
     file = os.fspath(path)
-    if file == STANDARD_INPUT:
+    if file == lines.STANDARD_INPUT:
         return None
-    status = readable_status(file)
+    status = lines.readable_status(file)
     return status.st_size if stat.S_ISREG(status.st_mode) else None
 
 
@@ -217,7 +197,7 @@ def unpacked_size(path: str | os.PathLike[str]) -> int | None:
     if size is None or size < _LEAST_PACKED:
         return size
     with Path(path).open("rb") as file:
-        if file.read(len(GZIP_MAGIC)) != GZIP_MAGIC:
+        if file.read(len(lines.GZIP_MAGIC)) != lines.GZIP_MAGIC:
             return size
         file.seek(-4, os.SEEK_END)
         return max(size, int.from_bytes(file.read(4), "little"))
@@ -239,7 +219,7 @@ def _format_of(file: str, format_: str | None) -> str:
         if format_ not in FORMATS:
             raise ConfigurationError(f"format {format_!r} is not known; use {' or '.join(FORMATS)}")
         return format_
-    if file == STANDARD_INPUT:
+    if file == lines.STANDARD_INPUT:
         return "jsonl"
     name = PurePath(file.lower())
     ending = PurePath(name.stem).suffix if name.suffix == ".gz" else name.suffix

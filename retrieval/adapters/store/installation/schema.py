@@ -18,14 +18,7 @@ from alembic.util import CommandError
 from sqlalchemy.exc import DBAPIError
 
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS
-from retrieval.adapters.store.installation.checks import (
-    STORED_REVISION,
-    SchemaStatus,
-    check_pgvector,
-    check_session,
-    known_revisions,
-    status_of,
-)
+from retrieval.adapters.store.installation import checks
 from retrieval.adapters.store.installed_sql import Names, directory, quote_identifier, verbatim
 from retrieval.adapters.store.round_trip import CONNECTION
 from retrieval.adapters.store.translate import translated
@@ -35,7 +28,7 @@ UPGRADE_WAIT_SECONDS = 120.0
 """The time that an upgrade waits for another one to finish."""
 
 
-def status(url: str, schema: str) -> SchemaStatus:
+def status(url: str, schema: str) -> checks.SchemaStatus:
     """Read the schema's status. Raises ``UnsupportedDatabaseError`` for a server that is too old."""
     with _connection(url) as connection:
         return _status(connection, schema)
@@ -93,7 +86,7 @@ def _connection(url: str) -> Iterator[sa.Connection]:
         "postgresql+psycopg://", poolclass=sa.NullPool, creator=lambda: psycopg.connect(url, **CONNECTION)
     )
     # First, because in another encoding the engine could not even read the server's version.
-    sa.event.listen(engine, "connect", lambda raw, _record: check_session(raw), insert=True)
+    sa.event.listen(engine, "connect", lambda raw, _record: checks.check_session(raw), insert=True)
     try:
         with translated(url), engine.connect() as connection:
             yield connection
@@ -149,29 +142,29 @@ def _make_extension(connection: sa.Connection) -> None:
                 f"pgvector cannot be installed in this database ({reason}); install its package on the server"
             ) from error
         installed = connection.execute(version).scalar_one()
-    check_pgvector(installed)
+    checks.check_pgvector(installed)
     connection.commit()
 
 
-def _refuse_if_ahead(connection: sa.Connection, schema: str) -> SchemaStatus:
+def _refuse_if_ahead(connection: sa.Connection, schema: str) -> checks.SchemaStatus:
     status = _status(connection, schema)
     if status.current is not None and not status.known:
         status.check()
     return status
 
 
-def _status(connection: sa.Connection, schema: str) -> SchemaStatus:
+def _status(connection: sa.Connection, schema: str) -> checks.SchemaStatus:
     table = f"{quote_identifier(schema)}.alembic_version"
     is_there = connection.execute(sa.text("SELECT to_regclass(:table) IS NOT NULL"), {"table": table}).scalar_one()
-    stored = connection.execute(verbatim(STORED_REVISION.format(schema=table))).scalar() if is_there else None
+    stored = connection.execute(verbatim(checks.STORED_REVISION.format(schema=table))).scalar() if is_there else None
     connection.rollback()
-    return status_of(schema, stored)
+    return checks.status_of(schema, stored)
 
 
 @contextmanager
 def _revision_errors(revision: str) -> Iterator[None]:
     """Translate Alembic's errors, which are about the requested revision."""
-    choices = f"there are base, {', '.join(known_revisions())} and head"
+    choices = f"there are base, {', '.join(checks.known_revisions())} and head"
     if not revision:  # Alembic does not expect it
         raise SchemaRevisionError(f"the revision is an empty text; {choices}")
     try:

@@ -24,21 +24,8 @@ from retrieval.adapters.store.compiled import Compiled, LateValue, late, rendere
 from retrieval.adapters.store.learning.ratings import ORDER, lets_unrated_through
 from retrieval.adapters.store.tables import attribute_values, item_tags, literal, memory_links
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
-from retrieval.domain.search.filters import (
-    AllTags,
-    And,
-    Compare,
-    Contains,
-    Field,
-    Filter,
-    Is,
-    Not,
-    OneOf,
-    Or,
-    Scalar,
-    extent,
-    leaves,
-)
+from retrieval.domain.search import filters
+from retrieval.domain.search.filters import AllTags, Compare, Field, Filter, OneOf, Scalar
 
 INDEXED_CHARACTERS = 300
 """The characters of a text that the index holds (``sql/items/attributes.sql``)."""
@@ -298,7 +285,7 @@ def clauses_of(part: Filter, filterable: Filterable) -> list[Clause] | None:
 def facet_part(filter_: Filter, filterable: Filterable) -> Filter | None:
     """The part of a conjunction that facets can express; None if there is none."""
     parts = tuple(part for part in conjuncts(filter_) if clauses_of(part, filterable) is not None)
-    return And(parts) if parts else None
+    return filters.And(parts) if parts else None
 
 
 def facet_share(
@@ -331,10 +318,10 @@ def _json(value: Scalar) -> str:
 def conjuncts(filter_: Filter) -> Iterator[Filter]:
     """The filters that an item must all match."""
     match filter_:
-        case And(filters):
-            for part in filters:
+        case filters.And(several):
+            for part in several:
                 yield from conjuncts(part)
-        case Or((only,)):
+        case filters.Or((only,)):
             yield from conjuncts(only)
         case _:
             yield filter_
@@ -423,7 +410,7 @@ class StatementCache:
         template = template or self._compose(key, filter_, compose)
         if filter_ is None or not template.late:
             return template.statement
-        parts = list(leaves(filter_))
+        parts = list(filters.leaves(filter_))
         return template.statement.bind(**{name: adapt(parts[place]) for name, (place, adapt) in template.late.items()})
 
     def _compose(
@@ -432,13 +419,13 @@ class StatementCache:
         # One filter object may occur twice in a filter: a copy makes the leaves distinct. The cache keeps no values.
         own = None if filter_ is None else with_own_leaves(filter_)
         statement = rendered(compose(own))
-        places = {} if own is None else {id(leaf): place for place, leaf in enumerate(leaves(own))}
+        places = {} if own is None else {id(leaf): place for place, leaf in enumerate(filters.leaves(own))}
         late = {name: value for name, value in statement.parameters.items() if isinstance(value, LateValue)}
         fixed = {name: value for name, value in statement.parameters.items() if name not in late}
         template = _Template(
             Compiled(statement.text, fixed),
             {name: (places[id(parameter.source)], parameter.adapt) for name, parameter in late.items()},
-            1 if filter_ is None else extent(filter_).conditions,
+            1 if filter_ is None else filters.extent(filter_).conditions,
         )
         with self._lock:
             former = self._entries.pop(key, None)
@@ -452,10 +439,10 @@ class StatementCache:
 def with_own_leaves(filter_: Filter) -> Filter:
     """The same filter with distinct leaf objects."""
     match filter_:
-        case And(filters) | Or(filters):
-            return type(filter_)(tuple(map(with_own_leaves, filters)))
-        case Not(inner):
-            return Not(with_own_leaves(inner))
+        case filters.And(several) | filters.Or(several):
+            return type(filter_)(tuple(map(with_own_leaves, several)))
+        case filters.Not(inner):
+            return filters.Not(with_own_leaves(inner))
         case _:
             return replace(filter_)
 
@@ -468,9 +455,9 @@ def shape_of(filter_: Filter | None, filterable: Filterable) -> Hashable:
     match filter_:
         case None:
             return None
-        case And(filters) | Or(filters):
-            return (type(filter_).__name__, *(shape_of(part, filterable) for part in filters))
-        case Not(inner):
+        case filters.And(several) | filters.Or(several):
+            return (type(filter_).__name__, *(shape_of(part, filterable) for part in several))
+        case filters.Not(inner):
             return ("Not", shape_of(inner, filterable))
         case OneOf(field, values):
             return ("OneOf", field, values_shape(field, values, filterable), lets_unrated_through(filter_))
@@ -479,9 +466,9 @@ def shape_of(filter_: Filter | None, filterable: Filterable) -> Hashable:
             return ("Compare", field, operator, shape, lets_unrated_through(filter_))
         case AllTags(tags):
             return ("AllTags", len(tags))
-        case Is(field):
+        case filters.Is(field):
             return ("Is", field)
-        case Contains():
+        case filters.Contains():
             return "Contains"
         case _:
             return filter_

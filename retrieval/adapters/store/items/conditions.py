@@ -26,22 +26,8 @@ from retrieval.adapters.store.learning.ratings import ORDER
 from retrieval.adapters.store.tables import items, literal
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.items.item import ITEM_FIELDS
-from retrieval.domain.search.filters import (
-    LINKS,
-    TEXT_FIELDS,
-    AllTags,
-    And,
-    Compare,
-    Contains,
-    Exists,
-    Field,
-    Filter,
-    HasType,
-    Is,
-    Not,
-    OneOf,
-    Or,
-)
+from retrieval.domain.search import filters
+from retrieval.domain.search.filters import Compare, Field, Filter, OneOf
 
 HIT_COLUMNS = ITEM_FIELDS[1:]
 """The columns of a hit, in this order."""
@@ -64,7 +50,7 @@ def present_value(field: Field) -> sa.ColumnElement[Any]:
     """A field's value; NULL if the item lacks it, also where the table has an empty text or list."""
     if not field.is_attribute and field.name == "tags":
         return sa.func.nullif(items.c.tags, _NOWHERE)
-    if not field.is_attribute and field.name in TEXT_FIELDS:
+    if not field.is_attribute and field.name in filters.TEXT_FIELDS:
         return sa.func.nullif(items.c[field.name], sa.literal_column("''"))
     return field_value(field)
 
@@ -76,7 +62,7 @@ _ATTRIBUTES = sa.type_coerce(items.c.attributes, sa.types.NullType())
 _NOWHERE: sa.ColumnClause[Any] = sa.literal_column("'{}'")
 _TAGS = sa.type_coerce(items.c.tags, sa.types.NullType())
 
-_NEVER_NULL = [Field(name, is_attribute=False) for name in sorted(TEXT_FIELDS)]
+_NEVER_NULL = [Field(name, is_attribute=False) for name in sorted(filters.TEXT_FIELDS)]
 
 
 def condition(filter_: Filter, collection_id: int, filterable: Filterable = ()) -> Condition:
@@ -89,26 +75,26 @@ def condition(filter_: Filter, collection_id: int, filterable: Filterable = ()) 
         return condition(inner, collection_id, filterable)
 
     match filter_:
-        case And(filters):
-            return sa.and_(sa.true(), *map(of, filters))
-        case Or(filters):
-            return sa.or_(sa.false(), *map(of, filters))
-        case Not(OneOf(field, [_, *_])) if field in _NEVER_NULL:
+        case filters.And(several):
+            return sa.and_(sa.true(), *map(of, several))
+        case filters.Or(several):
+            return sa.or_(sa.false(), *map(of, several))
+        case filters.Not(OneOf(field, [_, *_])) if field in _NEVER_NULL:
             return sa.not_(of(filter_.filter))
-        case Not(inner):
+        case filters.Not(inner):
             # A comparison with NULL is unknown in SQL; for a filter it is false.
             return sa.not_(sa.func.coalesce(of(inner), sa.false()))
-        case AllTags():
+        case filters.AllTags():
             return _TAGS.op("@>", is_comparison=True)(late(filter_, lambda leaf: list(leaf.tags)))
-        case Contains():
+        case filters.Contains():
             return items.c.item_id.in_(containing(filter_, collection_id))
-        case Exists() | Is() | HasType():
+        case filters.Exists() | filters.Is() | filters.HasType():
             return _of_json(filter_, collection_id)
         case OneOf() | Compare():
             return _of_values(filter_, collection_id, filterable)
 
 
-def containing(filter_: Contains, collection_id: int) -> sa.Select[Any]:
+def containing(filter_: filters.Contains, collection_id: int) -> sa.Select[Any]:
     """The keys of the items that contain the words.
 
     The words' index cannot be used under a policy; the function runs with its owner's rights and checks the tenant.
@@ -122,7 +108,7 @@ def containing(filter_: Contains, collection_id: int) -> sa.Select[Any]:
 def _of_values(filter_: OneOf | Compare, collection_id: int, filterable: Filterable) -> Condition:
     if ratings.is_of_verdicts(filter_.field):
         return ratings.rated_condition(filter_, collection_id, items.c.item_id)
-    if filter_.field == LINKS and isinstance(filter_, OneOf) and filter_.values:
+    if filter_.field == filters.LINKS and isinstance(filter_, OneOf) and filter_.values:
         return items.c.item_id.in_(composed.link_keys(filter_, collection_id).statement)
     values_of: ValuesOf = _values
     if kind := composed.declared_type(filter_.field, filterable):
@@ -158,15 +144,15 @@ def _values(leaf: OneOf) -> list[Any]:
     return list(leaf.values)
 
 
-def _of_json(filter_: Exists | Is | HasType, collection_id: int) -> Condition:
+def _of_json(filter_: filters.Exists | filters.Is | filters.HasType, collection_id: int) -> Condition:
     match filter_:
-        case Exists(field) if field == LINKS:
+        case filters.Exists(field) if field == filters.LINKS:
             return items.c.item_id.in_(composed.linked_keys(collection_id).statement)
-        case Exists(field):
+        case filters.Exists(field):
             return _exists(field)
-        case Is(field):
+        case filters.Is(field):
             return field_value(field) == sa.cast(late(filter_, lambda leaf: leaf.json), JSONB)
-        case HasType(field, json_type):
+        case filters.HasType(field, json_type):
             return _has_type(field_value(field), json_type)
 
 
@@ -300,7 +286,7 @@ def _demands(filter_: Filter, collection_id: int, filterable: Filterable) -> _De
     for part in parts:
         if isinstance(part, Compare) and _type_of(part, filterable) is not None:
             ranges.setdefault(part.field, []).append(part)
-        elif isinstance(part, AllTags):
+        elif isinstance(part, filters.AllTags):
             demands.keys.extend(composed.every_tag_keys(part, collection_id))
         elif (keys := _keys(part, collection_id, filterable)) is not None:
             demands.keys.append(keys)
@@ -373,11 +359,11 @@ def _about(condition_: Condition, key: sa.ColumnElement[Any]) -> Condition:
 def _keys(filter_: Filter, collection_id: int, filterable: Filterable) -> Keys | None:
     """The items that match the filter, if indexes alone can tell."""
     match filter_:
-        case Contains():
+        case filters.Contains():
             return Keys(containing(filter_, collection_id).correlate(None), once=False)
         case OneOf(field=name, values=[_, *_]) if name == _MATCHED_TAGS:
             return composed.tag_keys(filter_, collection_id)
-        case OneOf(field=name, values=[_, *_]) if name == LINKS:
+        case OneOf(field=name, values=[_, *_]) if name == filters.LINKS:
             return composed.link_keys(filter_, collection_id)
         case OneOf() | Compare() if (of_unrated := ratings.lets_unrated_through(filter_)) is not None:
             return (
@@ -389,8 +375,8 @@ def _keys(filter_: Filter, collection_id: int, filterable: Filterable) -> Keys |
                 return composed.attribute_keys(filter_, kind, collection_id)
             clause = composed.attribute_clause(filter_, filterable)
             return None if clause is None else composed.facet_keys([clause], collection_id)
-        case Or([_, *_] as filters):
-            return _any_of([_demands(part, collection_id, filterable) for part in filters], collection_id, filterable)
+        case filters.Or([_, *_] as several):
+            return _any_of([_demands(part, collection_id, filterable) for part in several], collection_id, filterable)
         case _:
             return None
 
@@ -404,11 +390,11 @@ def _any_of(branches: list[_Demands], collection_id: int, filterable: Filterable
 
 def _is_of_key(filter_: Filter) -> bool:
     match filter_:
-        case And(filters) | Or(filters):
-            return all(map(_is_of_key, filters))
-        case Not(inner):
+        case filters.And(several) | filters.Or(several):
+            return all(map(_is_of_key, several))
+        case filters.Not(inner):
             return _is_of_key(inner)
-        case OneOf(field=name) | Compare(field=name) | Exists(field=name):
+        case OneOf(field=name) | Compare(field=name) | filters.Exists(field=name):
             return name == _KEY
         case _:
             return False

@@ -25,6 +25,7 @@ from retrieval.adapters.store.items.composed import StatementCache, facet_clause
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS, present_value
 from retrieval.adapters.store.items.items import HitRows
 from retrieval.adapters.store.round_trip import Row
+from retrieval.adapters.store.search import ordered_legs, standing
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, stored_by_key, walk_values
 from retrieval.adapters.store.search.lexical_leg import (
@@ -35,20 +36,6 @@ from retrieval.adapters.store.search.lexical_leg import (
     words_values,
 )
 from retrieval.adapters.store.search.likely_hits import LIKELY, LOOKED_UP, likely_values, with_likely_hits
-from retrieval.adapters.store.search.ordered_legs import (
-    linked_leg,
-    ordered_settings,
-    popular_leg,
-    recent_leg,
-    relevant_leg,
-)
-from retrieval.adapters.store.search.standing import (
-    DROPPED_SCORE,
-    STANDING_LEGS,
-    best_candidates,
-    standing_legs,
-    standing_values,
-)
 from retrieval.adapters.store.search.statement_parts import Matches, matches_of, materialized, named
 from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tagged_leg
 from retrieval.adapters.store.tables import collections, items, literal
@@ -62,10 +49,10 @@ _NAME_OF = {leg: leg.value for leg in LegName}
 _LEG_NAMES = frozenset(_NAME_OF.values())
 _LEGS = {
     LegName.DENSE: dense_leg,
-    LegName.RECENT: recent_leg,
-    LegName.POPULAR: popular_leg,
-    LegName.RELEVANT: relevant_leg,
-    LegName.LINKED: linked_leg,
+    LegName.RECENT: ordered_legs.recent_leg,
+    LegName.POPULAR: ordered_legs.popular_leg,
+    LegName.RELEVANT: ordered_legs.relevant_leg,
+    LegName.LINKED: ordered_legs.linked_leg,
     LegName.TAGGED: tagged_leg,
     LegName.RATED: rated_leg,
 }
@@ -231,7 +218,7 @@ def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
         "tags": list(query.tags),
     }
     if request.standing is not None:
-        values |= standing_values(request.standing, entities=len(entities))
+        values |= standing.standing_values(request.standing, entities=len(entities))
     return values
 
 
@@ -245,7 +232,7 @@ def settings(request: CandidateRequest) -> Mapping[str, str]:
         return prepared.settings
     dense = dense_settings(request) if LegName.DENSE in request.legs else {}
     plan_cache = {"plan_cache_mode": "force_generic_plan"} if _has_one_plan(request) else {}
-    return {**ordered_settings(request), **dense, **plan_cache}
+    return {**ordered_legs.ordered_settings(request), **dense, **plan_cache}
 
 
 def _has_one_plan(request: CandidateRequest) -> bool:
@@ -287,7 +274,7 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
         rankings=rankings,
         path=path,
         weighed=int(counts.get("compared", counts.get("walked", len(rankings.get(LegName.DENSE, ()))))),
-        dropped_score=counts.get(DROPPED_SCORE),
+        dropped_score=counts.get(standing.DROPPED_SCORE),
         fell_short="too_few_found" in counts
         or (path is Path.APPROXIMATE and brought[LegName.DENSE] < min(request.depth, request.documents))
         or counts.get("met", math.inf) < request.effort / LEAST_MET,
@@ -357,7 +344,7 @@ def candidates_statement(request: CandidateRequest) -> Compiled:
 
 def _legs(request: CandidateRequest) -> Any:
     matches = matches_of(request)
-    standing_only = STANDING_LEGS if request.standing is not None else ()
+    standing_only = standing.STANDING_LEGS if request.standing is not None else ()
     by_words = found_by_words(request) if matches is None else matches
     parts = [
         part
@@ -366,8 +353,8 @@ def _legs(request: CandidateRequest) -> Any:
         for part in (lexical_leg(request, by_words) if leg is LegName.LEXICAL else _LEGS[leg](request, matches))
     ]
     if request.standing is not None:
-        parts += standing_legs(request, matches)
-        legs = best_candidates(sa.union_all(*parts), request)
+        parts += standing.standing_legs(request, matches)
+        legs = standing.best_candidates(sa.union_all(*parts), request)
     else:
         legs = sa.union_all(*parts)
     if request.with_both_scores or request.with_vectors or request.likely is not None:

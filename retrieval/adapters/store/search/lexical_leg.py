@@ -9,16 +9,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from retrieval.adapters.store.search import statement_parts as parts
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
-from retrieval.adapters.store.search.statement_parts import (
-    Matches,
-    count_of,
-    count_row,
-    materialized,
-    named,
-    parameter,
-    passes_filter,
-)
 from retrieval.adapters.store.tables import item_terms, literal
 from retrieval.domain.search.hit import Path
 
@@ -34,15 +26,15 @@ _TEXTS = ARRAY(sa.Text)
 Part = sa.Select[Any]
 
 
-def lexical_leg(request: CandidateRequest, matches: Matches | sa.CTE) -> list[Part]:
+def lexical_leg(request: CandidateRequest, matches: parts.Matches | sa.CTE) -> list[Part]:
     """Rows of ('lexical', item_id, BM25), and a marker row if too few of the found items pass the filter.
 
     ``matches``: those of the filter; without a filter ``found_by_words``.
     """
     if isinstance(matches, sa.CTE):
-        return [sa.select(named("lexical"), matches.c.item_id, matches.c.score)]
+        return [sa.select(parts.named("lexical"), matches.c.item_id, matches.c.score)]
     if request.path is not Path.APPROXIMATE:
-        return [sa.select(materialized(_score_matches(request, matches), "lexical"))]
+        return [sa.select(parts.materialized(_score_matches(request, matches), "lexical"))]
     return _few_or_stages(request, matches)
 
 
@@ -54,15 +46,15 @@ def words_values(request: CandidateRequest) -> dict[str, int]:
     return {"found_first": first * enough, "found_more": _FOUND_FOR_A_FILTER * enough}
 
 
-def _few_or_stages(request: CandidateRequest, matches: Matches) -> list[Part]:
+def _few_or_stages(request: CandidateRequest, matches: parts.Matches) -> list[Part]:
     """Rank all matches if they are few; else filter the items found by words, and find more if too few pass."""
     first = _Stage.of(request, "first_by_words", "found_first", sa.not_(matches.are_few))
     more = _Stage.of(request, "more_by_words", "found_more", first.is_short)
     return [
         sa.select(first.passing).where(sa.not_(first.is_short)),
         sa.select(more.passing),
-        sa.select(materialized(_score_matches(request, matches, matches.are_few), "lexical_of_few")),
-        count_row("too_few_found", sa.literal_column("1"), more.is_short),
+        sa.select(parts.materialized(_score_matches(request, matches, matches.are_few), "lexical_of_few")),
+        parts.count_row("too_few_found", sa.literal_column("1"), more.is_short),
     ]
 
 
@@ -77,19 +69,22 @@ class _Stage:
     @classmethod
     def of(cls, request: CandidateRequest, name: str, number: str, only_if: sa.ColumnElement[bool]) -> _Stage:
         """A stage that finds as many items as the parameter ``number`` says, if ``only_if`` holds."""
-        most = parameter(number, sa.Integer)
+        most = parts.parameter(number, sa.Integer)
         # Half of them are enough: finding the last of many takes several times as long as finding the first.
         least = most // sa.literal_column("2", sa.Integer)
         hits = _search_by_words(request, most, least)
-        rows = materialized(sa.select(hits.c.item_id, hits.c.score).where(only_if), name)
-        passing = materialized(_passing(request, rows), f"lexical_of_{name}")
-        return cls(passing, sa.and_(count_of(rows) >= least, count_of(passing) < parameter("enough", sa.BigInteger)))
+        rows = parts.materialized(sa.select(hits.c.item_id, hits.c.score).where(only_if), name)
+        passing = parts.materialized(_passing(request, rows), f"lexical_of_{name}")
+        return cls(
+            passing,
+            sa.and_(parts.count_of(rows) >= least, parts.count_of(passing) < parts.parameter("enough", sa.BigInteger)),
+        )
 
 
 def found_by_words(request: CandidateRequest) -> sa.CTE:
     """The items found by words, with the query's weights for BM25; a single CTE for all readers."""
-    hits = _search_by_words(request, parameter("depth", sa.Integer))
-    return materialized(sa.select(hits.c.item_id, hits.c.score, hits.c.weights), "lexical")
+    hits = _search_by_words(request, parts.parameter("depth", sa.Integer))
+    return parts.materialized(sa.select(hits.c.item_id, hits.c.score, hits.c.weights), "lexical")
 
 
 def _search_by_words(
@@ -98,8 +93,8 @@ def _search_by_words(
     """The best items by words, at most ``limit``; fewer than ``least`` (None: ``limit``) only if there are no more."""
     return sa.func.lexical_search(
         literal(request.collection_id),
-        parameter("query", sa.Text),
-        parameter("prefixes", _TEXTS),
+        parts.parameter("query", sa.Text),
+        parts.parameter("prefixes", _TEXTS),
         limit,
         *(() if least is None else (least,)),
     ).table_valued("item_id", "score", "weights", name="found")
@@ -111,9 +106,9 @@ def _passing(request: CandidateRequest, by_words: sa.CTE) -> Part:
     The function returns the best first, and a scan of its rows keeps that order.
     """
     return (
-        sa.select(named("lexical"), by_words.c.item_id, by_words.c.score)
-        .where(passes_filter(request, by_words.c.item_id))
-        .limit(parameter("depth", sa.BigInteger))
+        sa.select(parts.named("lexical"), by_words.c.item_id, by_words.c.score)
+        .where(parts.passes_filter(request, by_words.c.item_id))
+        .limit(parts.parameter("depth", sa.BigInteger))
     )
 
 
@@ -121,13 +116,13 @@ def query_weights(request: CandidateRequest, name: str = "words", hits: sa.CTE |
     """The query's weights for BM25 as a CTE of that name; taken from ``hits`` if that has a row."""
     weights: sa.ColumnElement[Any] = sa.func.lexical_query(
         literal(request.collection_id),
-        parameter("query", sa.Text),
-        parameter("prefixes", _TEXTS),
+        parts.parameter("query", sa.Text),
+        parts.parameter("prefixes", _TEXTS),
         type_=sa.types.NullType(),
     )
     if hits is not None:
         weights = sa.func.coalesce(sa.select(hits.c.weights).limit(sa.literal_column("1")).scalar_subquery(), weights)
-    return materialized(sa.select(weights.label("weights")), name)
+    return parts.materialized(sa.select(weights.label("weights")), name)
 
 
 def weighed_by_key(
@@ -142,15 +137,17 @@ def weighed_by_key(
     )
 
 
-def _score_matches(request: CandidateRequest, matches: Matches, only_if: sa.ColumnElement[bool] | None = None) -> Part:
+def _score_matches(
+    request: CandidateRequest, matches: parts.Matches, only_if: sa.ColumnElement[bool] | None = None
+) -> Part:
     """The best of the matching items by one scan of their keys, if ``only_if`` holds."""
     keys = sa.select(matches.keys.c.item_id)
     weighed = weighed_by_key(
         request, keys if only_if is None else keys.where(only_if), query_weights(request)
     ).subquery("weighed")
     return (
-        sa.select(named("lexical"), weighed.c.item_id, weighed.c.score)
+        sa.select(parts.named("lexical"), weighed.c.item_id, weighed.c.score)
         .where(weighed.c.score > 0)
         .order_by(weighed.c.score.desc(), weighed.c.item_id)
-        .limit(parameter("depth", sa.BigInteger))
+        .limit(parts.parameter("depth", sa.BigInteger))
     )

@@ -19,17 +19,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
+from retrieval.adapters.store.search import statement_parts as parts
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
-from retrieval.adapters.store.search.statement_parts import (
-    Matches,
-    count_of,
-    count_row,
-    is_unexpired,
-    materialized,
-    named,
-    parameter,
-    passes_filter,
-)
 from retrieval.adapters.store.tables import items, literal, memories, memory_links
 from retrieval.domain.search.profile import LegName
 
@@ -56,19 +47,19 @@ class Order:
     """Returns the query for the score of one item, at most one row."""
 
 
-def ordered_leg(request: CandidateRequest, matches: Matches | None, order: Order) -> list[Part]:
+def ordered_leg(request: CandidateRequest, matches: parts.Matches | None, order: Order) -> list[Part]:
     """Rows of (leg, item_id, score), and a marker row if a walk under a filter met too few."""
-    depth = parameter("depth", sa.BigInteger)
+    depth = parts.parameter("depth", sa.BigInteger)
     if matches is None:
-        walk = order.walk.where(passes_filter(request, order.walk.selected_columns[0], is_active=True))
-        return [_named(order.leg, materialized(walk.limit(depth), order.leg))]
-    walked = order.walk.where(sa.not_(matches.are_few)).limit(parameter("reach", sa.BigInteger))
-    met = materialized(walked, f"{order.leg}_walk")
-    passing = sa.select(met.c.item_id, met.c.score).where(passes_filter(request, met.c.item_id, is_active=True))
-    kept = materialized(passing.limit(depth), f"{order.leg}_of_walk")
+        walk = order.walk.where(parts.passes_filter(request, order.walk.selected_columns[0], is_active=True))
+        return [_named(order.leg, parts.materialized(walk.limit(depth), order.leg))]
+    walked = order.walk.where(sa.not_(matches.are_few)).limit(parts.parameter("reach", sa.BigInteger))
+    met = parts.materialized(walked, f"{order.leg}_walk")
+    passing = sa.select(met.c.item_id, met.c.score).where(parts.passes_filter(request, met.c.item_id, is_active=True))
+    kept = parts.materialized(passing.limit(depth), f"{order.leg}_of_walk")
     return [
         _named(order.leg, kept),
-        _named(order.leg, materialized(_best_of_few(matches, order), f"{order.leg}_of_few")),
+        _named(order.leg, parts.materialized(_best_of_few(matches, order), f"{order.leg}_of_few")),
         _too_few_found(matches, kept, met),
     ]
 
@@ -85,12 +76,12 @@ def ordered_settings(request: CandidateRequest) -> Mapping[str, str]:
     return walks if request.condition is None else {**walks, "enable_hashjoin": "off"}
 
 
-def _too_few_found(matches: Matches, kept: sa.CTE, met: sa.CTE) -> Part:
+def _too_few_found(matches: parts.Matches, kept: sa.CTE, met: sa.CTE) -> Part:
     """A marker row if a walk reached its limit and kept too few; the walk is completed only if it kept too few."""
-    enough = count_of(kept) >= parameter("depth", sa.BigInteger)
-    all_met = count_of(met) >= parameter("reach", sa.BigInteger)
+    enough = parts.count_of(kept) >= parts.parameter("depth", sa.BigInteger)
+    all_met = parts.count_of(met) >= parts.parameter("reach", sa.BigInteger)
     is_short = sa.case((sa.or_(matches.are_few, enough), sa.false()), else_=all_met)
-    return count_row("too_few_found", sa.literal_column("1"), is_short)
+    return parts.count_row("too_few_found", sa.literal_column("1"), is_short)
 
 
 def share_of_time(moment: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
@@ -101,19 +92,19 @@ def share_of_time(moment: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     return within / sa.literal_column(_SPAN, sa.Double)
 
 
-def _best_of_few(matches: Matches, order: Order) -> Part:
+def _best_of_few(matches: parts.Matches, order: Order) -> Part:
     """The best of few matches, each looked up by its key, however many the planner expects."""
     key = matches.keys.c.item_id
     score = order.score_of(key).limit(1).lateral(f"{order.leg}_score")
     rows = sa.select(key, score.c.score).select_from(matches.keys).join(score, sa.true()).where(matches.are_few)
-    return rows.order_by(score.c.score.desc(), key).limit(parameter("depth", sa.BigInteger))
+    return rows.order_by(score.c.score.desc(), key).limit(parts.parameter("depth", sa.BigInteger))
 
 
 def _named(leg: str, rows: sa.CTE) -> Part:
-    return sa.select(named(leg), rows.c.item_id, rows.c.score)
+    return sa.select(parts.named(leg), rows.c.item_id, rows.c.score)
 
 
-def recent_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+def recent_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of ('recent', item_id, seconds since 1970)."""
     table = items.alias("latest")
     rows = _timed(request, table).with_only_columns(table.c.item_id, _seconds(table))
@@ -143,7 +134,7 @@ _LITTLE = "0.0001"
 Score = Callable[[sa.FromClause], sa.ColumnElement[Any]]
 
 
-def popular_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+def popular_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of ('popular', item_id, accesses plus a fraction that rises with time)."""
     walked = memories.alias("most_used")
     walk = _walk(request, walked, _accesses).where(walked.c.accesses > sa.literal_column("0"))
@@ -152,7 +143,7 @@ def popular_leg(request: CandidateRequest, matches: Matches | None) -> list[Part
     return ordered_leg(request, matches, Order("popular", ordered, _looked_up(request, _accesses, only)))
 
 
-def relevant_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+def relevant_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of ('relevant', item_id, base relevance plus up to .0001 that rises with time)."""
     walked = memories.alias("most_relevant")
     walk = _walk(request, walked, _relevance)
@@ -162,7 +153,7 @@ def relevant_leg(request: CandidateRequest, matches: Matches | None) -> list[Par
 
 def _walk(request: CandidateRequest, table: sa.FromClause, score: Score) -> Part:
     rows = sa.select(table.c.item_id, score(table).label("score"))
-    return rows.where(table.c.collection_id == literal(request.collection_id), is_unexpired(table))
+    return rows.where(table.c.collection_id == literal(request.collection_id), parts.is_unexpired(table))
 
 
 def _looked_up(
@@ -170,7 +161,7 @@ def _looked_up(
 ) -> Callable[[sa.ColumnElement[str]], Part]:
     def score_of(item_id: sa.ColumnElement[str]) -> Part:
         mine = memories.c.collection_id == literal(request.collection_id), memories.c.item_id == item_id
-        return sa.select(score(memories).label("score")).where(*mine, is_unexpired(memories), *only)
+        return sa.select(score(memories).label("score")).where(*mine, parts.is_unexpired(memories), *only)
 
     return score_of
 
@@ -189,21 +180,21 @@ _MET = "10000"
 """The most of an entity's links that are compared with those of the other entities."""
 
 
-def linked_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+def linked_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of ('linked', item_id, number of entities plus a fraction that rises with time)."""
     shared = _shared(request)
     if matches is None:
-        latest = materialized(_latest(request, None), "linked_latest")
+        latest = parts.materialized(_latest(request, None), "linked_latest")
         return [_ranked(request, sa.union(sa.select(latest.c.item_id), shared))]
-    most = sa.case((matches.are_few, matches.count), else_=parameter("reach", sa.BigInteger))
-    latest = materialized(_latest(request, most), "linked_latest")
+    most = sa.case((matches.are_few, matches.count), else_=parts.parameter("reach", sa.BigInteger))
+    latest = parts.materialized(_latest(request, most), "linked_latest")
     walked = sa.select(latest.c.item_id)
-    short = materialized(sa.select(_is_short(request, latest, most).label("is_short")), "linked_short")
+    short = parts.materialized(sa.select(_is_short(request, latest, most).label("is_short")), "linked_short")
     is_short = sa.select(short.c.is_short).scalar_subquery()
     every_match = sa.select(matches.keys.c.item_id).where(matches.are_few, is_short)
     return [
         _ranked(request, sa.union(walked, shared, every_match)),
-        count_row("too_few_found", sa.literal_column("1"), sa.not_(matches.are_few), is_short),
+        parts.count_row("too_few_found", sa.literal_column("1"), sa.not_(matches.are_few), is_short),
     ]
 
 
@@ -212,15 +203,15 @@ def _latest(request: CandidateRequest, most: sa.ColumnElement[int] | None) -> Pa
     entity = _entities()
     links = _links_of(request, entity)
     near = (links if most is None else links.limit(most)).subquery("near")
-    passing = sa.select(near.c.item_id).where(passes_filter(request, near.c.item_id, is_active=True))
-    latest = passing.limit(parameter("depth", sa.BigInteger)).lateral("latest")
+    passing = sa.select(near.c.item_id).where(parts.passes_filter(request, near.c.item_id, is_active=True))
+    latest = passing.limit(parts.parameter("depth", sa.BigInteger)).lateral("latest")
     return sa.select(latest.c.item_id, entity.c.place).join_from(entity, latest, sa.true())
 
 
 def _shared(request: CandidateRequest) -> Part:
     """The matching items that are linked to most of the entities, at least two, the latest first among equals."""
     entity = _entities()
-    are_several = sa.func.cardinality(parameter("entity_ids", _TEXTS)) > sa.literal_column("1")
+    are_several = sa.func.cardinality(parts.parameter("entity_ids", _TEXTS)) > sa.literal_column("1")
     links = _links_of(request, entity, "happened_at").where(are_several).limit(sa.literal_column(_MET)).lateral("met")
     several = (
         sa.select(links.c.item_id)
@@ -230,9 +221,9 @@ def _shared(request: CandidateRequest) -> Part:
         .order_by(sa.func.count().desc(), sa.func.max(links.c.happened_at).desc(), links.c.item_id)
     )
     # Materialized, so that the filter is applied to the first of them, until there are enough.
-    shared = materialized(several, "linked_shared")
-    passing = sa.select(shared.c.item_id).where(passes_filter(request, shared.c.item_id, is_active=True))
-    return sa.select(passing.limit(parameter("depth", sa.BigInteger)).subquery("shared").c.item_id)
+    shared = parts.materialized(several, "linked_shared")
+    passing = sa.select(shared.c.item_id).where(parts.passes_filter(request, shared.c.item_id, is_active=True))
+    return sa.select(passing.limit(parts.parameter("depth", sa.BigInteger)).subquery("shared").c.item_id)
 
 
 def _is_short(request: CandidateRequest, latest: sa.CTE, most: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
@@ -242,7 +233,7 @@ def _is_short(request: CandidateRequest, latest: sa.CTE, most: sa.ColumnElement[
     links = _links_of(request, entity).limit(most).subquery("all_near")
     met = sa.select(sa.func.count()).select_from(links).scalar_subquery()
     # The walk is completed only if it kept too few.
-    short = sa.case((kept >= parameter("enough", sa.BigInteger), sa.false()), else_=met >= most)
+    short = sa.case((kept >= parts.parameter("enough", sa.BigInteger), sa.false()), else_=met >= most)
     return sa.exists(sa.select(entity.c.place).where(short))
 
 
@@ -253,10 +244,10 @@ def _ranked(request: CandidateRequest, candidates: sa.SelectBase) -> Part:
     share = share_of_time(own.c.happened_at) * sa.literal_column(MOST_OF_ONE, sa.Double)
     score = (sa.cast(own.c.entities, sa.Double) + share).label("score")
     rows = sa.select(candidate.c.item_id, score).join_from(candidate, own, own.c.entities > sa.literal_column("0"))
-    best = materialized(
-        rows.order_by(score.desc(), candidate.c.item_id).limit(parameter("depth", sa.BigInteger)), "linked"
+    best = parts.materialized(
+        rows.order_by(score.desc(), candidate.c.item_id).limit(parts.parameter("depth", sa.BigInteger)), "linked"
     )
-    return sa.select(named("linked"), best.c.item_id, best.c.score)
+    return sa.select(parts.named("linked"), best.c.item_id, best.c.score)
 
 
 def _own_links(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.FromClause:
@@ -272,7 +263,7 @@ def _own_links(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.
 
 
 def _entities() -> sa.TableValuedAlias:
-    pairs = sa.func.unnest(parameter("entity_types", _TEXTS), parameter("entity_ids", _TEXTS))
+    pairs = sa.func.unnest(parts.parameter("entity_types", _TEXTS), parts.parameter("entity_ids", _TEXTS))
     names = pairs.table_valued("entity_type", "entity_id", with_ordinality="place", name="entity")
     return names.render_derived()
 

@@ -16,17 +16,9 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY
 
 from retrieval.adapters.store.learning.ratings import UNRATED, anywhere, rating
+from retrieval.adapters.store.search import statement_parts as parts
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.ordered_legs import MOST_OF_ONE, share_of_time
-from retrieval.adapters.store.search.statement_parts import (
-    Matches,
-    count_of,
-    count_row,
-    materialized,
-    named,
-    parameter,
-    passes_filter,
-)
 from retrieval.adapters.store.tables import arms, item_tags, items, literal
 
 WALKED_AT_MOST = 10_000
@@ -59,15 +51,15 @@ def stored_item(request: CandidateRequest, item_id: sa.ColumnElement[str], *colu
     )
 
 
-def tagged_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+def tagged_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of ('tagged', item_id, number of the question's tags plus a fraction that rises with time)."""
     if matches is None:
-        return [_named("tagged", materialized(_by_tags(request).limit(_depth()), "tagged"))]
-    ranked = materialized(_by_tags(request, sa.not_(matches.are_few)), "tagged_walk")
-    kept = materialized(_kept(ranked, passes_filter(request, ranked.c.item_id)), "tagged")
+        return [_named("tagged", parts.materialized(_by_tags(request).limit(_depth()), "tagged"))]
+    ranked = parts.materialized(_by_tags(request, sa.not_(matches.are_few)), "tagged_walk")
+    kept = parts.materialized(_kept(ranked, parts.passes_filter(request, ranked.c.item_id)), "tagged")
     keys = sa.select(matches.keys.c.item_id).where(matches.are_few).scalar_subquery()
     few = _by_tags(request, item_tags.c.item_id == sa.func.any(sa.func.array(keys)))
-    return [_named("tagged", kept), _named("tagged", materialized(few.limit(_depth()), "tagged_of_few"))]
+    return [_named("tagged", kept), _named("tagged", parts.materialized(few.limit(_depth()), "tagged_of_few"))]
 
 
 def _by_tags(request: CandidateRequest, *conditions: sa.ColumnElement[bool]) -> Part:
@@ -78,7 +70,7 @@ def _by_tags(request: CandidateRequest, *conditions: sa.ColumnElement[bool]) -> 
         sa.select(item_tags.c.item_id, score)
         .where(
             item_tags.c.collection_id == literal(request.collection_id),
-            item_tags.c.tag == sa.func.any(parameter("tags", ARRAY(sa.Text))),
+            item_tags.c.tag == sa.func.any(parts.parameter("tags", ARRAY(sa.Text))),
             *conditions,
         )
         .group_by(item_tags.c.item_id)
@@ -92,25 +84,25 @@ _LITTLE = "0.0001"
 Conditions = list[sa.ColumnElement[bool]]
 
 
-def rated_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+def rated_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of ('rated', item_id, rating); the rating of an item without verdicts is a little below .5."""
     many: Conditions = [] if matches is None else [sa.not_(matches.are_few)]
-    reach = sa.literal_column(str(WALKED_AT_MOST)) if matches is None else parameter("reach", sa.BigInteger)
+    reach = sa.literal_column(str(WALKED_AT_MOST)) if matches is None else parts.parameter("reach", sa.BigInteger)
     by_rating = _by_rating(request, many)
-    met = materialized(by_rating if matches is None else by_rating.limit(reach), "rated_walk")
-    kept = materialized(_kept(met, passes_filter(request, met.c.item_id, is_active=True)), "rated_of_walk")
-    near = materialized(_by_arrival(request, [*many, _is_open(kept)]).limit(reach), "unrated_walk")
-    is_unrated = sa.and_(_has_no_verdicts(request, near.c.item_id), passes_filter(request, near.c.item_id))
-    unrated = materialized(_kept(near, is_unrated), "unrated_of_walk")
-    best = materialized(_best(sa.union_all(_all(kept), _all(unrated))), "rated")
+    met = parts.materialized(by_rating if matches is None else by_rating.limit(reach), "rated_walk")
+    kept = parts.materialized(_kept(met, parts.passes_filter(request, met.c.item_id, is_active=True)), "rated_of_walk")
+    near = parts.materialized(_by_arrival(request, [*many, _is_open(kept)]).limit(reach), "unrated_walk")
+    is_unrated = sa.and_(_has_no_verdicts(request, near.c.item_id), parts.passes_filter(request, near.c.item_id))
+    unrated = parts.materialized(_kept(near, is_unrated), "unrated_of_walk")
+    best = parts.materialized(_best(sa.union_all(_all(kept), _all(unrated))), "rated")
     if matches is None:
         return [_named("rated", best)]
-    few = materialized(_best(_of_few(request, matches)), "rated_of_few")
+    few = parts.materialized(_best(_of_few(request, matches)), "rated_of_few")
     is_short = _is_short(met, kept, near, best)
     return [
         _named("rated", best),
         _named("rated", few),
-        count_row("too_few_found", sa.literal_column("1"), *many, is_short),
+        parts.count_row("too_few_found", sa.literal_column("1"), *many, is_short),
     ]
 
 
@@ -136,13 +128,13 @@ def _unrated(stored_at: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
 
 
 def _kept(walk: sa.CTE, is_passing: sa.ColumnElement[bool]) -> Part:
-    return sa.select(walk.c.item_id, walk.c.score).where(is_passing).limit(parameter("depth", sa.BigInteger))
+    return sa.select(walk.c.item_id, walk.c.score).where(is_passing).limit(parts.parameter("depth", sa.BigInteger))
 
 
 def _is_open(kept: sa.CTE) -> sa.ColumnElement[bool]:
     """Whether the items rated above .5 leave room in the leg."""
     above = sa.select(sa.func.count()).select_from(kept).where(kept.c.score > UNRATED).scalar_subquery()
-    return above < parameter("depth", sa.BigInteger)
+    return above < parts.parameter("depth", sa.BigInteger)
 
 
 def _arm_of(request: CandidateRequest, item_id: sa.ColumnElement[str], value: sa.ColumnElement[Any]) -> Any:
@@ -157,7 +149,7 @@ def _has_no_verdicts(request: CandidateRequest, item_id: sa.ColumnElement[str]) 
     return marker.is_(None)
 
 
-def _of_few(request: CandidateRequest, matches: Matches) -> Part:
+def _of_few(request: CandidateRequest, matches: parts.Matches) -> Part:
     """Each match with its score, looked up by its key."""
     key = matches.keys.c.item_id
     own = stored_item(request, key, items.c.created_at).lateral("match_item")
@@ -169,7 +161,7 @@ def _of_few(request: CandidateRequest, matches: Matches) -> Part:
 def _best(rows: sa.SelectBase) -> Part:
     candidate = rows.subquery("rated_candidate")
     ordered = sa.select(candidate.c.item_id, candidate.c.score).order_by(candidate.c.score.desc(), candidate.c.item_id)
-    return ordered.limit(parameter("depth", sa.BigInteger))
+    return ordered.limit(parts.parameter("depth", sa.BigInteger))
 
 
 def _is_short(met: sa.CTE, kept: sa.CTE, near: sa.CTE, best: sa.CTE) -> sa.ColumnElement[bool]:
@@ -177,12 +169,13 @@ def _is_short(met: sa.CTE, kept: sa.CTE, near: sa.CTE, best: sa.CTE) -> sa.Colum
 
     A walk by rating that kept too few must have gone down to .5, the rating of items without verdicts.
     """
-    depth, reach = parameter("depth", sa.BigInteger), parameter("reach", sa.BigInteger)
+    depth, reach = parts.parameter("depth", sa.BigInteger), parts.parameter("reach", sa.BigInteger)
     lowest = sa.select(sa.func.min(met.c.score)).scalar_subquery()
-    is_above = sa.and_(count_of(met) >= reach, lowest > UNRATED)
-    is_cut = sa.or_(count_of(met) >= reach, count_of(near) >= reach)
+    is_above = sa.and_(parts.count_of(met) >= reach, lowest > UNRATED)
+    is_cut = sa.or_(parts.count_of(met) >= reach, parts.count_of(near) >= reach)
     return sa.case(
-        (count_of(kept) >= depth, sa.false()), else_=sa.or_(is_above, sa.and_(count_of(best) < depth, is_cut))
+        (parts.count_of(kept) >= depth, sa.false()),
+        else_=sa.or_(is_above, sa.and_(parts.count_of(best) < depth, is_cut)),
     )
 
 
@@ -191,8 +184,8 @@ def _all(rows: sa.CTE) -> Part:
 
 
 def _named(leg: str, rows: sa.CTE) -> Part:
-    return sa.select(named(leg), rows.c.item_id, rows.c.score)
+    return sa.select(parts.named(leg), rows.c.item_id, rows.c.score)
 
 
 def _depth() -> sa.ColumnElement[int]:
-    return parameter("depth", sa.BigInteger)
+    return parts.parameter("depth", sa.BigInteger)

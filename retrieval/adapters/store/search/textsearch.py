@@ -13,12 +13,7 @@ from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.items.items import ARCHIVED
-from retrieval.adapters.store.search.indexes import (
-    build_statement,
-    drop_failed_builds,
-    drop_statement,
-    rebuild_statement,
-)
+from retrieval.adapters.store.search import indexes
 
 DEFINITION = "USING bm25 (words) WITH (text_config = 'simple', k1 = 1.2, b = 0.75)"
 """Words are numbers (``sql/search/textsearch.sql``), which the configuration ``simple`` does not change."""
@@ -142,27 +137,29 @@ async def fill_table(at: CollectionPlace) -> None:
 async def build_index(database: Database, collection_id: int) -> None:
     """Build the index concurrently, after removing the remains of a failed build."""
     schema, name = database.names.schema, index_name(collection_id)
-    build = build_statement(name, schema, table_name(collection_id), DEFINITION)
-    await clear_index(database, collection_id, drop_statement(name, schema), build)
+    build = indexes.build_statement(name, schema, table_name(collection_id), DEFINITION)
+    await clear_index(database, collection_id, indexes.drop_statement(name, schema), build)
 
 
 async def clear_index(database: Database, collection_id: int, *statements: str) -> None:
     """Remove the remains of interrupted builds, then run the statements."""
     async with database.maintenance() as connection:
-        await drop_failed_builds(connection, database.names.schema, index_name(collection_id))
+        await indexes.drop_failed_builds(connection, database.names.schema, index_name(collection_id))
         for statement in statements:
             await connection.execute(statement.encode())
 
 
 async def rebuild_index(database: Database, collection_id: int) -> None:
     """Rebuild the index while it is in use, which removes deleted items from its statistics."""
-    await clear_index(database, collection_id, rebuild_statement(index_name(collection_id), database.names.schema))
+    await clear_index(
+        database, collection_id, indexes.rebuild_statement(index_name(collection_id), database.names.schema)
+    )
 
 
 async def drop_table(database: Database, collection_id: int) -> bool:
     """Drop the index and the table, so that searches use the portable leg; False: writers locked the collection."""
     async with database.maintenance() as connection:
-        await connection.execute(drop_statement(index_name(collection_id), database.names.schema).encode())
+        await connection.execute(indexes.drop_statement(index_name(collection_id), database.names.schema).encode())
         async with _without_writers(database, connection, collection_id) as alone:
             if alone:
                 table = sql.Identifier(table_name(collection_id))
