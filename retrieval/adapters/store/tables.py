@@ -10,44 +10,28 @@ import re
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+import sqlalchemy as sa
 from pgvector.sqlalchemy import HALFVEC, SPARSEVEC
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ColumnElement,
-    Date,
-    DateTime,
-    Double,
-    Integer,
-    LargeBinary,
-    MetaData,
-    SmallInteger,
-    Table,
-    Text,
-    Uuid,
-    literal_column,
-)
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB, REAL
 
 from retrieval.adapters.store.installed_sql import directory
 
 _TYPES: Final[dict[str, Any]] = {
-    "bigint": BigInteger(),
-    "boolean": Boolean(),
-    "bytea": LargeBinary(),
-    "date": Date(),
-    "double precision": Double(),
+    "bigint": sa.BigInteger(),
+    "boolean": sa.Boolean(),
+    "bytea": sa.LargeBinary(),
+    "date": sa.Date(),
+    "double precision": sa.Double(),
     "halfvec": HALFVEC(),
-    "integer": Integer(),
+    "integer": sa.Integer(),
     "jsonb": JSONB(),
     "real": REAL(),
-    "smallint": SmallInteger(),
+    "smallint": sa.SmallInteger(),
     "sparsevec": SPARSEVEC(),
-    "text": Text(),
-    'text COLLATE "C"': Text(collation="C"),
-    "timestamptz": DateTime(timezone=True),
-    "uuid": Uuid(),
+    "text": sa.Text(),
+    'text COLLATE "C"': sa.Text(collation="C"),
+    "timestamptz": sa.DateTime(timezone=True),
+    "uuid": sa.Uuid(),
 }
 
 _CREATE_TABLE = re.compile(r"^CREATE TABLE (\w+) \(\n(.*?)^\)", re.MULTILINE | re.DOTALL)
@@ -75,12 +59,12 @@ def _texts() -> list[str]:
     return [path.read_text(encoding="utf-8") for path in sorted(directory("sql").glob("*/tables.sql"))]
 
 
-def _table(name: str, body: str) -> Table:
+def _table(name: str, body: str) -> sa.Table:
     columns = [
-        Column(column, ARRAY(_TYPES[kind]) if is_array else _TYPES[kind])
+        sa.Column(column, ARRAY(_TYPES[kind]) if is_array else _TYPES[kind])
         for column, kind, is_array in _COLUMN.findall(body)
     ]
-    return Table(name, MetaData(), *columns)
+    return sa.Table(name, sa.MetaData(), *columns)
 
 
 TABLES: Final = {name: _table(name, body) for text in _texts() for name, body in _CREATE_TABLE.findall(text)}
@@ -90,6 +74,9 @@ arms, collections, retrievals = TABLES["arms"], TABLES["collections"], TABLES["r
 items, item_tags, item_terms = TABLES["items"], TABLES["item_tags"], TABLES["item_terms"]
 memories, memory_links = TABLES["memories"], TABLES["memory_links"]
 attribute_values = TABLES["attribute_values"]
+
+is_searchable: Final[sa.ColumnElement[bool]] = items.c.status != sa.literal_column("'archived'")
+"""Whether searches find the item."""
 
 
 def primary_keys() -> dict[str, Key]:
@@ -106,20 +93,20 @@ def indexes() -> dict[str, IndexDefinition]:
     return {match[1]: IndexDefinition(match[2], " ".join(match[0].split())) for match in matches}
 
 
-def literal(number: int) -> ColumnElement[int]:
+def literal(number: int) -> sa.ColumnElement[int]:
     """The number of a collection or a space as a part of the text, for partial indexes and the planner's estimates."""
-    return literal_column(str(int(number)), BigInteger)
+    return sa.literal_column(str(int(number)), sa.BigInteger)
 
 
 @lru_cache(maxsize=256)
-def embeddings_table(space_id: int, dimensions: int) -> Table:
+def embeddings_table(space_id: int, dimensions: int) -> sa.Table:
     """The table of one embedding space (made by ``sql/search/vectors.sql``)."""
-    return Table(
+    return sa.Table(
         f"embeddings_{space_id}",
-        MetaData(),
-        Column("collection_id", BigInteger),
-        Column("item_id", Text(collation="C")),
-        Column("vector", HALFVEC(dimensions)),
-        Column("content_hash", LargeBinary),
-        Column("facets", ARRAY(Uuid)),
+        sa.MetaData(),
+        sa.Column("collection_id", sa.BigInteger),
+        sa.Column("item_id", sa.Text(collation="C")),
+        sa.Column("vector", HALFVEC(dimensions)),
+        sa.Column("content_hash", sa.LargeBinary),
+        sa.Column("facets", ARRAY(sa.Uuid)),
     )

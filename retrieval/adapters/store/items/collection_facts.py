@@ -19,7 +19,7 @@ from retrieval.adapters.store.search.indexes import IndexStatus, index_status, i
 from retrieval.adapters.store.search.recall import Measurement
 from retrieval.adapters.store.search.terms import weights_off
 from retrieval.adapters.store.search.vectors import JOINS_ALL, StoredSpace, for_table
-from retrieval.adapters.store.tables import embeddings_table, item_tags, items, literal
+from retrieval.adapters.store.tables import embeddings_table, is_searchable, item_tags, items, literal
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.search.filters import Field, Filter
 from retrieval.domain.serialization import Serializable
@@ -108,7 +108,7 @@ def _values(collection: StoredCollection, field: Field, filter_: Filter | None) 
     statement = sa.select(_value(field).label("value"), table.c.item_id)
     statement = statement.where(table.c.collection_id == literal(collection.collection_id))
     if table is items:
-        statement = statement.where(items.c.status != sa.literal_column("'archived'"))
+        statement = statement.where(is_searchable)
     if filter_ is not None:
         matches = any_matching(collection.collection_id, filter_, collection.filterable)
         statement = statement.where(table.c.item_id == matches)

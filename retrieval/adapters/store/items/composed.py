@@ -110,7 +110,7 @@ def declared_type(field: Field, filterable: Filterable) -> AttributeType | None:
 def tag_keys(filter_: OneOf, collection_id: int) -> Keys:
     """The items that have one of the tags."""
     table = item_tags.alias()
-    statement = _of(table, collection_id).where(is_one_of(table.c.tag, filter_, lambda leaf: list(leaf.values)))
+    statement = _of(table, collection_id).where(is_one_of(table.c.tag, filter_, all_values))
     return Keys(statement, once=len(filter_.values) == 1, can_look_up=len(filter_.values) <= FEW_VALUES)
 
 
@@ -134,7 +134,7 @@ def link_keys(filter_: OneOf, collection_id: int) -> Keys:
     )
     if number > 1:  # the type of one entity and the id of another may be a third entity
         name = table.c.entity_type + sa.literal_column("':'") + table.c.entity_id
-        statement = statement.where(is_one_of(name, filter_, lambda leaf: list(leaf.values)))
+        statement = statement.where(is_one_of(name, filter_, all_values))
     return Keys(statement, once=number == 1, are_active=False, can_look_up=number <= FEW_VALUES)
 
 
@@ -340,7 +340,7 @@ def facet_keys(clauses: Sequence[Clause], collection_id: int) -> Keys:
 
 def attribute_clause(filter_: OneOf, filterable: Filterable) -> Clause | None:
     """The clause of any number of an attribute's values; None if facets do not decide about the field."""
-    return Clause(filter_, _all_values) if filter_.values and has_facets(filter_.field, filterable) else None
+    return Clause(filter_, all_values) if filter_.values and has_facets(filter_.field, filterable) else None
 
 
 def has_facets(field: Field, filterable: Filterable) -> bool:
@@ -354,15 +354,16 @@ def _values_of(filter_: OneOf, filterable: Filterable) -> Callable[[Any], Sequen
     if not 0 < len(filter_.values) <= FEW_VALUES:
         return None
     if has_facets(field, filterable) or (not field.is_attribute and field.name in _FIELDS):
-        return _all_values
+        return all_values
     kind = declared_type(field, filterable)
     if kind is None or kind is AttributeType.TIME or not fitting(filter_, kind):
         return None
     return lambda leaf: fitting(leaf, kind)
 
 
-def _all_values(filter_: OneOf) -> Sequence[Scalar]:
-    return filter_.values
+def all_values(filter_: OneOf) -> list[Scalar]:
+    """The values of the filter."""
+    return list(filter_.values)
 
 
 def _field_text(filter_: OneOf | AllTags) -> str:

@@ -23,7 +23,7 @@ from retrieval.adapters.store.items import composed
 from retrieval.adapters.store.items.composed import Clause, Keys, ValuesOf
 from retrieval.adapters.store.learning import ratings
 from retrieval.adapters.store.learning.ratings import ORDER
-from retrieval.adapters.store.tables import items, literal
+from retrieval.adapters.store.tables import is_searchable, items, literal
 from retrieval.domain.items.attribute import AttributeType, Filterable, typed_value
 from retrieval.domain.items.item import ITEM_FIELDS
 from retrieval.domain.search import filters
@@ -110,7 +110,7 @@ def _of_values(filter_: OneOf | Compare, collection_id: int, filterable: Filtera
         return ratings.rated_condition(filter_, collection_id, items.c.item_id)
     if filter_.field == filters.LINKS and isinstance(filter_, OneOf) and filter_.values:
         return items.c.item_id.in_(composed.link_keys(filter_, collection_id).statement)
-    values_of: ValuesOf = _values
+    values_of: ValuesOf = composed.all_values
     if kind := composed.declared_type(filter_.field, filterable):
         values = filter_.values if isinstance(filter_, OneOf) else (filter_.value,)
         if all(typed_value(kind, value) is None for value in values):
@@ -136,12 +136,7 @@ def _of_times(filter_: OneOf | Compare, collection_id: int) -> Condition:
         indexed = composed.attribute_keys(filter_, kind, collection_id)
         has_times = sa.func.attribute_times(attribute, type_=sa.types.NullType())
         is_meant = has_times.op("&&", is_comparison=True)(late(filter_, instants))
-    is_archived = items.c.status == sa.literal_column("'archived'")
-    return sa.or_(items.c.item_id.in_(indexed.statement), sa.and_(is_archived, is_meant))
-
-
-def _values(leaf: OneOf) -> list[Any]:
-    return list(leaf.values)
+    return sa.or_(items.c.item_id.in_(indexed.statement), sa.and_(sa.not_(is_searchable), is_meant))
 
 
 def _of_json(filter_: filters.Exists | filters.Is | filters.HasType, collection_id: int) -> Condition:
@@ -343,8 +338,8 @@ def _of_all_items(filter_: Filter, collection_id: int, filterable: Filterable, *
 
 
 def _active_items(collection_id: int) -> sa.Select[Any]:
-    active = items.c.status != sa.literal_column("'archived'")
-    return sa.select(items.c.item_id).where(items.c.collection_id == literal(collection_id), active).correlate(None)
+    rows = sa.select(items.c.item_id).where(items.c.collection_id == literal(collection_id), is_searchable)
+    return rows.correlate(None)
 
 
 def _about(condition_: Condition, key: sa.ColumnElement[Any]) -> Condition:

@@ -14,7 +14,7 @@ from retrieval.adapters.store.items.composed import StatementCache, facet_part
 from retrieval.adapters.store.items.conditions import any_matching, condition, field_value, matching
 from retrieval.adapters.store.items.items import ARCHIVED, STORED_COLUMNS, stored_from_row
 from retrieval.adapters.store.round_trip import Row
-from retrieval.adapters.store.tables import items, literal
+from retrieval.adapters.store.tables import is_searchable, items, literal
 from retrieval.domain.items.item import StoredItem
 from retrieval.domain.search.filters import And, Compare, Field, Filter, Not, OneOf, Or
 
@@ -45,7 +45,7 @@ async def rows_after(
         page = _in_order(collection, own, columns)
         if names_archived(own):
             return page
-        page = page.where(items.c.status != sa.literal_column(f"'{ARCHIVED}'"))
+        page = page.where(is_searchable)
         by_facets = None if own is None else facet_part(own, collection.filterable)
         return page if by_facets is None else _few_or_in_order(page, collection, by_facets)
 
@@ -181,9 +181,7 @@ def _elements(of: sa.ColumnElement[Any]) -> sa.ScalarSelect[Any]:
 
 
 def _active(collection: StoredCollection, filter_: Filter | None, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    statement = sa.select(*columns).where(
-        items.c.collection_id == literal(collection.collection_id), items.c.status != sa.literal_column(f"'{ARCHIVED}'")
-    )
+    statement = sa.select(*columns).where(items.c.collection_id == literal(collection.collection_id), is_searchable)
     if filter_ is None:
         return statement
     keys = any_matching(collection.collection_id, filter_, collection.filterable)

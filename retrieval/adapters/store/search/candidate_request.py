@@ -113,20 +113,10 @@ class CandidateRequest:
         """Apart from the filter, all that the statement's text depends on; numbers are parameters."""
         where = (self.collection_id, self.space_id, self.dimensions, self.filterable)
         return (
-            self.legs,
-            self.path,
-            self.is_quantised,
-            self.parts,
-            where,
-            self.fields,
-            self.with_items,
-            self.likely and self.likely.fusion.kind,
-            self.with_both_scores,
-            self.with_vectors,
-            self.checks_space,
-            self.standing is not None,
-            self.is_small,
-        )
+            self.legs, self.path, self.is_quantised, self.parts, where, self.fields, self.with_items,
+            self.likely and self.likely.fusion.kind, self.with_both_scores, self.with_vectors, self.checks_space,
+            self.standing is not None, self.is_small,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,14 +48,10 @@ from retrieval.domain.search.profile import LegName
 _NAME_OF = {leg: leg.value for leg in LegName}
 _LEG_NAMES = frozenset(_NAME_OF.values())
 _LEGS = {
-    LegName.DENSE: dense_leg,
-    LegName.RECENT: ordered_legs.recent_leg,
-    LegName.POPULAR: ordered_legs.popular_leg,
-    LegName.RELEVANT: ordered_legs.relevant_leg,
-    LegName.LINKED: ordered_legs.linked_leg,
-    LegName.TAGGED: tagged_leg,
+    LegName.DENSE: dense_leg, LegName.RECENT: ordered_legs.recent_leg, LegName.POPULAR: ordered_legs.popular_leg,
+    LegName.RELEVANT: ordered_legs.relevant_leg, LegName.LINKED: ordered_legs.linked_leg, LegName.TAGGED: tagged_leg,
     LegName.RATED: rated_leg,
-}
+}  # fmt: skip
 _BY_QUESTION = frozenset({LegName.DENSE, LegName.LEXICAL})
 """The legs that depend only on the words and the vector of the question."""
 
@@ -63,7 +59,6 @@ _EVERY = 2**62
 """More than any number of matching items."""
 
 _KEPT = StatementCache()
-
 
 NO_ROWS = HitRows({})
 """No columns."""
@@ -125,8 +120,9 @@ async def _find(
     if statement is None:
         statement = await aside(partial(_prepare, request), is_long=_is_large(request.condition))
     answers = await database.read_each(tenant_id, [statement.bind(query) for query in queries], statement.settings)
-    read = partial(_results_of_each, answers, request)
-    return await aside(read, is_long=True) if sum(map(len, answers)) >= LONG else read()
+    return await aside(
+        lambda: [leg_results_of(rows, request) for rows in answers], is_long=sum(map(len, answers)) >= LONG
+    )
 
 
 def _is_large(condition: Filter | None) -> bool:
@@ -231,23 +227,15 @@ def settings(request: CandidateRequest) -> Mapping[str, str]:
     if (prepared := _cached(request)) is not None:
         return prepared.settings
     dense = dense_settings(request) if LegName.DENSE in request.legs else {}
-    plan_cache = {"plan_cache_mode": "force_generic_plan"} if _has_one_plan(request) else {}
+    has_one_plan = request.condition is None or (
+        _BY_QUESTION.issuperset(request.legs) and facet_clauses(request.condition, request.filterable) is not None
+    )
+    plan_cache = {"plan_cache_mode": "force_generic_plan"} if has_one_plan else {}
     return {**ordered_legs.ordered_settings(request), **dense, **plan_cache}
-
-
-def _has_one_plan(request: CandidateRequest) -> bool:
-    if request.condition is None:
-        return True
-    is_plain = _BY_QUESTION.issuperset(request.legs)
-    return is_plain and facet_clauses(request.condition, request.filterable) is not None
 
 
 LEAST_MET = 4
 """The divisor of the effort: a walk of bits under a filter that meets fewer matches falls short."""
-
-
-def _results_of_each(answers: Sequence[Sequence[Row]], request: CandidateRequest) -> list[LegResults]:
-    return [leg_results_of(rows, request) for rows in answers]
 
 
 def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults:
@@ -258,7 +246,10 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
     if _MOVED in by_name:
         raise SpaceMovedError
     counts = {name: own[0][2] for name, own in by_name.items() if name not in _LEG_NAMES}
-    beside = _beside_each(by_name, request) if request.fields or request.with_items else {}
+    bare = _BARE + request.with_vectors
+    beside = {}
+    if request.fields or request.with_items:
+        beside = {row[1]: row[bare:] for name, own in by_name.items() if name in _LEG_NAMES for row in own}
     brought: dict[str, int] = {}
     rankings: dict[str, list[Candidate]] = {}
     unranked: dict[str, list[Candidate]] = {}
@@ -269,7 +260,8 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
         rankings[name] = _ranked(name, [*own, *looked_up] if request.ranks_both_scores else own)
         if looked_up and not request.ranks_both_scores:
             unranked[name] = _ranked(name, looked_up)
-    path = _path(request, counts)
+    has_walked = request.path is Path.APPROXIMATE and "compared" not in counts
+    path = Path.NONE if LegName.DENSE not in request.legs else Path.APPROXIMATE if has_walked else Path.EXACT
     return LegResults(
         rankings=rankings,
         path=path,
@@ -280,19 +272,10 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
         or counts.get("met", math.inf) < request.effort / LEAST_MET,
         brought=brought if request.with_both_scores else {},
         rows=beside,
-        likely=_likely(by_name[LIKELY], request) if LIKELY in by_name else NO_ROWS,
+        likely=HitRows.of(by_name[LIKELY], item_id=_ITEM_PLACE, columns=bare) if LIKELY in by_name else NO_ROWS,
         vectors=_vectors(by_name[_VECTOR]) if _VECTOR in by_name else NO_VECTORS,
         unranked=unranked,
     )
-
-
-def _beside_each(by_name: Mapping[str, Sequence[Row]], request: CandidateRequest) -> dict[str, Row]:
-    bare = _BARE + request.with_vectors
-    return {row[1]: row[bare:] for name, rows in by_name.items() if name in _LEG_NAMES for row in rows}
-
-
-def _likely(rows: Sequence[Row], request: CandidateRequest) -> HitRows:
-    return HitRows.of(rows, item_id=_ITEM_PLACE, columns=_BARE + request.with_vectors)
 
 
 def _vectors(rows: Sequence[Row]) -> PoolVectors:
@@ -321,12 +304,6 @@ _MOVED = "moved"
 """The name, in place of a leg's, of a row that exists if the collection no longer uses the request's space."""
 _VECTOR = "vector"
 """The name, in place of a leg's, of the row with the vectors of all candidates."""
-
-
-def _path(request: CandidateRequest, counts: Mapping[str, float]) -> Path:
-    if LegName.DENSE not in request.legs:
-        return Path.NONE
-    return Path.APPROXIMATE if request.path is Path.APPROXIMATE and "compared" not in counts else Path.EXACT
 
 
 def candidates_statement(request: CandidateRequest) -> Compiled:

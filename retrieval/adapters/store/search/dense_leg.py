@@ -24,16 +24,8 @@ import sqlalchemy as sa
 from pgvector.sqlalchemy import BIT, HALFVEC
 
 from retrieval.adapters.store.items.composed import Clause, facet_clauses, fields_and_values
+from retrieval.adapters.store.search import statement_parts as parts
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
-from retrieval.adapters.store.search.statement_parts import (
-    Matches,
-    count_of,
-    count_row,
-    materialized,
-    named,
-    parameter,
-    passes_filter,
-)
 from retrieval.adapters.store.tables import embeddings_table, literal
 from retrieval.domain.search.hit import Path
 
@@ -48,20 +40,25 @@ _SCANNED_PER_ROW, _LEAST_SCAN = 50, 20_000
 Part = sa.Select[Any]
 
 
-def dense_leg(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+def dense_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of ('dense', item_id, cosine similarity), and under a filter rows with the number of scored rows."""
     clauses = None if request.condition is None else facet_clauses(request.condition, request.filterable)
     if clauses is not None:
         return _by_facets(request, clauses)
     if request.path is not Path.APPROXIMATE:
         nearest = [_all_of(_nearest_exactly(request, matches), "dense")]
-        return nearest if matches is None else [*nearest, count_row("compared", matches.count)]
+        return nearest if matches is None else [*nearest, parts.count_row("compared", matches.count)]
     if matches is None and request.is_quantised:
         return _walk_parts(request, _near(request), sa.true(), sa.true())
     if matches is None:
-        walk = _nearest_by_index(request, parameter("depth", sa.BigInteger))
-        return [sa.select(named("dense"), *materialized(walk, "dense").c)]
-    return _few_or_walk(request, matches)
+        walk = _nearest_by_index(request, parts.DEPTH)
+        return [sa.select(parts.named("dense"), *parts.materialized(walk, "dense").c)]
+    near = _near(request)
+    return [
+        *_walk_parts(request, near, sa.not_(matches.are_few), parts.passes_filter(request, near.c.item_id)),
+        _all_of(_nearest_of_few(request, matches), "dense_of_few"),
+        parts.count_row("compared", matches.count, matches.are_few),
+    ]
 
 
 def stored_by_key(request: CandidateRequest, ids: sa.Select[Any] | sa.CompoundSelect[Any]) -> Part:
@@ -113,15 +110,6 @@ def least_effort(request: CandidateRequest) -> int:
     return request.depth if request.is_quantised else math.ceil(request.depth / request.parts)
 
 
-def _few_or_walk(request: CandidateRequest, matches: Matches) -> list[Part]:
-    near = _near(request)
-    return [
-        *_walk_parts(request, near, sa.not_(matches.are_few), passes_filter(request, near.c.item_id)),
-        _all_of(_nearest_of_few(request, matches), "dense_of_few"),
-        count_row("compared", matches.count, matches.are_few),
-    ]
-
-
 def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Part]:
     """Compare all matching vectors; if too many match, the function returns no row and the index is walked."""
     can_walk = request.path is Path.APPROXIMATE
@@ -129,23 +117,23 @@ def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Par
     nearest_in = getattr(sa.func, f"nearest_in_embeddings_{int(request.space_id)}")
     rows = nearest_in(
         literal(request.collection_id),
-        parameter("vector"),
+        parts.parameter("vector"),
         fields,
         values,
-        parameter("few", sa.BigInteger) if can_walk else sa.cast(sa.null(), sa.BigInteger),
-        parameter("depth", sa.BigInteger),
+        parts.FEW if can_walk else sa.cast(sa.null(), sa.BigInteger),
+        parts.DEPTH,
     ).table_valued("item_id", "score", name="nearest")
-    compared = materialized(sa.select(rows.c.item_id, rows.c.score), "compared_by_facets")
+    compared = parts.materialized(sa.select(rows.c.item_id, rows.c.score), "compared_by_facets")
     item_id, score = compared.c
-    parts = [
-        sa.select(named("dense"), item_id, score).where(item_id.is_not(None)),
-        count_row("compared", score, item_id.is_(None)),
+    found = [
+        sa.select(parts.named("dense"), item_id, score).where(item_id.is_not(None)),
+        parts.count_row("compared", score, item_id.is_(None)),
     ]
     if can_walk:
         near = _near(request)
         has_none = sa.not_(sa.exists(sa.select(sa.literal_column("1")).select_from(compared)))
-        parts += _walk_parts(request, near, has_none, _has_facets(request, clauses, near))
-    return parts
+        found += _walk_parts(request, near, has_none, _has_facets(request, clauses, near))
+    return found
 
 
 def _has_facets(request: CandidateRequest, clauses: Sequence[Clause], row: sa.Subquery) -> sa.ColumnElement[bool]:
@@ -154,7 +142,7 @@ def _has_facets(request: CandidateRequest, clauses: Sequence[Clause], row: sa.Su
     has_each: list[sa.ColumnElement[bool]] = []
     for number, clause in enumerate(clauses, 1):
         any_of = sa.func.facets_wanted(collection, clause.field, clause.wanted, type_=sa.types.NullType())
-        computed = materialized(sa.select(any_of.label("any_of")), f"clause_{number}")
+        computed = parts.materialized(sa.select(any_of.label("any_of")), f"clause_{number}")
         has_each.append(facets.op("&&", is_comparison=True)(sa.select(computed.c.any_of).scalar_subquery()))
     return sa.and_(*has_each)
 
@@ -168,39 +156,36 @@ def _walk_parts(
     not be the nearest, so their number is returned too.
     """
     kept = sa.select(near.c.item_id, near.c.score, near.c.place).where(only_if, matches)
-    met = materialized(kept.limit(parameter("kept", sa.BigInteger)), "walk")
-    best = sa.select(named("dense"), met.c.item_id, met.c.score).order_by(met.c.score.desc(), met.c.item_id)
+    met = parts.materialized(kept.limit(parts.parameter("kept", sa.BigInteger)), "walk")
+    best = sa.select(parts.named("dense"), met.c.item_id, met.c.score).order_by(met.c.score.desc(), met.c.item_id)
     walked = sa.select(sa.func.coalesce(sa.func.max(met.c.place), 0)).scalar_subquery()
-    parts = [
-        _all_of(best.limit(parameter("depth", sa.BigInteger)), "dense_of_walk"),
-        count_row("walked", walked, only_if),
-    ]
+    found = [_all_of(best.limit(parts.DEPTH), "dense_of_walk"), parts.count_row("walked", walked, only_if)]
     if request.is_quantised and request.condition is not None:
-        parts.append(count_row("met", count_of(met), only_if))
-    return parts
+        found.append(parts.count_row("met", parts.count_of(met), only_if))
+    return found
 
 
 def _all_of(statement: Part, name: str) -> Part:
-    return sa.select(materialized(statement, name))
+    return sa.select(parts.materialized(statement, name))
 
 
 def _nearest(request: CandidateRequest) -> tuple[Part, sa.ColumnElement[float], sa.FromClause]:
     """Rows of (item_id, score) in no order; the distance to order by, and the table."""
     table = embeddings_table(request.space_id, request.dimensions)
     # The negative inner product of unit vectors is the negative cosine similarity.
-    distance = table.c.vector.op("<#>", return_type=sa.Float())(parameter("vector"))
+    distance = table.c.vector.op("<#>", return_type=sa.Float())(parts.parameter("vector"))
     rows = sa.select(table.c.item_id, (-distance).label("score"))
     return rows.where(table.c.collection_id == literal(request.collection_id)), distance, table
 
 
-def _nearest_exactly(request: CandidateRequest, matches: Matches | None) -> Part:
+def _nearest_exactly(request: CandidateRequest, matches: parts.Matches | None) -> Part:
     rows, _, table = _nearest(request)
     if matches is not None:
         rows = rows.join(matches.keys, matches.keys.c.item_id == table.c.item_id)
     return _best(rows)
 
 
-def _nearest_of_few(request: CandidateRequest, matches: Matches) -> Part:
+def _nearest_of_few(request: CandidateRequest, matches: parts.Matches) -> Part:
     """Look up the matches' vectors by their keys in one scan, however many the planner expects.
 
     If the matches are not few, the array is empty, and so is the scan.
@@ -213,8 +198,8 @@ def _nearest_of_few(request: CandidateRequest, matches: Matches) -> Part:
 def _best(rows: Part) -> Part:
     """The nearest of the rows, in the order of the score, for which the planner cannot use the HNSW index."""
     item_id, score = rows.selected_columns
-    named_rows = rows.with_only_columns(named("dense"), item_id, score)
-    return named_rows.order_by(score.desc(), item_id).limit(parameter("depth", sa.BigInteger))
+    named_rows = rows.with_only_columns(parts.named("dense"), item_id, score)
+    return named_rows.order_by(score.desc(), item_id).limit(parts.DEPTH)
 
 
 def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int], *columns: sa.ColumnElement[Any]) -> Part:
@@ -223,7 +208,7 @@ def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int], *
     rows = rows.add_columns(*columns)
     if request.is_quantised:
         # A subquery, so that the bits of the query are computed once and not for each row.
-        query_bits = sa.select(_bits(sa.cast(parameter("vector"), HALFVEC), request)).scalar_subquery()
+        query_bits = sa.select(_bits(sa.cast(parts.parameter("vector"), HALFVEC), request)).scalar_subquery()
         distance = _bits(table.c.vector, request).op("<~>", return_type=sa.Float())(query_bits)
     # An HNSW index can order by the bare operator only.
     if request.parts == 1:
@@ -234,9 +219,9 @@ def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int], *
     return sa.select(*selected).order_by(nearest).limit(limit)
 
 
-def is_of_part(part: int, parts: int) -> str:
-    """The SQL condition of a part, counted from 1, by the hash of an item's key; also the text in the index."""
-    return f"(hashtextextended(item_id, 0) & 9223372036854775807) % {int(parts)} = {int(part) - 1}"
+def is_of_part(part: int, number: int) -> str:
+    """The SQL condition of a part, from 1 to ``number``, by the hash of an item's key; also the text in the index."""
+    return f"(hashtextextended(item_id, 0) & 9223372036854775807) % {int(number)} = {int(part) - 1}"
 
 
 def _bits(vector: sa.ColumnElement[Any], request: CandidateRequest) -> sa.ColumnElement[Any]:
@@ -247,5 +232,5 @@ def _bits(vector: sa.ColumnElement[Any], request: CandidateRequest) -> sa.Column
 def _near(request: CandidateRequest) -> sa.Subquery:
     """The rows of a walk, at most ``reach``, each with its facets and its place."""
     table = embeddings_table(request.space_id, request.dimensions)
-    near = _nearest_by_index(request, parameter("reach", sa.BigInteger), table.c.facets).subquery("near")
+    near = _nearest_by_index(request, parts.REACH, table.c.facets).subquery("near")
     return sa.select(*near.c, sa.func.row_number().over().label("place")).subquery("placed")

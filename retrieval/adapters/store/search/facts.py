@@ -139,16 +139,8 @@ def _cosines_of(request: FactsRequest, search: Candidates) -> Compiled | None:
 def _facts_of(row: Row, cosine: float | None, entities: frozenset[tuple[str, str]]) -> ItemFacts:
     _, title, body, attributes, tags, happened_at, relevance, accesses, expires_at, uses, raw_successes = row
     facts = Facts(
-        title=title,
-        body=body,
-        attributes=attributes or {},
-        happened_at=happened_at,
-        cosine=cosine,
-        base_relevance=1.0 if relevance is None else relevance,
-        accesses=accesses or 0,
-        entities=entities,
-        tags=frozenset(tags or ()),
-        uses=uses or 0,
-        raw_successes=raw_successes or 0,
-    )
+        title=title, body=body, attributes=attributes or {}, happened_at=happened_at, cosine=cosine,
+        base_relevance=1.0 if relevance is None else relevance, accesses=accesses or 0, entities=entities,
+        tags=frozenset(tags or ()), uses=uses or 0, raw_successes=raw_successes or 0,
+    )  # fmt: skip
     return ItemFacts(facts, expires_at)

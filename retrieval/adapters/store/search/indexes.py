@@ -61,8 +61,7 @@ def drop_statement(name: str, schema: str) -> str:
 
 async def is_built_now(connection: Connection, schema: str, table: str) -> bool:
     """Whether a process of this connection's login builds an index on that table of vectors."""
-    row = await (await connection.execute(_BUILT_NOW, {"schema": schema, "table": table})).fetchone()
-    return row is not None and row[0] > 0
+    return bool(await connection.value(_BUILT_NOW, {"schema": schema, "table": table}))
 
 
 async def failed_builds(database: Database, name: str) -> list[str]:

@@ -32,7 +32,7 @@ def lexical_leg(request: CandidateRequest, matches: parts.Matches | sa.CTE) -> l
     ``matches``: those of the filter; without a filter ``found_by_words``.
     """
     if isinstance(matches, sa.CTE):
-        return [sa.select(parts.named("lexical"), matches.c.item_id, matches.c.score)]
+        return [parts.rows_of("lexical", matches)]
     if request.path is not Path.APPROXIMATE:
         return [sa.select(parts.materialized(_score_matches(request, matches), "lexical"))]
     return _few_or_stages(request, matches)
@@ -54,7 +54,7 @@ def _few_or_stages(request: CandidateRequest, matches: parts.Matches) -> list[Pa
         sa.select(first.passing).where(sa.not_(first.is_short)),
         sa.select(more.passing),
         sa.select(parts.materialized(_score_matches(request, matches, matches.are_few), "lexical_of_few")),
-        parts.count_row("too_few_found", sa.literal_column("1"), more.is_short),
+        parts.too_few_found(more.is_short),
     ]
 
 
@@ -75,10 +75,7 @@ class _Stage:
         hits = _search_by_words(request, most, least)
         rows = parts.materialized(sa.select(hits.c.item_id, hits.c.score).where(only_if), name)
         passing = parts.materialized(_passing(request, rows), f"lexical_of_{name}")
-        return cls(
-            passing,
-            sa.and_(parts.count_of(rows) >= least, parts.count_of(passing) < parts.parameter("enough", sa.BigInteger)),
-        )
+        return cls(passing, sa.and_(parts.count_of(rows) >= least, parts.count_of(passing) < parts.ENOUGH))
 
 
 def found_by_words(request: CandidateRequest) -> sa.CTE:
@@ -105,11 +102,8 @@ def _passing(request: CandidateRequest, by_words: sa.CTE) -> Part:
 
     The function returns the best first, and a scan of its rows keeps that order.
     """
-    return (
-        sa.select(parts.named("lexical"), by_words.c.item_id, by_words.c.score)
-        .where(parts.passes_filter(request, by_words.c.item_id))
-        .limit(parts.parameter("depth", sa.BigInteger))
-    )
+    passing = parts.rows_of("lexical", by_words).where(parts.passes_filter(request, by_words.c.item_id))
+    return passing.limit(parts.DEPTH)
 
 
 def query_weights(request: CandidateRequest, name: str = "words", hits: sa.CTE | None = None) -> sa.CTE:
@@ -149,5 +143,5 @@ def _score_matches(
         sa.select(parts.named("lexical"), weighed.c.item_id, weighed.c.score)
         .where(weighed.c.score > 0)
         .order_by(weighed.c.score.desc(), weighed.c.item_id)
-        .limit(parts.parameter("depth", sa.BigInteger))
+        .limit(parts.DEPTH)
     )

@@ -13,7 +13,6 @@ few, else to the limit of any walk. If it meets too few, every match is looked u
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
@@ -35,33 +34,27 @@ Part = sa.Select[Any]
 _EARLIEST, _SPAN = "62135596800", "315537897600"
 """Seconds from the year 1 to 1970, and to the year 9999."""
 
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """An order that an index provides."""
-
-    leg: str
-    walk: Part
-    """Rows of (item_id, score) in the index's order, including archived items."""
-    score_of: Callable[[sa.ColumnElement[str]], Part]
-    """Returns the query for the score of one item, at most one row."""
+Score = Callable[[sa.FromClause], sa.ColumnElement[Any]]
+ScoreOf = Callable[[sa.ColumnElement[str]], Part]
+"""Returns the query for the score of one item, at most one row."""
 
 
-def ordered_leg(request: CandidateRequest, matches: parts.Matches | None, order: Order) -> list[Part]:
-    """Rows of (leg, item_id, score), and a marker row if a walk under a filter met too few."""
-    depth = parts.parameter("depth", sa.BigInteger)
+def _ordered(request: CandidateRequest, matches: parts.Matches | None, leg: str, walk: Part, of: ScoreOf) -> list[Part]:
+    """Rows of (leg, item_id, score), and a marker row if a walk under a filter met too few.
+
+    ``walk``: rows of (item_id, score) in the order of an index, including archived items; ``of``: the score of one.
+    """
     if matches is None:
-        walk = order.walk.where(parts.passes_filter(request, order.walk.selected_columns[0], is_active=True))
-        return [_named(order.leg, parts.materialized(walk.limit(depth), order.leg))]
-    walked = order.walk.where(sa.not_(matches.are_few)).limit(parts.parameter("reach", sa.BigInteger))
-    met = parts.materialized(walked, f"{order.leg}_walk")
+        walk = walk.where(parts.passes_filter(request, walk.selected_columns[0], is_active=True))
+        return [parts.rows_of(leg, parts.materialized(walk.limit(parts.DEPTH), leg))]
+    met = parts.materialized(walk.where(sa.not_(matches.are_few)).limit(parts.REACH), f"{leg}_walk")
     passing = sa.select(met.c.item_id, met.c.score).where(parts.passes_filter(request, met.c.item_id, is_active=True))
-    kept = parts.materialized(passing.limit(depth), f"{order.leg}_of_walk")
-    return [
-        _named(order.leg, kept),
-        _named(order.leg, parts.materialized(_best_of_few(matches, order), f"{order.leg}_of_few")),
-        _too_few_found(matches, kept, met),
-    ]
+    kept = parts.materialized(passing.limit(parts.DEPTH), f"{leg}_of_walk")
+    few = parts.materialized(_best_of_few(matches, leg, of), f"{leg}_of_few")
+    # The walk is completed only if it kept too few.
+    enough, all_met = parts.count_of(kept) >= parts.DEPTH, parts.count_of(met) >= parts.REACH
+    is_short = sa.case((sa.or_(matches.are_few, enough), sa.false()), else_=all_met)
+    return [parts.rows_of(leg, kept), parts.rows_of(leg, few), parts.too_few_found(is_short)]
 
 
 def ordered_settings(request: CandidateRequest) -> Mapping[str, str]:
@@ -76,14 +69,6 @@ def ordered_settings(request: CandidateRequest) -> Mapping[str, str]:
     return walks if request.condition is None else {**walks, "enable_hashjoin": "off"}
 
 
-def _too_few_found(matches: parts.Matches, kept: sa.CTE, met: sa.CTE) -> Part:
-    """A marker row if a walk reached its limit and kept too few; the walk is completed only if it kept too few."""
-    enough = parts.count_of(kept) >= parts.parameter("depth", sa.BigInteger)
-    all_met = parts.count_of(met) >= parts.parameter("reach", sa.BigInteger)
-    is_short = sa.case((sa.or_(matches.are_few, enough), sa.false()), else_=all_met)
-    return parts.count_row("too_few_found", sa.literal_column("1"), is_short)
-
-
 def share_of_time(moment: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """A number from 0 in the year 1 to 1 in the year 9999, which orders equal scores by time."""
     seconds = sa.extract("epoch", moment).cast(sa.Double)
@@ -92,16 +77,12 @@ def share_of_time(moment: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     return within / sa.literal_column(_SPAN, sa.Double)
 
 
-def _best_of_few(matches: parts.Matches, order: Order) -> Part:
+def _best_of_few(matches: parts.Matches, leg: str, score_of: ScoreOf) -> Part:
     """The best of few matches, each looked up by its key, however many the planner expects."""
     key = matches.keys.c.item_id
-    score = order.score_of(key).limit(1).lateral(f"{order.leg}_score")
+    score = score_of(key).limit(1).lateral(f"{leg}_score")
     rows = sa.select(key, score.c.score).select_from(matches.keys).join(score, sa.true()).where(matches.are_few)
-    return rows.order_by(score.c.score.desc(), key).limit(parts.parameter("depth", sa.BigInteger))
-
-
-def _named(leg: str, rows: sa.CTE) -> Part:
-    return sa.select(parts.named(leg), rows.c.item_id, rows.c.score)
+    return rows.order_by(score.c.score.desc(), key).limit(parts.DEPTH)
 
 
 def recent_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
@@ -114,7 +95,7 @@ def recent_leg(request: CandidateRequest, matches: parts.Matches | None) -> list
         item = items.alias("match_item")
         return _timed(request, item).where(item.c.item_id == item_id).with_only_columns(_seconds(item))
 
-    return ordered_leg(request, matches, Order("recent", walk, score_of))
+    return _ordered(request, matches, "recent", walk, score_of)
 
 
 def _timed(request: CandidateRequest, table: sa.FromClause) -> Part:
@@ -131,8 +112,6 @@ def _seconds(table: sa.FromClause) -> sa.Label[float]:
 _LITTLE = "0.0001"
 """The most that time adds to a base relevance; a decade adds a ten-millionth."""
 
-Score = Callable[[sa.FromClause], sa.ColumnElement[Any]]
-
 
 def popular_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of ('popular', item_id, accesses plus a fraction that rises with time)."""
@@ -140,7 +119,7 @@ def popular_leg(request: CandidateRequest, matches: parts.Matches | None) -> lis
     walk = _walk(request, walked, _accesses).where(walked.c.accesses > sa.literal_column("0"))
     ordered = walk.order_by(walked.c.accesses.desc(), walked.c.happened_at.desc(), walked.c.item_id)
     only = memories.c.accesses > sa.literal_column("0")
-    return ordered_leg(request, matches, Order("popular", ordered, _looked_up(request, _accesses, only)))
+    return _ordered(request, matches, "popular", ordered, _looked_up(request, _accesses, only))
 
 
 def relevant_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
@@ -148,7 +127,7 @@ def relevant_leg(request: CandidateRequest, matches: parts.Matches | None) -> li
     walked = memories.alias("most_relevant")
     walk = _walk(request, walked, _relevance)
     ordered = walk.order_by(walked.c.base_relevance.desc(), walked.c.happened_at.desc(), walked.c.item_id)
-    return ordered_leg(request, matches, Order("relevant", ordered, _looked_up(request, _relevance)))
+    return _ordered(request, matches, "relevant", ordered, _looked_up(request, _relevance))
 
 
 def _walk(request: CandidateRequest, table: sa.FromClause, score: Score) -> Part:
@@ -156,9 +135,7 @@ def _walk(request: CandidateRequest, table: sa.FromClause, score: Score) -> Part
     return rows.where(table.c.collection_id == literal(request.collection_id), parts.is_unexpired(table))
 
 
-def _looked_up(
-    request: CandidateRequest, score: Score, *only: sa.ColumnElement[bool]
-) -> Callable[[sa.ColumnElement[str]], Part]:
+def _looked_up(request: CandidateRequest, score: Score, *only: sa.ColumnElement[bool]) -> ScoreOf:
     def score_of(item_id: sa.ColumnElement[str]) -> Part:
         mine = memories.c.collection_id == literal(request.collection_id), memories.c.item_id == item_id
         return sa.select(score(memories).label("score")).where(*mine, parts.is_unexpired(memories), *only)
@@ -186,7 +163,7 @@ def linked_leg(request: CandidateRequest, matches: parts.Matches | None) -> list
     if matches is None:
         latest = parts.materialized(_latest(request, None), "linked_latest")
         return [_ranked(request, sa.union(sa.select(latest.c.item_id), shared))]
-    most = sa.case((matches.are_few, matches.count), else_=parts.parameter("reach", sa.BigInteger))
+    most = sa.case((matches.are_few, matches.count), else_=parts.REACH)
     latest = parts.materialized(_latest(request, most), "linked_latest")
     walked = sa.select(latest.c.item_id)
     short = parts.materialized(sa.select(_is_short(request, latest, most).label("is_short")), "linked_short")
@@ -194,7 +171,7 @@ def linked_leg(request: CandidateRequest, matches: parts.Matches | None) -> list
     every_match = sa.select(matches.keys.c.item_id).where(matches.are_few, is_short)
     return [
         _ranked(request, sa.union(walked, shared, every_match)),
-        parts.count_row("too_few_found", sa.literal_column("1"), sa.not_(matches.are_few), is_short),
+        parts.too_few_found(sa.not_(matches.are_few), is_short),
     ]
 
 
@@ -204,7 +181,7 @@ def _latest(request: CandidateRequest, most: sa.ColumnElement[int] | None) -> Pa
     links = _links_of(request, entity)
     near = (links if most is None else links.limit(most)).subquery("near")
     passing = sa.select(near.c.item_id).where(parts.passes_filter(request, near.c.item_id, is_active=True))
-    latest = passing.limit(parts.parameter("depth", sa.BigInteger)).lateral("latest")
+    latest = passing.limit(parts.DEPTH).lateral("latest")
     return sa.select(latest.c.item_id, entity.c.place).join_from(entity, latest, sa.true())
 
 
@@ -223,7 +200,7 @@ def _shared(request: CandidateRequest) -> Part:
     # Materialized, so that the filter is applied to the first of them, until there are enough.
     shared = parts.materialized(several, "linked_shared")
     passing = sa.select(shared.c.item_id).where(parts.passes_filter(request, shared.c.item_id, is_active=True))
-    return sa.select(passing.limit(parts.parameter("depth", sa.BigInteger)).subquery("shared").c.item_id)
+    return sa.select(passing.limit(parts.DEPTH).subquery("shared").c.item_id)
 
 
 def _is_short(request: CandidateRequest, latest: sa.CTE, most: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
@@ -233,7 +210,7 @@ def _is_short(request: CandidateRequest, latest: sa.CTE, most: sa.ColumnElement[
     links = _links_of(request, entity).limit(most).subquery("all_near")
     met = sa.select(sa.func.count()).select_from(links).scalar_subquery()
     # The walk is completed only if it kept too few.
-    short = sa.case((kept >= parts.parameter("enough", sa.BigInteger), sa.false()), else_=met >= most)
+    short = sa.case((kept >= parts.ENOUGH, sa.false()), else_=met >= most)
     return sa.exists(sa.select(entity.c.place).where(short))
 
 
@@ -244,10 +221,8 @@ def _ranked(request: CandidateRequest, candidates: sa.SelectBase) -> Part:
     share = share_of_time(own.c.happened_at) * sa.literal_column(MOST_OF_ONE, sa.Double)
     score = (sa.cast(own.c.entities, sa.Double) + share).label("score")
     rows = sa.select(candidate.c.item_id, score).join_from(candidate, own, own.c.entities > sa.literal_column("0"))
-    best = parts.materialized(
-        rows.order_by(score.desc(), candidate.c.item_id).limit(parts.parameter("depth", sa.BigInteger)), "linked"
-    )
-    return sa.select(parts.named("linked"), best.c.item_id, best.c.score)
+    best = parts.materialized(rows.order_by(score.desc(), candidate.c.item_id).limit(parts.DEPTH), "linked")
+    return parts.rows_of("linked", best)
 
 
 def _own_links(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.FromClause:

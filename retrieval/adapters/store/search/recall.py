@@ -35,8 +35,7 @@ _STORE_SAMPLE = Compiled("""
 _LATEST = Compiled("""
     SELECT s.vector, s.condition, s.result_limit FROM query_samples s
     WHERE s.collection_id = %(collection_id)s AND s.space_id = %(space_id)s
-    ORDER BY s.sample_id DESC
-    LIMIT %(most)s
+    ORDER BY s.sample_id DESC LIMIT %(most)s
 """)
 _NEWER = Compiled("""
     SELECT EXISTS (
@@ -141,8 +140,7 @@ async def _count(connection: Connection, request: CandidateRequest) -> int | Non
         return None
     keys = matching(request.collection_id, request.condition, request.filterable).subquery()
     statement = compiled(sa.select(sa.func.count()).select_from(keys))
-    row = await (await connection.execute(statement.text.encode(), statement.parameters)).fetchone()
-    return 0 if row is None else int(row[0])
+    return int(await connection.value(statement.text.encode(), statement.parameters))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

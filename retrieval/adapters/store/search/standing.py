@@ -8,24 +8,14 @@ legs, the statement keeps those with the highest likely scores. Only these are s
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 
+from retrieval.adapters.store.search import statement_parts as parts
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, StandingWeights
-from retrieval.adapters.store.search.statement_parts import (
-    Matches,
-    count_of,
-    count_row,
-    is_unexpired,
-    materialized,
-    named,
-    parameter,
-    passes_filter,
-)
 from retrieval.adapters.store.tables import collections, item_terms, literal, memories
 from retrieval.domain.search.profile import LegName
 
@@ -56,28 +46,20 @@ _LEAST_EXPONENT = "-700"
 """The least exponent: below, PostgreSQL's exp() raises an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    leg: LegName
-    rows: sa.CTE
-    """The rows (item_id, score, value), in the leg's order."""
-
-
-def standing_legs(request: CandidateRequest, matches: Matches | None) -> list[Part]:
+def standing_legs(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of (leg, item_id, score) of the best memories by stored signals, for each leg that met them."""
     legs = [leg for leg in STANDING_LEGS if leg in request.legs]
-    walks = [_Walk(leg, _walk(request, matches, leg)) for leg in legs]
-    kept = _best_met(request, walks)
-    parts = [_rows_of(walk.leg, walk.rows, kept) for walk in walks]
-    parts.append(sa.select(named(_VALUE), kept.c.item_id, kept.c.value))
+    walks = {leg: _walk(request, matches, leg) for leg in legs}
+    kept = _best_met(request, walks.values())
+    found = [_rows_of(leg, walk, kept) for leg, walk in walks.items()]
+    found.append(sa.select(parts.named(_VALUE), kept.c.item_id, kept.c.value))
     if matches is None:
-        return parts
+        return found
     few = _best_of_few(request, matches)
-    parts += [_rows_of_few(leg, few) for leg in legs]
-    all_met = [count_of(walk.rows) >= _stride(walk.leg) for walk in walks]
-    is_short = sa.case((sa.or_(matches.are_few, count_of(kept) >= parameter("enough", sa.BigInteger)), sa.false()),
-                       else_=sa.or_(*all_met))  # fmt: skip
-    return [*parts, count_row("too_few_found", sa.literal_column("1"), is_short)]
+    found += [_rows_of_few(leg, few) for leg in legs]
+    all_met = sa.or_(*(parts.count_of(walk) >= _stride(leg) for leg, walk in walks.items()))
+    is_enough = sa.or_(matches.are_few, parts.count_of(kept) >= parts.ENOUGH)
+    return [*found, parts.too_few_found(sa.case((is_enough, sa.false()), else_=all_met))]
 
 
 def best_candidates(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
@@ -87,11 +69,10 @@ def best_candidates(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> 
     """
     rows = legs.cte("candidate").prefix_with("MATERIALIZED", dialect="postgresql")
     leg, item_id, score = rows.c
-    likely = materialized(_likely(_signal_rows(request, rows)), "likely")
+    likely = parts.materialized(_likely(_signal_rows(request, rows)), "likely")
     best = likely.c.likely.desc(), likely.c.item_id
-    enough = parameter("enough", sa.BigInteger)
-    kept = sa.select(likely.c.item_id).order_by(*best).limit(enough).subquery()
-    dropped = sa.select(likely.c.likely).order_by(*best).limit(1).offset(enough).subquery("dropped")
+    kept = sa.select(likely.c.item_id).order_by(*best).limit(parts.ENOUGH).subquery()
+    dropped = sa.select(likely.c.likely).order_by(*best).limit(1).offset(parts.ENOUGH).subquery("dropped")
     # Not a join, which the planner may do row by row, because it knows no sizes; a subplan is hashed.
     is_kept = sa.or_(item_id == sa.literal_column("''"), item_id.in_(sa.select(kept.c.item_id)))
     dropped_score = sa.select(sa.literal_column(f"'{DROPPED_SCORE}'"), sa.literal_column("''"), dropped.c.likely)
@@ -111,19 +92,17 @@ def _signal_rows(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
     others = sa.select(item_id).where(item_id != sa.literal_column("''")).except_(met).scalar_subquery()
     all_ids = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().scalar_subquery()
     owner = literal(request.collection_id)
-    stored = sa.select(named(_VALUE), memories.c.item_id, _value(memories)).where(
+    stored = sa.select(parts.named(_VALUE), memories.c.item_id, _value(memories)).where(
         memories.c.collection_id == owner, memories.c.item_id == sa.func.any(sa.func.array(others))
     )
-    query = materialized(sa.select(_query_lexemes(request).label("lexemes")), "query_words")
+    query = parts.materialized(sa.select(_query_lexemes(request).label("lexemes")), "query_words")
     # The cast makes it an array; without it, ANY would take the subquery for rows.
     lexemes = sa.cast(sa.select(query.c.lexemes).scalar_subquery(), ARRAY(sa.Integer))
     # The question has few lexemes: each is looked up among the item's, not the other way round.
     lexeme = sa.func.unnest(lexemes).table_valued("lexeme", name="query_lexeme").render_derived()
-    number = (
-        sa.select(sa.func.count()).where(lexeme.c.lexeme == sa.func.any(item_terms.c.lexemes)).correlate(item_terms)
-    )
-    share = sa.cast(number.scalar_subquery(), sa.Double) / sa.func.cardinality(lexemes)
-    word_share = sa.select(named(_WORD_SHARE), item_terms.c.item_id, share).where(
+    number = sa.select(sa.func.count()).where(lexeme.c.lexeme == sa.func.any(item_terms.c.lexemes))
+    share = sa.cast(number.correlate(item_terms).scalar_subquery(), sa.Double) / sa.func.cardinality(lexemes)
+    word_share = sa.select(parts.named(_WORD_SHARE), item_terms.c.item_id, share).where(
         sa.func.cardinality(lexemes) > _ZERO,
         item_terms.c.collection_id == owner,
         item_terms.c.item_id == sa.func.any(sa.func.array(all_ids)),
@@ -134,7 +113,7 @@ def _signal_rows(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
 def _query_lexemes(request: CandidateRequest) -> sa.ScalarSelect[Any]:
     owner = literal(request.collection_id)
     config = sa.select(collections.c.text_search_config).where(collections.c.collection_id == owner).scalar_subquery()
-    words = sa.func.analyze_text(owner, sa.cast(config, REGCONFIG), parameter("query", sa.Text), sa.false())
+    words = sa.func.analyze_text(owner, sa.cast(config, REGCONFIG), parts.parameter("query", sa.Text), sa.false())
     lexemes = words.table_valued("lexeme", "frequency", "term", name="query_lexemes")
     return sa.select(sa.func.array_agg(lexemes.c.lexeme)).scalar_subquery()
 
@@ -142,17 +121,11 @@ def _query_lexemes(request: CandidateRequest) -> sa.ScalarSelect[Any]:
 def standing_values(standing: StandingWeights, entities: int) -> dict[str, Any]:
     """The parameters for the scores of candidates; ``entities``: the number of the question's entities."""
     return {
-        "stride": standing.stride,
-        "short_stride": max(standing.stride // _SHORTER, 1),
-        "decay_seconds": standing.decay_days * _SECONDS_A_DAY,
-        "entities": max(entities, 1),
-        "weight_relevance": standing.relevance,
-        "weight_recency": standing.recency,
-        "weight_use": standing.use,
-        "weight_words": standing.words,
-        "weight_entities": standing.entities,
-        "weight_vectors": standing.vectors,
-    }
+        "stride": standing.stride, "short_stride": max(standing.stride // _SHORTER, 1),
+        "decay_seconds": standing.decay_days * _SECONDS_A_DAY, "entities": max(entities, 1),
+        "weight_relevance": standing.relevance, "weight_recency": standing.recency, "weight_use": standing.use,
+        "weight_words": standing.words, "weight_entities": standing.entities, "weight_vectors": standing.vectors,
+    }  # fmt: skip
 
 
 def _likely(signals: sa.Subquery) -> Part:
@@ -162,18 +135,18 @@ def _likely(signals: sa.Subquery) -> Part:
     def by(name: str, default: Number = _ZERO) -> Number:
         return sa.func.coalesce(sa.func.max(score).filter(leg == sa.literal_column(f"'{name}'")), default)
 
-    entities = sa.func.least(sa.func.floor(by(LegName.LINKED)) / parameter("entities", sa.Double), _ONE)
+    entities = sa.func.least(sa.func.floor(by(LegName.LINKED)) / parts.parameter("entities", sa.Double), _ONE)
     likely = (
-        by(_VALUE, parameter("weight_relevance", sa.Double))
-        + parameter("weight_words", sa.Double) * by(_WORD_SHARE)
-        + parameter("weight_entities", sa.Double) * entities
-        + parameter("weight_vectors", sa.Double) * sa.func.greatest(by(LegName.DENSE), _ZERO)
+        by(_VALUE, parts.parameter("weight_relevance", sa.Double))
+        + parts.parameter("weight_words", sa.Double) * by(_WORD_SHARE)
+        + parts.parameter("weight_entities", sa.Double) * entities
+        + parts.parameter("weight_vectors", sa.Double) * sa.func.greatest(by(LegName.DENSE), _ZERO)
     )
     rows = sa.select(item_id, likely.label("likely"))
     return rows.where(item_id != sa.literal_column("''")).group_by(item_id)
 
 
-def _walk(request: CandidateRequest, matches: Matches | None, leg: LegName) -> sa.CTE:
+def _walk(request: CandidateRequest, matches: parts.Matches | None, leg: LegName) -> sa.CTE:
     """The first rows of a leg in its order, unfiltered: the filter is applied to the best by stored signals."""
     table = memories.alias(f"{leg}_met")
     order: Sequence[Number] = {
@@ -182,53 +155,48 @@ def _walk(request: CandidateRequest, matches: Matches | None, leg: LegName) -> s
         LegName.RELEVANT: [table.c.base_relevance.desc(), table.c.happened_at.desc()],
     }[leg]
     rows = sa.select(table.c.item_id, _score(table, leg).label("score"), _value(table).label("value"))
-    rows = rows.where(table.c.collection_id == literal(request.collection_id), is_unexpired(table))
+    rows = rows.where(table.c.collection_id == literal(request.collection_id), parts.is_unexpired(table))
     if leg is LegName.POPULAR:
         rows = rows.where(table.c.accesses > sa.literal_column("0"))
     if matches is not None:
         rows = rows.where(sa.not_(matches.are_few))
-    return materialized(rows.order_by(*order, table.c.item_id).limit(_stride(leg)), f"{leg}_walk")
+    return parts.materialized(rows.order_by(*order, table.c.item_id).limit(_stride(leg)), f"{leg}_walk")
 
 
 def _stride(leg: LegName) -> Number:
-    return parameter("stride" if leg is LegName.RECENT else "short_stride", sa.BigInteger)
+    return parts.parameter("stride" if leg is LegName.RECENT else "short_stride", sa.BigInteger)
 
 
-def _best_met(request: CandidateRequest, walks: Sequence[_Walk]) -> sa.CTE:
+def _best_met(request: CandidateRequest, walks: Iterable[sa.CTE]) -> sa.CTE:
     """The best of the items that the walks met and that pass the filter."""
-    met = sa.union(*(sa.select(walk.rows.c.item_id, walk.rows.c.value) for walk in walks)).subquery("walked")
-    best = materialized(sa.select(met.c.item_id, met.c.value).order_by(met.c.value.desc(), met.c.item_id), "standing")
-    passing = sa.select(best.c.item_id, best.c.value).where(passes_filter(request, best.c.item_id, is_active=True))
-    return materialized(passing.limit(_KEPT * parameter("enough", sa.BigInteger)), "standing_passing")
+    met = sa.union(*(sa.select(walk.c.item_id, walk.c.value) for walk in walks)).subquery("walked")
+    ordered = sa.select(met.c.item_id, met.c.value).order_by(met.c.value.desc(), met.c.item_id)
+    best = parts.materialized(ordered, "standing")
+    is_passing = parts.passes_filter(request, best.c.item_id, is_active=True)
+    passing = sa.select(best.c.item_id, best.c.value).where(is_passing)
+    return parts.materialized(passing.limit(_KEPT * parts.ENOUGH), "standing_passing")
 
 
-def _best_of_few(request: CandidateRequest, matches: Matches) -> sa.CTE:
+def _best_of_few(request: CandidateRequest, matches: parts.Matches) -> sa.CTE:
     """The best of few matching items; each is looked up by its key."""
     key = matches.keys.c.item_id
     scores = [_score(memories, leg).label(leg.value) for leg in STANDING_LEGS]
-    row = (
-        sa.select(_value(memories).label("value"), *scores)
-        .where(
-            memories.c.collection_id == literal(request.collection_id),
-            memories.c.item_id == key,
-            is_unexpired(memories),
-        )
-        .limit(1)
-        .lateral("match_memory")
-    )
+    memory = memories.c.collection_id == literal(request.collection_id), memories.c.item_id == key
+    found = sa.select(_value(memories).label("value"), *scores).where(*memory, parts.is_unexpired(memories))
+    row = found.limit(1).lateral("match_memory")
     rows = sa.select(key, *(row.c[leg.value] for leg in STANDING_LEGS)).join_from(matches.keys, row, sa.true())
-    best = rows.where(matches.are_few).order_by(row.c.value.desc(), key).limit(parameter("depth", sa.BigInteger))
-    return materialized(best, "standing_of_few")
+    best = rows.where(matches.are_few).order_by(row.c.value.desc(), key).limit(parts.DEPTH)
+    return parts.materialized(best, "standing_of_few")
 
 
 def _rows_of(leg: LegName, walk: sa.CTE, kept: sa.CTE) -> Part:
     # Not a join, which the planner may do row by row, because it knows no sizes; a subplan is hashed.
     is_kept = sa.func.coalesce(walk.c.item_id.in_(sa.select(kept.c.item_id)), sa.false())
-    return sa.select(named(leg), walk.c.item_id, walk.c.score).where(is_kept)
+    return parts.rows_of(leg, walk).where(is_kept)
 
 
 def _rows_of_few(leg: LegName, few: sa.CTE) -> Part:
-    rows = sa.select(named(leg), few.c.item_id, few.c[leg.value])
+    rows = sa.select(parts.named(leg), few.c.item_id, few.c[leg.value])
     return rows.where(few.c[leg.value] > sa.literal_column("0")) if leg is LegName.POPULAR else rows
 
 
@@ -239,12 +207,13 @@ def _score(table: sa.FromClause, leg: LegName) -> Number:
 
 def _value(table: sa.FromClause) -> Number:
     """The sum of the stored signals: base relevance, recency and use (``retrieval.domain.search.signals``)."""
-    age = sa.extract("epoch", parameter("as_of", sa.DateTime(timezone=True)) - table.c.happened_at).cast(sa.Double)
-    exponent = -sa.func.greatest(age, _ZERO) / parameter("decay_seconds", sa.Double)
+    since = parts.parameter("as_of", sa.DateTime(timezone=True)) - table.c.happened_at
+    age = sa.extract("epoch", since).cast(sa.Double)
+    exponent = -sa.func.greatest(age, _ZERO) / parts.parameter("decay_seconds", sa.Double)
     use = sa.func.ln(table.c.accesses.cast(sa.Double) + _ONE) / sa.func.ln(sa.literal_column("101::double precision"))
     return (
-        parameter("weight_relevance", sa.Double) * table.c.base_relevance
-        + parameter("weight_recency", sa.Double)
+        parts.parameter("weight_relevance", sa.Double) * table.c.base_relevance
+        + parts.parameter("weight_recency", sa.Double)
         * sa.func.exp(sa.func.greatest(exponent, sa.literal_column(_LEAST_EXPONENT)))
-        + parameter("weight_use", sa.Double) * sa.func.least(use, _ONE)
+        + parts.parameter("weight_use", sa.Double) * sa.func.least(use, _ONE)
     )

@@ -11,7 +11,7 @@ from sqlalchemy.sql.util import ClauseAdapter
 
 from retrieval.adapters.store.items.conditions import condition, is_among, matching
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
-from retrieval.adapters.store.tables import items, literal
+from retrieval.adapters.store.tables import is_searchable, items, literal
 from retrieval.domain.search.filters import Filter
 from retrieval.domain.search.hit import Path
 
@@ -32,7 +32,7 @@ def matches_of(request: CandidateRequest) -> Matches | None:
     """The items that pass the request's filter; None without a filter."""
     if request.condition is None:
         return None
-    most = parameter("few", sa.BigInteger) + 1 if request.path is Path.APPROXIMATE else None
+    most = FEW + 1 if request.path is Path.APPROXIMATE else None
     statement = matching(
         request.collection_id, request.condition, request.filterable, looks_up=request.is_small, most=most
     )
@@ -40,7 +40,7 @@ def matches_of(request: CandidateRequest) -> Matches | None:
     # A CTE of its own, so that the keys are counted once for all readers.
     number = materialized(sa.select(sa.func.count().label("matches")).select_from(keys), "counted")
     count = sa.select(number.c.matches).scalar_subquery()
-    return Matches(keys, count, count <= parameter("few", sa.BigInteger))
+    return Matches(keys, count, count <= FEW)
 
 
 def parameter(
@@ -49,6 +49,10 @@ def parameter(
     """A parameter that is bound for each search; cast if the type does not follow from the context."""
     bound: sa.BindParameter[Any] = sa.bindparam(name, type_=sa.types.NullType())
     return bound if kind is None else sa.cast(bound, kind)
+
+
+DEPTH, ENOUGH, FEW, REACH = (parameter(name, sa.BigInteger) for name in ("depth", "enough", "few", "reach"))
+"""The numbers of ``CandidateRequest``."""
 
 
 def materialized(statement: sa.Select[Any] | sa.CompoundSelect[Any], name: str) -> sa.CTE:
@@ -68,6 +72,16 @@ def count_row(name: str, number: sa.ColumnElement[Any], *conditions: sa.ColumnEl
         sa.literal_column("''").label("item_id"),
         sa.cast(number, sa.Double).label("score"),
     ).where(*conditions)
+
+
+def too_few_found(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """A row, under the conditions, that says that a walk which reached its limit met too few."""
+    return count_row("too_few_found", sa.literal_column("1"), *conditions)
+
+
+def rows_of(leg: str, rows: sa.CTE) -> sa.Select[Any]:
+    """The rows (item_id, score, ...) as candidates of the leg."""
+    return sa.select(named(leg), rows.c.item_id, rows.c.score)
 
 
 def named(leg: str) -> sa.Label[str]:
@@ -90,7 +104,7 @@ def passes_filter(
         return by_key
     allowed = sa.true() if own is None else condition(own, request.collection_id, request.filterable)
     if is_active:
-        allowed = sa.and_(items.c.status != sa.literal_column("'archived'"), allowed)
+        allowed = sa.and_(is_searchable, allowed)
     names = {
         column.name for column in visitors.iterate(allowed) if isinstance(column, sa.Column) and column.table is items
     }

@@ -19,47 +19,26 @@ from retrieval.adapters.store.learning.ratings import UNRATED, anywhere, rating
 from retrieval.adapters.store.search import statement_parts as parts
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.search.ordered_legs import MOST_OF_ONE, share_of_time
-from retrieval.adapters.store.tables import arms, item_tags, items, literal
+from retrieval.adapters.store.tables import arms, is_searchable, item_tags, items, literal
 
-WALKED_AT_MOST = 10_000
+_WALKED_AT_MOST = "10000"
 """The most items that a search reads in the order of storing, if no filter sets another limit."""
 
 Part = sa.Select[Any]
 
 
-def latest_stored(request: CandidateRequest, *columns: sa.ColumnElement[Any]) -> Part:
-    """Rows of (item_id, the given columns) of the items that are not archived, the latest stored first."""
-    return (
-        sa.select(items.c.item_id, *columns)
-        .where(
-            items.c.collection_id == literal(request.collection_id), items.c.status != sa.literal_column("'archived'")
-        )
-        .order_by(items.c.created_at.desc(), items.c.item_id)
-    )
-
-
-def stored_item(request: CandidateRequest, item_id: sa.ColumnElement[str], *columns: sa.ColumnElement[Any]) -> Part:
-    """One row of the given columns, looked up by the item's key; no row if the item is archived."""
-    return (
-        sa.select(*columns)
-        .where(
-            items.c.collection_id == literal(request.collection_id),
-            items.c.item_id == item_id,
-            items.c.status != sa.literal_column("'archived'"),
-        )
-        .limit(1)
-    )
-
-
 def tagged_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of ('tagged', item_id, number of the question's tags plus a fraction that rises with time)."""
     if matches is None:
-        return [_named("tagged", parts.materialized(_by_tags(request).limit(_depth()), "tagged"))]
+        return [parts.rows_of("tagged", parts.materialized(_by_tags(request).limit(parts.DEPTH), "tagged"))]
     ranked = parts.materialized(_by_tags(request, sa.not_(matches.are_few)), "tagged_walk")
     kept = parts.materialized(_kept(ranked, parts.passes_filter(request, ranked.c.item_id)), "tagged")
     keys = sa.select(matches.keys.c.item_id).where(matches.are_few).scalar_subquery()
     few = _by_tags(request, item_tags.c.item_id == sa.func.any(sa.func.array(keys)))
-    return [_named("tagged", kept), _named("tagged", parts.materialized(few.limit(_depth()), "tagged_of_few"))]
+    return [
+        parts.rows_of("tagged", kept),
+        parts.rows_of("tagged", parts.materialized(few.limit(parts.DEPTH), "tagged_of_few")),
+    ]
 
 
 def _by_tags(request: CandidateRequest, *conditions: sa.ColumnElement[bool]) -> Part:
@@ -87,7 +66,7 @@ Conditions = list[sa.ColumnElement[bool]]
 def rated_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of ('rated', item_id, rating); the rating of an item without verdicts is a little below .5."""
     many: Conditions = [] if matches is None else [sa.not_(matches.are_few)]
-    reach = sa.literal_column(str(WALKED_AT_MOST)) if matches is None else parts.parameter("reach", sa.BigInteger)
+    reach = sa.literal_column(_WALKED_AT_MOST) if matches is None else parts.REACH
     by_rating = _by_rating(request, many)
     met = parts.materialized(by_rating if matches is None else by_rating.limit(reach), "rated_walk")
     kept = parts.materialized(_kept(met, parts.passes_filter(request, met.c.item_id, is_active=True)), "rated_of_walk")
@@ -96,14 +75,10 @@ def rated_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[
     unrated = parts.materialized(_kept(near, is_unrated), "unrated_of_walk")
     best = parts.materialized(_best(sa.union_all(_all(kept), _all(unrated))), "rated")
     if matches is None:
-        return [_named("rated", best)]
+        return [parts.rows_of("rated", best)]
     few = parts.materialized(_best(_of_few(request, matches)), "rated_of_few")
     is_short = _is_short(met, kept, near, best)
-    return [
-        _named("rated", best),
-        _named("rated", few),
-        parts.count_row("too_few_found", sa.literal_column("1"), *many, is_short),
-    ]
+    return [parts.rows_of("rated", best), parts.rows_of("rated", few), parts.too_few_found(*many, is_short)]
 
 
 def _by_rating(request: CandidateRequest, conditions: Conditions) -> Part:
@@ -117,8 +92,10 @@ def _by_rating(request: CandidateRequest, conditions: Conditions) -> Part:
 
 
 def _by_arrival(request: CandidateRequest, conditions: Conditions) -> Part:
-    """Rows of (item_id, score) of items that are not archived, with the score of an item without verdicts."""
-    return latest_stored(request, _unrated(items.c.created_at).label("score")).where(*conditions)
+    """Rows of (item_id, score of an item without verdicts) of items that are not archived, the latest stored first."""
+    of_collection = items.c.collection_id == literal(request.collection_id), is_searchable, *conditions
+    rows = sa.select(items.c.item_id, _unrated(items.c.created_at).label("score")).where(*of_collection)
+    return rows.order_by(items.c.created_at.desc(), items.c.item_id)
 
 
 def _unrated(stored_at: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
@@ -128,13 +105,13 @@ def _unrated(stored_at: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
 
 
 def _kept(walk: sa.CTE, is_passing: sa.ColumnElement[bool]) -> Part:
-    return sa.select(walk.c.item_id, walk.c.score).where(is_passing).limit(parts.parameter("depth", sa.BigInteger))
+    return sa.select(walk.c.item_id, walk.c.score).where(is_passing).limit(parts.DEPTH)
 
 
 def _is_open(kept: sa.CTE) -> sa.ColumnElement[bool]:
     """Whether the items rated above .5 leave room in the leg."""
     above = sa.select(sa.func.count()).select_from(kept).where(kept.c.score > UNRATED).scalar_subquery()
-    return above < parts.parameter("depth", sa.BigInteger)
+    return above < parts.DEPTH
 
 
 def _arm_of(request: CandidateRequest, item_id: sa.ColumnElement[str], value: sa.ColumnElement[Any]) -> Any:
@@ -152,7 +129,8 @@ def _has_no_verdicts(request: CandidateRequest, item_id: sa.ColumnElement[str]) 
 def _of_few(request: CandidateRequest, matches: parts.Matches) -> Part:
     """Each match with its score, looked up by its key."""
     key = matches.keys.c.item_id
-    own = stored_item(request, key, items.c.created_at).lateral("match_item")
+    item = items.c.collection_id == literal(request.collection_id), items.c.item_id == key, is_searchable
+    own = sa.select(items.c.created_at).where(*item).limit(1).lateral("match_item")
     rated: sa.ColumnElement[float] = _arm_of(request, key, rating(arms))
     score = sa.func.coalesce(rated, _unrated(own.c.created_at)).label("score")
     return sa.select(key, score).select_from(matches.keys).join(own, sa.true()).where(matches.are_few)
@@ -161,7 +139,7 @@ def _of_few(request: CandidateRequest, matches: parts.Matches) -> Part:
 def _best(rows: sa.SelectBase) -> Part:
     candidate = rows.subquery("rated_candidate")
     ordered = sa.select(candidate.c.item_id, candidate.c.score).order_by(candidate.c.score.desc(), candidate.c.item_id)
-    return ordered.limit(parts.parameter("depth", sa.BigInteger))
+    return ordered.limit(parts.DEPTH)
 
 
 def _is_short(met: sa.CTE, kept: sa.CTE, near: sa.CTE, best: sa.CTE) -> sa.ColumnElement[bool]:
@@ -169,7 +147,7 @@ def _is_short(met: sa.CTE, kept: sa.CTE, near: sa.CTE, best: sa.CTE) -> sa.Colum
 
     A walk by rating that kept too few must have gone down to .5, the rating of items without verdicts.
     """
-    depth, reach = parts.parameter("depth", sa.BigInteger), parts.parameter("reach", sa.BigInteger)
+    depth, reach = parts.DEPTH, parts.REACH
     lowest = sa.select(sa.func.min(met.c.score)).scalar_subquery()
     is_above = sa.and_(parts.count_of(met) >= reach, lowest > UNRATED)
     is_cut = sa.or_(parts.count_of(met) >= reach, parts.count_of(near) >= reach)
@@ -181,11 +159,3 @@ def _is_short(met: sa.CTE, kept: sa.CTE, near: sa.CTE, best: sa.CTE) -> sa.Colum
 
 def _all(rows: sa.CTE) -> Part:
     return sa.select(rows.c.item_id, rows.c.score)
-
-
-def _named(leg: str, rows: sa.CTE) -> Part:
-    return sa.select(parts.named(leg), rows.c.item_id, rows.c.score)
-
-
-def _depth() -> sa.ColumnElement[int]:
-    return parts.parameter("depth", sa.BigInteger)

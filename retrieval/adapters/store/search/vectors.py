@@ -62,8 +62,7 @@ The planner estimates one row for a collection that its statistics do not know y
 _PENDING = """
     SELECT item.item_id, item.title, item.body {waiting}
         AND item.collection_id = %(collection_id)s AND item.item_id > %(after)s
-    ORDER BY item.item_id
-    LIMIT %(limit)s
+    ORDER BY item.item_id LIMIT %(limit)s
 """
 _PENDING_AMONG = """
     SELECT item.item_id {waiting}
@@ -76,8 +75,7 @@ _COUNT_PENDING = """
 _SAMPLE = """
     SELECT item_id, vector FROM {table}
     WHERE collection_id = %(collection_id)s
-    ORDER BY hashtextextended(item_id, 0)
-    LIMIT %(number)s
+    ORDER BY hashtextextended(item_id, 0) LIMIT %(number)s
 """
 _READ = """
     SELECT item_id, vector FROM {table}
