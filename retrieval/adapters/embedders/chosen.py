@@ -170,15 +170,11 @@ def _chosen(service: EmbeddingService, settings: Settings, model: str, dimension
     if url := service.address(base_url):
         check_address(url, EMBEDDER.name, "RETRIEVAL_EMBEDDING")
     options = {
-        "service": service,
-        "base_url": url,
-        "model": model,
-        "api_key": _key(service.name, settings),
-        "dimensions": dimensions,
-        "max_texts": settings.embedding_max_texts,
+        "service": service, "base_url": url, "model": model, "api_key": _key(service.name, settings),
+        "dimensions": dimensions, "max_texts": settings.embedding_max_texts,
         "timeout_seconds": settings.embedding_timeout_seconds,
         "is_implicit": settings.embedder_name.kind == "auto" and service.name == "openai",
-    }
+    }  # fmt: skip
     return ChosenService(service, url, model, options)
 
 

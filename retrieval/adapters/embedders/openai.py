@@ -178,22 +178,13 @@ class OpenAIEmbedder(EndpointClient):
         self._service = service
         self._max_texts = service.max_texts if max_texts is None else max_texts
         endpoint = Endpoint(
-            role=EMBEDDER,
-            serves="embeddings",
-            operation="embeddings",
-            settings=_SETTINGS,
+            role=EMBEDDER, serves="embeddings", operation="embeddings", settings=_SETTINGS,
             where=f"RETRIEVAL_EMBEDDER={service.name}:MODEL@ADDRESS (an address often ends in /v1)",
-            refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS",
-            too_long=TooLongError,
-            refused=EmbedderRejectedError,
-            title=service.title,
-            key_variable=service.key_variable if base_url == service.url else "",
-            start=service.start,
-            pull=service.pull,
-            url=base_url,
-            model=model,
-            api_key=api_key,
-        )
+            refused_advice="RETRIEVAL_EMBEDDING_MODEL and RETRIEVAL_EMBEDDING_DIMENSIONS", too_long=TooLongError,
+            refused=EmbedderRejectedError, title=service.title,
+            key_variable=service.key_variable if base_url == service.url else "", start=service.start,
+            pull=service.pull, url=base_url, model=model, api_key=api_key,
+        )  # fmt: skip
         super().__init__(endpoint, **CallLimits(max_attempts=6, max_concurrency=4) | limits)
         known = known_model(model)
         if known is None and dimensions is None:
@@ -205,12 +196,10 @@ class OpenAIEmbedder(EndpointClient):
         """The most tokens of one text that the model takes."""
         check_positive(max_texts=self._max_texts, max_input_tokens=self.max_tokens)
         self.space = EmbeddingSpace(
-            provider=service.space_provider(base_url),
-            model=model,
+            provider=service.space_provider(base_url), model=model,
             dimensions=known.dimensions if known and dimensions is None else dimensions or 0,
-            document_prefix=document_prefix,
-            query_prefix=query_prefix,
-        )
+            document_prefix=document_prefix, query_prefix=query_prefix,
+        )  # fmt: skip
         """The space that the vectors belong to."""
         is_fixed = known is not None and not known.is_shortened
         if known is not None:

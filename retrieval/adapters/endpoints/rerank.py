@@ -18,15 +18,11 @@ from retrieval.domain.errors import ConfigurationError, RerankerRejectedError
 _SETTINGS = "RETRIEVAL_RERANKER"
 
 RERANKING = Endpoint(
-    role=RERANKER,
-    serves="reranking",
-    operation="rerank",
-    settings=_SETTINGS,
+    role=RERANKER, serves="reranking", operation="rerank", settings=_SETTINGS,
     where=f"{_SETTINGS}_MODEL and {_SETTINGS}_BASE_URL",
-    refused_advice="RETRIEVAL_RERANKER_MODEL, and the number and length of the texts",
-    too_long=RerankerRejectedError,
+    refused_advice="RETRIEVAL_RERANKER_MODEL, and the number and length of the texts", too_long=RerankerRejectedError,
     refused=RerankerRejectedError,
-)
+)  # fmt: skip
 """The service that a reranker asks."""
 
 
@@ -56,14 +52,11 @@ SHAPES: Mapping[str, RerankShape] = MappingProxyType(
         ),
         # It accepts 32 texts at once, unless its --max-client-batch-size is raised.
         "tei": RerankShape(
-            url="",
-            texts="texts",
-            constants={"raw_scores": False, "return_text": False, "truncate": True},
-            has_model=False,
-            most_texts=32,
+            url="", texts="texts", constants={"raw_scores": False, "return_text": False, "truncate": True},
+            has_model=False, most_texts=32,
         ),
     }
-)
+)  # fmt: skip
 """The request format of each provider. The answers differ only in names, so one function reads them all."""
 
 

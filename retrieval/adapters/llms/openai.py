@@ -95,15 +95,10 @@ class RefusedRequestError(LLMRejectedError):
 
 
 CHAT = Endpoint(
-    role=LANGUAGE_MODEL,
-    serves="chat completions",
-    operation="chat",
-    settings="RETRIEVAL_LLM",
-    where="RETRIEVAL_LLM_MODEL and RETRIEVAL_LLM_BASE_URL (it often ends in /v1)",
-    refused_advice="RETRIEVAL_LLM_MODEL",
-    too_long=LLMRejectedError,
-    refused=RefusedRequestError,
-)
+    role=LANGUAGE_MODEL, serves="chat completions", operation="chat", settings="RETRIEVAL_LLM",
+    where="RETRIEVAL_LLM_MODEL and RETRIEVAL_LLM_BASE_URL (it often ends in /v1)", refused_advice="RETRIEVAL_LLM_MODEL",
+    too_long=LLMRejectedError, refused=RefusedRequestError,
+)  # fmt: skip
 """Chat completions."""
 
 

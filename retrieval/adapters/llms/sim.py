@@ -33,27 +33,14 @@ _FUNCTION_WORDS = """
 _STOPWORDS = frozenset(_FUNCTION_WORDS.split())
 
 _SYNONYMS = (
-    ("colleagues", "coworkers", "teammates"),
-    ("colleague", "coworker", "teammate"),
-    ("job", "work", "position"),
-    ("company", "employer", "organisation"),
-    ("meeting", "appointment", "call"),
-    ("trip", "travel", "journey"),
-    ("problem", "issue", "trouble"),
-    ("error", "failure", "fault"),
-    ("fix", "solution", "repair"),
-    ("buy", "purchase", "order"),
-    ("bought", "purchased", "ordered"),
-    ("car", "vehicle", "automobile"),
-    ("doctor", "physician", "specialist"),
-    ("house", "home", "flat"),
-    ("friend", "companion", "acquaintance"),
-    ("friends", "companions", "acquaintances"),
-    ("movie", "film", "show"),
-    ("happened", "occurred", "took place"),
-    ("start", "begin", "launch"),
-    ("started", "began", "launched"),
-)
+    ("colleagues", "coworkers", "teammates"), ("colleague", "coworker", "teammate"), ("job", "work", "position"),
+    ("company", "employer", "organisation"), ("meeting", "appointment", "call"), ("trip", "travel", "journey"),
+    ("problem", "issue", "trouble"), ("error", "failure", "fault"), ("fix", "solution", "repair"),
+    ("buy", "purchase", "order"), ("bought", "purchased", "ordered"), ("car", "vehicle", "automobile"),
+    ("doctor", "physician", "specialist"), ("house", "home", "flat"), ("friend", "companion", "acquaintance"),
+    ("friends", "companions", "acquaintances"), ("movie", "film", "show"), ("happened", "occurred", "took place"),
+    ("start", "begin", "launch"), ("started", "began", "launched"),
+)  # fmt: skip
 
 
 def query_in(prompt: str) -> str:

@@ -183,16 +183,10 @@ async def _of_collection(connection: AsyncConnection[TupleRow], store: LangChain
     is_former = "id" not in columns
     key = "uuid" if is_former else "id"
     return _Layout(
-        table=sql.Identifier(store.schema, EMBEDDINGS),
-        key=key,
-        key_type=columns[key].type,
-        id_expression=sql.SQL("coalesce(d.custom_id, d.uuid::text)" if is_former else "d.id"),
-        text="document",
-        vector="embedding",
-        json="cmetadata",
-        may_repeat_ids=is_former,
-        parameters={"collection": names[store.name]},
-    )
+        table=sql.Identifier(store.schema, EMBEDDINGS), key=key, key_type=columns[key].type,
+        id_expression=sql.SQL("coalesce(d.custom_id, d.uuid::text)" if is_former else "d.id"), text="document",
+        vector="embedding", json="cmetadata", may_repeat_ids=is_former, parameters={"collection": names[store.name]},
+    )  # fmt: skip
 
 
 async def _of_table(connection: AsyncConnection[TupleRow], store: LangChainStore) -> _Layout:

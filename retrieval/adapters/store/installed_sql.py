@@ -92,12 +92,9 @@ def installed_sql(name: str, names: Names) -> str:
     path = directory("sql") / f"{name}.sql"
     text = path.read_text(encoding="utf-8")
     owns = {
-        "schema": names.schema,
-        "jobs": names.jobs_schema,
-        "app": names.app_role,
-        "definer": names.definer_role,
+        "schema": names.schema, "jobs": names.jobs_schema, "app": names.app_role, "definer": names.definer_role,
         "analyst": names.analyst_role,
-    }
+    }  # fmt: skip
     replacements = {f"@{place}@": quote_identifier(own) for place, own in owns.items()}
     replacements |= {f"@{place}_literal@": quote_literal(own) for place, own in owns.items()}
     return re.sub("|".join(replacements), lambda match: replacements[match[0]], text)

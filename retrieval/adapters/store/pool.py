@@ -93,13 +93,9 @@ class ConnectionPool:
     def state(self) -> PoolState:
         """The present state."""
         return PoolState(
-            most=self._most,
-            open=self._open,
-            idle=len(self._idle),
-            waiting=len(self._waiting),
-            wait_seconds=self._wait_seconds,
-            timeouts=self._timeouts,
-        )
+            most=self._most, open=self._open, idle=len(self._idle), waiting=len(self._waiting),
+            wait_seconds=self._wait_seconds, timeouts=self._timeouts,
+        )  # fmt: skip
 
     def check_loop(self) -> None:
         """Raise ``InvalidRequestError`` in another event loop, which can neither use the connections nor close them."""

@@ -123,12 +123,9 @@ def removing(names: Names, tenant_id: int, login: str) -> list[str]:
 
 def _texts(names: Names, tenant_id: int, login: str, *statements: LiteralString) -> list[str]:
     parts = {
-        "schema": sql.Identifier(names.schema),
-        "role": sql.Identifier(names.analyst_role),
-        "login": sql.Identifier(login),
-        "name": sql.Literal(login),
-        "tenant": sql.Literal(tenant_id),
-    }
+        "schema": sql.Identifier(names.schema), "role": sql.Identifier(names.analyst_role),
+        "login": sql.Identifier(login), "name": sql.Literal(login), "tenant": sql.Literal(tenant_id),
+    }  # fmt: skip
     return [sql.SQL(statement).format(**parts).as_string() for statement in statements]
 
 

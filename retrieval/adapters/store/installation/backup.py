@@ -157,28 +157,16 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
         address, variables = _address(url)
         dump = place / _DUMP
         options = [
-            "--format=custom",
-            "--encoding=UTF8",
-            f"--file={dump}",
-            f"--snapshot={snapshot}",
-            "--no-password",
+            "--format=custom", "--encoding=UTF8", f"--file={dump}", f"--snapshot={snapshot}", "--no-password",
             f"--dbname={address}",
-        ]
+        ]  # fmt: skip
         _run(programs, "pg_dump", *options, variables=variables)
         _run(programs, "pg_restore", f"--file={os.devnull}", str(dump))
         manifest = {
-            "format": FORMAT,
-            "version": VERSION,
-            "made_at": now.isoformat(),
-            "server": server_name(url),
-            "database": database,
-            "postgresql": major,
-            "pgvector": pgvector or "",
-            "superuser": superuser,
-            "roles": roles,
-            "rows": rows,
-            "dump": {"bytes": dump.stat().st_size, "sha256": _hash(dump)},
-        }
+            "format": FORMAT, "version": VERSION, "made_at": now.isoformat(), "server": server_name(url),
+            "database": database, "postgresql": major, "pgvector": pgvector or "", "superuser": superuser,
+            "roles": roles, "rows": rows, "dump": {"bytes": dump.stat().st_size, "sha256": _hash(dump)},
+        }  # fmt: skip
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
         (place / _MANIFEST).write_text(text, encoding="utf-8")
     return _backup_of(folder, manifest, server_name(url))
@@ -453,8 +441,8 @@ def _run(programs: Binaries, program: str, *arguments: str, variables: Mapping[s
 def _reason(output: str) -> str:
     """The first error among a program's lines, which also quote SQL; without one, its last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = (line.partition("error: ")[2] for line in lines if "error: " in line)
-    return next(errors, "".join(lines[-1:])) or "it gave no reason"
+    reasons = (line.partition("error: ")[2] for line in lines if "error: " in line)
+    return next(reasons, "".join(lines[-1:])) or "it gave no reason"
 
 
 def _address(url: str) -> tuple[str, dict[str, str]]:
@@ -492,14 +480,9 @@ def _hash(path: Path) -> str:
 def _backup_of(folder: Path, manifest: Mapping[str, Any], server: str) -> Backup:
     roles: Sequence[Mapping[str, Any]] = manifest["roles"]
     return Backup(
-        folder=str(folder),
-        server=server,
-        made_at=datetime.fromisoformat(manifest["made_at"]).astimezone(UTC),
-        postgresql=manifest["postgresql"],
-        pgvector=manifest["pgvector"],
-        tables=len(manifest["rows"]),
-        rows=sum(manifest["rows"].values()),
-        dump_bytes=manifest["dump"]["bytes"],
+        folder=str(folder), server=server, made_at=datetime.fromisoformat(manifest["made_at"]).astimezone(UTC),
+        postgresql=manifest["postgresql"], pgvector=manifest["pgvector"], tables=len(manifest["rows"]),
+        rows=sum(manifest["rows"].values()), dump_bytes=manifest["dump"]["bytes"],
         roles=tuple(role["name"] for role in roles),
         reduced=tuple(role["name"] for role in roles if role["had_server_rights"]),
-    )
+    )  # fmt: skip

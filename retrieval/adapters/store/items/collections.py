@@ -166,15 +166,10 @@ async def create_collection(
         "(tenant_id, name, text_search_config, space_id, neighbours, attribute_schema, index_kind) "
         "VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (tenant_id, name) DO NOTHING RETURNING collection_id",
         (
-            tenant_id,
-            name,
-            language,
-            space_id,
-            Jsonb(neighbours.as_dict()) if neighbours else None,
-            Jsonb(schema.definition) if schema else None,
-            index_kind.value,
+            tenant_id, name, language, space_id, Jsonb(neighbours.as_dict()) if neighbours else None,
+            Jsonb(schema.definition) if schema else None, index_kind.value,
         ),
-    )
+    )  # fmt: skip
     row = await cursor.fetchone()
     if row is not None:
         await connection.execute(

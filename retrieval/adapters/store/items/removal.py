@@ -43,8 +43,7 @@ _UNCACHE = """
 _EXPIRED = Compiled("""
     SELECT memory.item_id FROM memories AS memory
     WHERE memory.collection_id = %(collection_id)s AND memory.expires_at <= %(now)s
-    ORDER BY memory.expires_at, memory.item_id
-    LIMIT %(most)s
+    ORDER BY memory.expires_at, memory.item_id LIMIT %(most)s
 """)
 _WITH_VALUE = Compiled("""
     SELECT item.item_id FROM items AS item

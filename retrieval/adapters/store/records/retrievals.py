@@ -61,8 +61,7 @@ _READ = Compiled("""
     FROM retrievals AS r
     WHERE r.collection_id = %(collection_id)s AND r.session = %(session)s AND r.session <> ''
         AND (%(origin)s::text IS NULL OR coalesce(r.request ->> 'origin', '') = %(origin)s)
-    ORDER BY r.retrieved_at DESC, r.retrieval_id DESC
-    LIMIT %(limit)s
+    ORDER BY r.retrieved_at DESC, r.retrieval_id DESC LIMIT %(limit)s
 """)
 
 
@@ -96,16 +95,9 @@ def signals_from(row: Row, profile: Profile | None) -> tuple[list[str], dict[str
     legs, bests, brought, items, scores, ranks, likeness, measures, values = row
     by_measure = dict(zip(measures, values or repeat(()), strict=False))
     return items, pool_signals_of(
-        legs=legs,
-        bests=bests,
-        brought=brought,
-        scores=scores or (),
-        ranks=ranks or (),
-        items=items,
-        likeness=likeness,
-        measured=by_measure,
-        profile=profile,
-    )
+        legs=legs, bests=bests, brought=brought, scores=scores or (), ranks=ranks or (), items=items, likeness=likeness,
+        measured=by_measure, profile=profile,
+    )  # fmt: skip
 
 
 _PAGE = 200
@@ -133,8 +125,7 @@ _POOLS: LiteralString = f"""
     LEFT JOIN profiles p ON p.collection_id = r.collection_id AND p.version = r.profile_version
     WHERE r.collection_id = %(collection_id)s AND r.retrieved_at >= %(since)s
         AND (r.retrieved_at, r.retrieval_id) < (%(before)s, %(before_id)s)
-    ORDER BY r.retrieved_at DESC, r.retrieval_id DESC
-    LIMIT %(page)s
+    ORDER BY r.retrieved_at DESC, r.retrieval_id DESC LIMIT %(page)s
 """  # noqa: S608 - of the names above
 
 
@@ -159,20 +150,9 @@ def _pool(row: Row) -> RecordedPool:
     model_version, learned, exploration, origin, weights, reranker, has_least = row[9:16]
     items, signals = signals_from(row[16:], None)
     return RecordedPool(
-        retrieval_id=retrieval_id,
-        limit=limit,
-        profile_version=version,
-        is_grouped=is_grouped,
-        has_least=has_least,
-        origin=origin,
-        seed=seed,
-        reranker=reranker,
-        item_ids=items,
-        weights=weights,
-        model_version=model_version,
+        retrieval_id=retrieval_id, limit=limit, profile_version=version, is_grouped=is_grouped, has_least=has_least,
+        origin=origin, seed=seed, reranker=reranker, item_ids=items, weights=weights, model_version=model_version,
         combination=None if learned is None else Learned(**learned).combination,
-        exploration=None if exploration is None else Exploration(**exploration),
-        **columns_of(signals),
-        shown=dict(zip(shown, propensities or repeat(1.0), strict=False)),
-        rewards=rewards,
-    )
+        exploration=None if exploration is None else Exploration(**exploration), **columns_of(signals),
+        shown=dict(zip(shown, propensities or repeat(1.0), strict=False)), rewards=rewards,
+    )  # fmt: skip
