@@ -43,8 +43,7 @@ BEGIN
         FROM (
             SELECT found.lexeme, found.frequency, found.term
             FROM analyze_text(collection, config, item.title || E'\n' || item.body, true) AS found
-            ORDER BY found.frequency DESC, found.lexeme
-            LIMIT 16000 -- the most that a sparsevec holds
+            ORDER BY found.frequency DESC, found.lexeme LIMIT 16000 -- the most that a sparsevec holds
         ) AS term
     ) AS own
     WHERE item.collection_id = collection AND item.item_id = ANY (ids) AND item.status <> 'archived';
@@ -127,8 +126,7 @@ BEGIN
             SELECT known.lexeme, known.frequency, known.spelling
             FROM unnest(whole.lexemes, whole.frequencies, whole.spellings) AS known (lexeme, frequency, spelling)
             WHERE cardinality(whole.lexemes) > 16000
-            ORDER BY known.frequency DESC, known.lexeme
-            LIMIT 16000
+            ORDER BY known.frequency DESC, known.lexeme LIMIT 16000
         ) AS term
     ) AS cut ON true;
 END
@@ -392,8 +390,7 @@ BEGIN
     page := ARRAY(
         SELECT terms.item_id FROM item_terms AS terms
         WHERE terms.collection_id = collection AND terms.item_id > arrived
-        ORDER BY terms.item_id
-        LIMIT step
+        ORDER BY terms.item_id LIMIT step
     );
     free := ARRAY(
         SELECT terms.item_id FROM item_terms AS terms

@@ -124,8 +124,7 @@ BEGIN
                 OR (terms.lexemes && has_8 AND terms.lexemes && not_8)
                 OR (terms.lexemes && has_16 AND terms.lexemes && not_16)
             )
-            ORDER BY distance, terms.item_id
-            LIMIT result_limit
+            ORDER BY distance, terms.item_id LIMIT result_limit
         ) AS best;
         EXIT WHEN is_everything OR cardinality(ids) >= enough;
         few := few * 8;

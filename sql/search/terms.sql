@@ -117,8 +117,7 @@ LANGUAGE sql STABLE AS $$
                 WHERE known.collection_id = collection AND known.lexeme = fresh.lexeme AND known.document_frequency > 0
             )
     ) AS known
-    ORDER BY known.document_frequency DESC, known.lexeme
-    LIMIT 64
+    ORDER BY known.document_frequency DESC, known.lexeme LIMIT 64
 $$;
 
 -- The terms of a query that the collection knows, with their inverse document frequency idf = ln(1 + (N - n + 0.5) / (n
@@ -184,8 +183,7 @@ BEGIN
             ORDER BY found.lexeme, found.part DESC
         ) AS once
     ) AS parts
-    ORDER BY parts.together, parts.part, parts.lexeme
-    LIMIT 16000;
+    ORDER BY parts.together, parts.part, parts.lexeme LIMIT 16000;
 END
 $$;
 

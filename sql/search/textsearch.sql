@@ -28,8 +28,7 @@ BEGIN
                      FROM analyze_text(
                          item.collection_id, owner.text_search_config::regconfig, item.title || E''\n'' || item.body, true
                      ) AS found
-                     ORDER BY found.frequency DESC, found.lexeme
-                     LIMIT 16000
+                     ORDER BY found.frequency DESC, found.lexeme LIMIT 16000
                  ) AS term
              ), '''')
          FROM collections AS owner
@@ -68,8 +67,7 @@ BEGIN
     WHERE extension.extname = 'pg_textsearch';
     RETURN QUERY EXECUTE format(
         'SELECT document.item_id FROM %1$I AS document
-         ORDER BY document.words OPERATOR(%2$I.<@>) %2$I.to_bm25query(%3$L, %4$L)
-         LIMIT %5$s',
+         ORDER BY document.words OPERATOR(%2$I.<@>) %2$I.to_bm25query(%3$L, %4$L) LIMIT %5$s',
         'textsearch_' || collection, place, words, 'items_' || collection || '_bm25', result_limit);
 END
 $$;

@@ -3,7 +3,6 @@
 -- Distributes a new table like the collections. On a single server it does nothing; a cluster replaces it
 -- (cluster/tables.sql).
 CREATE OR REPLACE FUNCTION place_by_collection(name text) RETURNS void LANGUAGE sql AS '';
-GRANT EXECUTE ON FUNCTION place_by_collection(text) TO @definer@;
 
 -- The id of an embedding space, made with its table if it is new. Each space has a table whose column type has the
 -- space's dimensions, so that it cannot contain other vectors, and dropping a space is dropping a table. It accepts
@@ -137,8 +136,6 @@ BEGIN
     RETURN found_id;
 END
 $$;
-ALTER FUNCTION register_embedding_space(text, text, text, integer, text, text, text) OWNER TO @definer@;
-GRANT EXECUTE ON FUNCTION register_embedding_space(text, text, text, integer, text, text, text) TO @app@;
 
 -- Computes the vectors of these items again in a space's table: the mean of an item's own vector, multiplied by its
 -- weight, and of its neighbours' vectors, each of length 1. A neighbour without a vector is left out: once it has one,
@@ -211,7 +208,6 @@ BEGIN
     USING collection, space, wholes, parts, weights;
 END
 $$;
-GRANT EXECUTE ON FUNCTION mix_vectors(bigint, bigint, jsonb, text[]) TO @app@, @definer@;
 
 -- Restores these items' own vectors. Own vectors of former texts are ignored.
 CREATE OR REPLACE FUNCTION unmix_vectors(collection bigint, space bigint, ids text[]) RETURNS void
@@ -229,7 +225,6 @@ BEGIN
     USING collection, space, ids;
 END
 $$;
-GRANT EXECUTE ON FUNCTION unmix_vectors(bigint, bigint, text[]) TO @app@;
 
 -- The spaces of a collection's vectors: the one that searches use, and the one that it changes from or to
 -- (reembeddings). The caller holds the writers' lock.
@@ -240,14 +235,12 @@ RETURN (
     FROM collections AS owner LEFT JOIN reembeddings AS moving ON moving.collection_id = collection
     WHERE owner.collection_id = collection
 );
-GRANT EXECUTE ON FUNCTION spaces_of(bigint) TO @app@, @definer@;
 
 -- Whether an item waits for its vector in a space, where embedded_hash is the hash of the text that was embedded (NULL:
 -- there is no vector). Archived items and items without text do not wait.
 CREATE OR REPLACE FUNCTION waits_for_vector(status text, text_hash bytea, embedded_hash bytea) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN status <> 'archived' AND has_text(text_hash) AND text_hash IS DISTINCT FROM embedded_hash;
-GRANT EXECUTE ON FUNCTION waits_for_vector(text, bytea, bytea) TO @app@, @definer@;
 
 -- Stores the vectors of these items, each with its text's hash; returns the number of new or changed vectors. A vector
 -- is left out if it is NULL, or its item was removed or archived, or has another text. So it locks the items, in the
@@ -261,7 +254,6 @@ BEGIN
     RETURN store_vectors(collection, space, ids, vectors, text_hashes);
 END
 $$;
-ALTER FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[]) OWNER TO @definer@;
 
 -- The same for a caller that has checked the tenant and holds the writers' lock.
 CREATE OR REPLACE FUNCTION store_vectors(
@@ -349,8 +341,6 @@ BEGIN
     RETURN (SELECT count(DISTINCT one) FROM unnest(written || missing) AS one);
 END
 $$;
-GRANT EXECUTE ON FUNCTION store_vectors(bigint, bigint, text[], halfvec[], bytea[]) TO @definer@;
-GRANT EXECUTE ON FUNCTION write_vectors(bigint, bigint, text[], halfvec[], bytea[]) TO @app@;
 
 -- Updates the facets in the rows of these items' vectors in every space; the caller holds the items.
 CREATE OR REPLACE FUNCTION write_facets(collection bigint, ids text[]) RETURNS void
@@ -374,7 +364,6 @@ BEGIN
     END LOOP;
 END
 $$;
-GRANT EXECUTE ON FUNCTION write_facets(bigint, text[]) TO @app@, @definer@;
 
 -- Removes the items' vectors from every space.
 CREATE OR REPLACE FUNCTION remove_vectors(collection bigint, ids text[]) RETURNS void
@@ -420,5 +409,10 @@ BEGIN
     END LOOP;
 END
 $$;
-GRANT EXECUTE ON FUNCTION remove_vectors(bigint, text[]), remove_outdated_vectors(bigint, bigint, text[], text[])
-    TO @app@, @definer@;
+
+ALTER FUNCTION register_embedding_space OWNER TO @definer@;
+ALTER FUNCTION write_vectors OWNER TO @definer@;
+GRANT EXECUTE ON FUNCTION place_by_collection, store_vectors TO @definer@;
+GRANT EXECUTE ON FUNCTION mix_vectors, spaces_of, waits_for_vector, write_facets, remove_vectors,
+    remove_outdated_vectors TO @app@, @definer@;
+GRANT EXECUTE ON FUNCTION register_embedding_space, unmix_vectors, write_vectors TO @app@;
