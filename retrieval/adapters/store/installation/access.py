@@ -16,9 +16,7 @@ from retrieval.domain.api_key import ApiKey, Scope
 from retrieval.domain.errors import InvalidRequestError, NotFoundError
 
 _COLUMNS = "key_id, name, scopes, requests_per_minute, feedback_cap, created_at, expires_at, revoked_at, last_used_at"
-_FIND = Compiled(f"""
-    SELECT tenant_id, secret_hash, tenant, {_COLUMNS} FROM find_api_key(%(key_id)s)
-""")  # noqa: S608 - of the column names above
+_FIND = Compiled(f"SELECT tenant_id, secret_hash, tenant, {_COLUMNS} FROM find_api_key(%(key_id)s)")  # noqa: S608 - of the column names above
 _ADD = Compiled(f"""
     INSERT INTO api_keys (
         key_id, tenant_id, name, scopes, secret_hash, requests_per_minute, feedback_cap, created_at, expires_at

@@ -151,10 +151,7 @@ async def end_run(at: CollectionPlace, run_id: int, *, outcome: str, details: Ma
 async def last_runs_of_tenant(database: Database, tenant_id: int) -> dict[str, JobRun]:
     """The last run of each job over any of a tenant's collections."""
     rows = await database.read(tenant_id, _LAST_OF_TENANT.bind(id=tenant_id))
-    return {
-        row[0]: JobRun(job=row[0], started_at=row[1], finished_at=row[2], outcome=row[3], details=row[4])
-        for row in rows
-    }
+    return {row[0]: JobRun(**dict(zip(JobRun.__slots__, row, strict=True))) for row in rows}
 
 
 _ACTED = Compiled("""

@@ -189,7 +189,6 @@ _CHOSEN = Compiled("""
     SELECT l.collection_id, l.model_version FROM learning_states l
     WHERE l.collection_id = ANY(%(ids)s) AND l.model_is_chosen
 """)
-_RUN = ("job", "started_at", "finished_at", "outcome", "details")
 
 
 async def collection_statuses(
@@ -210,7 +209,7 @@ async def collection_statuses(
             pending=pending.get(number, 0),
             weights_pending=number in weights,
             indexes=tuple(map(index_status, indexes.get(number, ()))),
-            runs=tuple(JobRun(**dict(zip(_RUN, row, strict=True))) for row in runs.get(number, ())),
+            runs=tuple(JobRun(**dict(zip(JobRun.__slots__, row, strict=True))) for row in runs.get(number, ())),
             recall=tuple(
                 Measurement(**dict(zip(Measurement.__slots__, row, strict=True))) for row in recall.get(number, ())
             ),

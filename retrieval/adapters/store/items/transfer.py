@@ -152,19 +152,16 @@ _GIVEN_TIMES = {"occurred_at", "happened_at", "expires_at", "last_used_at"}
 """The columns of times that an application gives, or that are the latest of those."""
 
 
-def _check_date(name: str, value: object) -> None:
-    if _parsed(date.fromisoformat, value) is None:
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a date, such as 2026-05-31")
+def _must_be(what: str, is_right: Callable[[str, object], bool]) -> Callable[[str, object], None]:
+    def check(name: str, value: object) -> None:
+        if not is_right(name, value):
+            raise InvalidRequestError(f"{name} is {value!r:.80}; it must be {what}")
+
+    return check
 
 
-def _check_number(name: str, value: object) -> None:
-    if not is_finite(value):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be a finite number")
-
-
-def _check_json(name: str, value: object) -> None:
-    if not isinstance(value, dict) and not (name == "shown_signals" and isinstance(value, list)):
-        raise InvalidRequestError(f"{name} is {value!r:.80}; it must be an object")
+def _may_be_json(name: str, value: object) -> bool:
+    return isinstance(value, dict) or (name == "shown_signals" and isinstance(value, list))
 
 
 def _parsed(parse: Callable[[str], Any], value: object) -> Any:
@@ -176,9 +173,9 @@ def _parsed(parse: Callable[[str], Any], value: object) -> Any:
 
 _CHECKS: Mapping[type, Callable[[str, object], None]] = {
     DateTime: check_time,
-    Date: _check_date,
-    Double: _check_number,
-    JSONB: _check_json,
+    Date: _must_be("a date, such as 2026-05-31", lambda _, value: _parsed(date.fromisoformat, value) is not None),
+    Double: _must_be("a finite number", lambda _, value: is_finite(value)),
+    JSONB: _must_be("an object", _may_be_json),
 }
 """The check of a value by the type of its column."""
 
