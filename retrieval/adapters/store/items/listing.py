@@ -74,15 +74,9 @@ async def all_rows(
 
 def _in_order(collection: StoredCollection, filter_: Filter | None, columns: Sequence[str]) -> sa.Select[Any]:
     """The page of the items that match the filter, archived ones too, by item id."""
-    page = (
-        sa.select(*(items.c[name] for name in columns))
-        .where(
-            items.c.collection_id == literal(collection.collection_id),
-            items.c.item_id > sa.bindparam("after", type_=sa.Text()),
-        )
-        .order_by(items.c.item_id)
-        .limit(sa.bindparam("limit", type_=sa.BigInteger()))
-    )
+    after, limit = sa.bindparam("after", type_=sa.Text()), sa.bindparam("limit", type_=sa.BigInteger())
+    later = items.c.collection_id == literal(collection.collection_id), items.c.item_id > after
+    page = sa.select(*(items.c[name] for name in columns)).where(*later).order_by(items.c.item_id).limit(limit)
     if filter_ is None:
         return page
     return page.where(condition(filter_, collection.collection_id, collection.filterable))

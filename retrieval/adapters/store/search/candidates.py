@@ -418,10 +418,7 @@ def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]
     if request.with_items:
         columns += [items.c[name] for name in HIT_COLUMNS]
     item_id = candidate.c.item_id
-    row = (
-        sa.select(*(column.label(f"beside_{place}") for place, column in enumerate(columns)))
-        .where(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
-        .limit(1)
-        .lateral("beside")
-    )
+    own = items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id
+    found = sa.select(*(column.label(f"beside_{place}") for place, column in enumerate(columns))).where(*own)
+    row = found.limit(1).lateral("beside")
     return sa.select(*candidate.c, *row.c).select_from(candidate.outerjoin(row, sa.true()))

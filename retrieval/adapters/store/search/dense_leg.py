@@ -46,8 +46,11 @@ def dense_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[
     if clauses is not None:
         return _by_facets(request, clauses)
     if request.path is not Path.APPROXIMATE:
-        nearest = [_all_of(_nearest_exactly(request, matches), "dense")]
-        return nearest if matches is None else [*nearest, parts.count_row("compared", matches.count)]
+        rows, _, table = _nearest(request)
+        if matches is None:
+            return [_all_of(_best(rows), "dense")]
+        of_matches = rows.join(matches.keys, matches.keys.c.item_id == table.c.item_id)
+        return [_all_of(_best(of_matches), "dense"), parts.count_row("compared", matches.count)]
     if matches is None and request.is_quantised:
         return _walk_parts(request, _near(request), sa.true(), sa.true())
     if matches is None:
@@ -176,13 +179,6 @@ def _nearest(request: CandidateRequest) -> tuple[Part, sa.ColumnElement[float], 
     distance = table.c.vector.op("<#>", return_type=sa.Float())(parts.parameter("vector"))
     rows = sa.select(table.c.item_id, (-distance).label("score"))
     return rows.where(table.c.collection_id == literal(request.collection_id)), distance, table
-
-
-def _nearest_exactly(request: CandidateRequest, matches: parts.Matches | None) -> Part:
-    rows, _, table = _nearest(request)
-    if matches is not None:
-        rows = rows.join(matches.keys, matches.keys.c.item_id == table.c.item_id)
-    return _best(rows)
 
 
 def _nearest_of_few(request: CandidateRequest, matches: parts.Matches) -> Part:

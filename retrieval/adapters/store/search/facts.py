@@ -100,14 +100,10 @@ def _items(names: frozenset[str]) -> Compiled:
     if "verdicts" in names:
         rows = rows.outerjoin(arms, sa.and_(_same_item(arms), arms.c.context == sa.literal_column(f"'{ANYWHERE}'")))
         counts = [arms.c.uses, arms.c.raw_successes]
+    happened_at = sa.func.coalesce(items.c.occurred_at, items.c.created_at)
+    of_memory = (memories.c[name] for name in ("base_relevance", "accesses", "expires_at"))
     return compiled(
-        sa.select(
-            items.c.item_id,
-            *columns,
-            sa.func.coalesce(items.c.occurred_at, items.c.created_at),
-            *(memories.c[name] for name in ("base_relevance", "accesses", "expires_at")),
-            *counts,
-        )
+        sa.select(items.c.item_id, *columns, happened_at, *of_memory, *counts)
         .select_from(rows)
         .where(
             items.c.collection_id == sa.bindparam("collection_id", type_=sa.BigInteger),

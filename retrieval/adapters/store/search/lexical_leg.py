@@ -139,9 +139,5 @@ def _score_matches(
     weighed = weighed_by_key(
         request, keys if only_if is None else keys.where(only_if), query_weights(request)
     ).subquery("weighed")
-    return (
-        sa.select(parts.named("lexical"), weighed.c.item_id, weighed.c.score)
-        .where(weighed.c.score > 0)
-        .order_by(weighed.c.score.desc(), weighed.c.item_id)
-        .limit(parts.DEPTH)
-    )
+    best = parts.rows_of("lexical", weighed).where(weighed.c.score > 0)
+    return best.order_by(weighed.c.score.desc(), weighed.c.item_id).limit(parts.DEPTH)

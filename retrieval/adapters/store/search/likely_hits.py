@@ -44,12 +44,8 @@ def with_likely_hits(scored: sa.CTE, request: CandidateRequest, likely: LikelyHi
     space_id = request.space_id if LegName.DENSE in request.legs else 0
     columns = hit_columns(owner, space_id, request.dimensions)
     # The limit prevents a join, for which the planner would read the whole collection.
-    row = (
-        sa.select(*(column.label(f"hit_{place}") for place, column in enumerate(columns)))
-        .where(items.c.collection_id == owner, items.c.item_id == item_id)
-        .limit(1)
-        .lateral("hit")
-    )
+    found = sa.select(*(column.label(f"hit_{place}") for place, column in enumerate(columns)))
+    row = found.where(items.c.collection_id == owner, items.c.item_id == item_id).limit(1).lateral("hit")
     read = sa.select(named(LIKELY), item_id, _ZERO.label("score"), *row.c).select_from(guessed.join(row, sa.true()))
     return [read, sa.select(scored, *(sa.null() for _ in columns))]
 

@@ -190,13 +190,9 @@ def _shared(request: CandidateRequest) -> Part:
     entity = _entities()
     are_several = sa.func.cardinality(parts.parameter("entity_ids", _TEXTS)) > sa.literal_column("1")
     links = _links_of(request, entity, "happened_at").where(are_several).limit(sa.literal_column(_MET)).lateral("met")
-    several = (
-        sa.select(links.c.item_id)
-        .join_from(entity, links, sa.true())
-        .group_by(links.c.item_id)
-        .having(sa.func.count() > sa.literal_column("1"))
-        .order_by(sa.func.count().desc(), sa.func.max(links.c.happened_at).desc(), links.c.item_id)
-    )
+    rows = sa.select(links.c.item_id).join_from(entity, links, sa.true()).group_by(links.c.item_id)
+    most_first = sa.func.count().desc(), sa.func.max(links.c.happened_at).desc(), links.c.item_id
+    several = rows.having(sa.func.count() > sa.literal_column("1")).order_by(*most_first)
     # Materialized, so that the filter is applied to the first of them, until there are enough.
     shared = parts.materialized(several, "linked_shared")
     passing = sa.select(shared.c.item_id).where(parts.passes_filter(request, shared.c.item_id, is_active=True))
@@ -230,11 +226,8 @@ def _own_links(request: CandidateRequest, item_id: sa.ColumnElement[str]) -> sa.
     entity, links = _entities(), memory_links.alias("own_link")
     is_linked = sa.and_(links.c.entity_type == entity.c.entity_type, links.c.entity_id == entity.c.entity_id)
     counted = sa.select(sa.func.count().label("entities"), sa.func.max(links.c.happened_at).label("happened_at"))
-    return (
-        counted.join_from(links, entity, is_linked)
-        .where(links.c.collection_id == literal(request.collection_id), links.c.item_id == item_id)
-        .lateral("own")
-    )
+    own = links.c.collection_id == literal(request.collection_id), links.c.item_id == item_id
+    return counted.join_from(links, entity, is_linked).where(*own).lateral("own")
 
 
 def _entities() -> sa.TableValuedAlias:
@@ -246,13 +239,7 @@ def _entities() -> sa.TableValuedAlias:
 def _links_of(request: CandidateRequest, entity: sa.TableValuedAlias, *more: str) -> Part:
     """The items of the entity's links, the latest first, with the columns ``more``."""
     links = memory_links.alias("link")
-    return (
-        sa.select(links.c.item_id, *(links.c[name] for name in more))
-        .where(
-            links.c.collection_id == literal(request.collection_id),
-            links.c.entity_type == entity.c.entity_type,
-            links.c.entity_id == entity.c.entity_id,
-        )
-        .order_by(links.c.happened_at.desc(), links.c.item_id)
-        .correlate(entity)
-    )
+    own = links.c.collection_id == literal(request.collection_id)
+    of_entity = links.c.entity_type == entity.c.entity_type, links.c.entity_id == entity.c.entity_id
+    rows = sa.select(links.c.item_id, *(links.c[name] for name in more)).where(own, *of_entity)
+    return rows.order_by(links.c.happened_at.desc(), links.c.item_id).correlate(entity)

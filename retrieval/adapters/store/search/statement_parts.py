@@ -79,7 +79,7 @@ def too_few_found(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
     return count_row("too_few_found", sa.literal_column("1"), *conditions)
 
 
-def rows_of(leg: str, rows: sa.CTE) -> sa.Select[Any]:
+def rows_of(leg: str, rows: sa.FromClause) -> sa.Select[Any]:
     """The rows (item_id, score, ...) as candidates of the leg."""
     return sa.select(named(leg), rows.c.item_id, rows.c.score)
 
@@ -110,13 +110,10 @@ def passes_filter(
     }
     # The limit makes it a look-up by key for each row: it cannot become a join that reads the whole collection first,
     # and a filter with thousands of keys is not looked up in the index again for every row.
-    row = (
-        sa.select(*(items.c[name] for name in sorted(names or {"item_id"})))
-        .where(items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id)
-        .correlate(*sa.select(item_id).get_final_froms())
-        .limit(1)
-        .subquery("met")
-    )
+    columns = (items.c[name] for name in sorted(names or {"item_id"}))
+    own_row = items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id
+    found = sa.select(*columns).where(*own_row).correlate(*sa.select(item_id).get_final_froms())
+    row = found.limit(1).subquery("met")
     within: sa.ColumnElement[bool] = ClauseAdapter(row).traverse(allowed)
     look_up: sa.Select[Any] = sa.select(sa.literal_column("1")).select_from(row).where(within)
     return look_up.scalar_subquery() == sa.literal_column("1")

@@ -45,16 +45,10 @@ def _by_tags(request: CandidateRequest, *conditions: sa.ColumnElement[bool]) -> 
     """Rows of (item_id, score) of the items with a tag of the question, best first; the index has no archived items."""
     share = share_of_time(sa.func.max(item_tags.c.created_at)) * sa.literal_column(MOST_OF_ONE, sa.Double)
     score = (sa.cast(sa.func.count(), sa.Double) + share).label("score")
-    return (
-        sa.select(item_tags.c.item_id, score)
-        .where(
-            item_tags.c.collection_id == literal(request.collection_id),
-            item_tags.c.tag == sa.func.any(parts.parameter("tags", ARRAY(sa.Text))),
-            *conditions,
-        )
-        .group_by(item_tags.c.item_id)
-        .order_by(score.desc(), item_tags.c.item_id)
-    )
+    own = item_tags.c.collection_id == literal(request.collection_id)
+    is_asked = item_tags.c.tag == sa.func.any(parts.parameter("tags", ARRAY(sa.Text)))
+    rows = sa.select(item_tags.c.item_id, score).where(own, is_asked, *conditions).group_by(item_tags.c.item_id)
+    return rows.order_by(score.desc(), item_tags.c.item_id)
 
 
 _LITTLE = "0.0001"
@@ -73,7 +67,8 @@ def rated_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[
     near = parts.materialized(_by_arrival(request, [*many, _is_open(kept)]).limit(reach), "unrated_walk")
     is_unrated = sa.and_(_has_no_verdicts(request, near.c.item_id), parts.passes_filter(request, near.c.item_id))
     unrated = parts.materialized(_kept(near, is_unrated), "unrated_of_walk")
-    best = parts.materialized(_best(sa.union_all(_all(kept), _all(unrated))), "rated")
+    both = (sa.select(rows.c.item_id, rows.c.score) for rows in (kept, unrated))
+    best = parts.materialized(_best(sa.union_all(*both)), "rated")
     if matches is None:
         return [parts.rows_of("rated", best)]
     few = parts.materialized(_best(_of_few(request, matches)), "rated_of_few")
@@ -155,7 +150,3 @@ def _is_short(met: sa.CTE, kept: sa.CTE, near: sa.CTE, best: sa.CTE) -> sa.Colum
         (parts.count_of(kept) >= depth, sa.false()),
         else_=sa.or_(is_above, sa.and_(parts.count_of(best) < depth, is_cut)),
     )
-
-
-def _all(rows: sa.CTE) -> Part:
-    return sa.select(rows.c.item_id, rows.c.score)
