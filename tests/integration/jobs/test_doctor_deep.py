@@ -111,7 +111,6 @@ async def test_a_corrupted_row_is_found_and_mended(url: str, platform: Platform,
     assert await disagreements(platform) == []
 
 
-WHITE_SPACE = "".join(chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace())
 TALK = Neighbours(sequence="talk", order="turn", before=1, after=1)
 CORRUPTIONS_AMONG_NEIGHBOURS = {
     "places that are gone": "DELETE FROM item_places WHERE item_id = '2'",
@@ -187,9 +186,10 @@ async def test_an_item_whose_own_vector_is_gone_is_embedded_again(url: str, plat
 
 async def test_the_database_hashes_a_text_as_writers_do(connection: psycopg.AsyncConnection[Any]) -> None:
     """Whatever white space is around it, and whichever other characters are at its ends."""
+    white_space = (chr(number) for number in range(sys.maxunicode + 1) if chr(number).isspace())
     texts = [
         (title, f"{sign}a{sign}b{sign}")
-        for sign in (*WHITE_SPACE, *"\u200b\ufeffé'\\")
+        for sign in (*white_space, *"\u200b\ufeffé'\\")
         for title in ("", sign, f"a{sign}")
     ]
     expected = [text_hash(Item.as_stored(item_id="1", title=title, body=body).indexed_text) for title, body in texts]

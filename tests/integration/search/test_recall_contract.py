@@ -23,7 +23,7 @@ from tests.support.corpora import START, Corpus, Mask, clustered, make_corpus, r
 from tests.support.database import SCHEMA
 from tests.support.searching import walk_request
 
-SIZE, DIMENSIONS = 12_000, 384
+SIZE, DIMENSIONS = 8_000, 384
 PER_MILLE = (1, 5, 10, 20, 100, 500, 1000)
 LIMITS = (1, 10, 100, 1000)
 QUERIES = {1: 20, 10: 16, 100: 10, 1000: 4}
@@ -34,7 +34,7 @@ Filter = Callable[[Corpus], tuple[dict[str, Any], Mask]]
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def corpus(database_url: str) -> AsyncIterator[Corpus]:
-    """12,000 vectors of 384 dimensions around 200 centres, with the index that adding them makes."""
+    """8,000 vectors of 384 dimensions around 200 centres, with the index that adding them makes."""
     settings = Settings(tenant="recall", database_schema=SCHEMA, embedder="none")
     vectors = clustered(np.random.default_rng(1), SIZE, DIMENSIONS, 200)
     async with connect(database_url, settings=settings) as platform:

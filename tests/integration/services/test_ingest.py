@@ -334,7 +334,7 @@ async def test_another_model_gets_a_space_of_its_own(database_url: str, settings
 async def test_a_run_that_was_killed_anywhere_is_completed_by_the_next(
     database_url: str, settings: Settings, file: Path, connection: psycopg.AsyncConnection[Any]
 ) -> None:
-    """After SIGKILL at many points, one more run ends with the rows, vectors, terms and weights of a run unharmed."""
+    """After SIGKILL at some points, one more run ends with the rows, vectors, terms and weights of a run unharmed."""
     old = [line(number, "old words here") for number in range(0, 3000, 3)]
     # Few words: with thousands, two could have the same number in one of the collections.
     new = [line(number, f"new {'of various length ' * (number % 7)}{number % 90}") for number in range(0, 4800, 2)]
@@ -346,9 +346,9 @@ async def test_a_run_that_was_killed_anywhere_is_completed_by_the_next(
             await collection.ingest(read_items(write_file(file, old)))
             path = write_file(file, new)
             killed = 0
-            for last in (5, 9, 12, 15, 18, 21, 25, 30) if harmed else ():
+            for last in (5, 12, 18, 25) if harmed else ():
                 killed += ingest_until(database_url, own.tenant, path, last) == -signal.SIGKILL
-            assert killed >= 5 or not harmed
+            assert killed >= 3 or not harmed
             report = await collection.ingest(read_items(path), prune=True)
             assert report.items.pending == 0
             states.append(await _state(connection, (await collection.refresh()).collection_id))

@@ -32,7 +32,7 @@ from tests.support.database import SCHEMA
 from tests.support.forked_program import forking
 
 ITEMS, WRITTEN, BATCH = 900, 60, 16
-FILLING_SECONDS = 14.0
+FILLING_SECONDS = 8.0
 SEED = int(os.environ.get("RETRIEVAL_TEST_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 
 
