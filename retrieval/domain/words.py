@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import cache
 
 UNSPACED = (
     "\u0e00-\u0e7f\u1100-\u11ff\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -12,7 +13,19 @@ UNSPACED = (
 """The scripts without spaces between words, inside a regular expression's brackets; as in ``sql/search/terms.sql``."""
 
 _RUN = re.compile(f"[{UNSPACED}]+")
-_WORD = re.compile(r"\w+")
+_WORD = r"\w[\w{marks}]*"
+_SIGNED_WORD = rf"{_WORD}(?:[+#]+(?!\w))?|(?<!\w)[-\u2212](?=\d){_WORD}"
+
+
+@cache
+def _marks() -> str:
+    """The characters that complete the letter before them, such as vowel signs; Python does not count them to words."""
+    return "".join(mark for mark in map(chr, range(0x300, 0xFE00)) if unicodedata.category(mark) in {"Mn", "Mc"})
+
+
+@cache
+def _pattern(form: str, *, is_ascii: bool) -> re.Pattern[str]:
+    return re.compile(form.format(marks="" if is_ascii else _marks()))
 
 
 def lowered(text: str) -> str:
@@ -21,8 +34,17 @@ def lowered(text: str) -> str:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in their order, in lower case; a run of a script without spaces is one word."""
-    return _WORD.findall(lowered(text))
+    """The words of a text in their order, in lower case; a run of a script without spaces is one word.
+
+    A number keeps its minus, and a name its last signs: ``-5``, ``c++`` and ``c#`` are words.
+    """
+    text = lowered(text)
+    return _pattern(_SIGNED_WORD, is_ascii=text.isascii()).findall(text)
+
+
+def has_marks(text: str) -> bool:
+    """Whether letters of the text are completed by marks: regular expressions take these for the ends of words."""
+    return not text.isascii() and _pattern("[{marks}]", is_ascii=False).search(text) is not None
 
 
 def apart(text: str) -> tuple[str, str]:
@@ -41,4 +63,4 @@ def pairs(text: str) -> set[str]:
 def terms(text: str) -> frozenset[str]:
     """The distinct words of a text, in lower case; of scripts without spaces the pairs of characters."""
     spaced, runs = apart(lowered(text))
-    return frozenset({*_WORD.findall(spaced), *pairs(runs)})
+    return frozenset({*_pattern(_WORD, is_ascii=spaced.isascii()).findall(spaced), *pairs(runs)})

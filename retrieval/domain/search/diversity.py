@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from retrieval.domain.checks import checks_argument_names
 from retrieval.domain.items.embedding import Vector
-from retrieval.domain.items.memory import normalised
 from retrieval.domain.search.profile_parts import check_positive, check_share
 from retrieval.domain.search.signals import STOP_WORDS
-from retrieval.domain.words import terms
+from retrieval.domain.words import apart, lowered, terms, words
 
 REFINING = "refining"
 """The ranking of the candidates by their likeness, beside those of the legs."""
@@ -170,13 +169,13 @@ NEGATIONS = frozenset("no not never none nobody nothing neither nor without cann
 
 
 def similarity(first: str, second: str, cosine: float | None = None) -> float:
-    """The similarity of two texts, 0 to 1, by words or, if greater, vectors; 0 if numbers or negation differ."""
-    if normalised(first) == normalised(second) and (normalised(first) or first.strip() == second.strip()):
+    """The similarity of two texts, 0 to 1, by words or, if greater, vectors; 0 if numbers, signs or negation differ."""
+    mine, theirs = words(first), words(second)
+    if mine == theirs and (mine or first.strip() == second.strip()):
         return 1.0
-    mine, theirs = terms(first), terms(second)
-    if _facts(mine) != _facts(theirs):
+    if _facts(first) != _facts(second):
         return 0.0
-    return max(jaccard(mine, theirs), min(1.0, cosine or 0.0))
+    return max(jaccard(terms(first), terms(second)), min(1.0, cosine or 0.0))
 
 
 def jaccard(first: AbstractSet[str], second: AbstractSet[str]) -> float:
@@ -185,6 +184,9 @@ def jaccard(first: AbstractSet[str], second: AbstractSet[str]) -> float:
     return len(mine & theirs) / len(mine | theirs) if mine | theirs else 0.0
 
 
-def _facts(terms: AbstractSet[str]) -> frozenset[str]:
-    negation = {"no"} if terms & NEGATIONS else set()
-    return frozenset(word for word in terms if any(sign.isdigit() for sign in word)) | negation
+def _facts(text: str) -> tuple[bool, list[str]]:
+    """Whether the text negates; and its numbers, and its names with signs, in their order."""
+    each = words(apart(lowered(text))[0])
+    unlike = [word for word in each if not word.isalpha()]
+    facts = [word for word in unlike if word[-1] in "+#" or any(sign.isdigit() for sign in word)]
+    return not NEGATIONS.isdisjoint(each), facts

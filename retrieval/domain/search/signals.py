@@ -17,7 +17,7 @@ from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_positive, check_share, check_weight, check_whole
 from retrieval.domain.serialization import plain
-from retrieval.domain.words import apart, lowered, terms
+from retrieval.domain.words import apart, has_marks, lowered, terms
 
 Entity = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
@@ -178,7 +178,7 @@ class KeywordOverlap(Signal):
             return 0.0
         text = f"{facts.title}\n{facts.body}"
         spaced, runs = apart(lowered(text))
-        if len(words) > _FEW:
+        if len(words) > _FEW or has_marks(spaced):
             found = {*terms(text), *runs} & words
         else:
             found = {*_any_of(words).findall(spaced), *(pair for pair in words if pair in runs)}

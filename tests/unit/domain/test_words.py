@@ -21,6 +21,7 @@ from retrieval.domain.words import UNSPACED, apart, pairs, terms, words
         ("猫 と 犬", {"猫", "と", "犬"}),
         ("iPhoneは新しい", {"iphone", "は新", "新し", "しい"}),
         ("한국어 문장", {"한국", "국어", "문장"}),
+        ("दिन, नदी।", {"दिन", "नदी"}),
         ("", set()),
     ],
 )

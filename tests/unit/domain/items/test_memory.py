@@ -257,6 +257,10 @@ def test_normalisation_keeps_only_words() -> None:
         ("The deploy uses Docker Compose.", "Docker Compose is what we deploy with", None, 0.5, 0.8),
         ("The deploy uses Docker Compose.", "Docker Compose is what we deploy with", 0.93, 0.93, 0.93),
         ("The budget is 500 euros", "The budget is 600 euros", 0.99, 0, 0),
+        ("The pump starts on 2026-01-02", "The pump starts on 2026-02-01", 0.99, 0, 0),
+        ("It is -5 degrees outside", "It is 5 degrees outside.", 0.99, 0, 0),
+        ("Ann writes C++", "Ann writes C#.", 0.99, 0, 0),
+        ("दिन", "दान", None, 0, 0),
         ("Ann likes tea", "Ann does not like tea", 0.95, 0, 0),
         ("Ann doesn't like tea", "Ann does not like tea", 0.95, 0.95, 0.95),
         ("?", "!", None, 0, 0),
@@ -269,7 +273,7 @@ def test_normalisation_keeps_only_words() -> None:
 def test_similarity_is_of_words_or_vectors_and_of_facts(
     first: str, other: str, cosine: float | None, least: float, most: float
 ) -> None:
-    """Different numbers, or a negation on one side, make a different statement, however similar the texts are."""
+    """Different numbers or signs, or a negation on one side, make another statement, however similar the texts are."""
     assert least <= similarity(first, other, cosine) <= most
     assert similarity(other, first, cosine) == similarity(first, other, cosine)
 

@@ -87,6 +87,7 @@ def test_popularity_is_logarithmic_and_full_at_a_hundred(accesses: int, value: f
         ("猫", "私の猫です", 1.0),
         ("iPhone日本", "日本のiPhoneと", 1.0),
         ("ข้อความ", "ไม่มี", 0.0),
+        ("दिन नदी", "नदी नद", 1 / 2),
         ("日本語を" * 15, "日本語", 2 / 4),
         (" ".join(f"word{number}" for number in range(39)) + " 猫", "word7 私の猫です", 2 / 40),
     ],
