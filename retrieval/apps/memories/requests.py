@@ -70,7 +70,7 @@ STRATEGIES: Mapping[str, Profile] = MappingProxyType(
         "keyword": _union(("lexical",), KeywordOverlap(weight=1.0)),
         "entity": _union(("linked",), EntityOverlap(weight=1.0)),
         "recency": _union(("recent",), Recency(weight=1.0, decay_days=DECAY_DAYS)),
-        "popularity": _union(("popular",), Popularity(weight=1.0)),
+        "popularity": _union(("popular", "recent"), Popularity(weight=1.0)),
         "hybrid": SEED_PROFILE,
     }
 )

@@ -275,8 +275,8 @@ class MemoryTools:
 _TOO_SHORT = "Nothing fits into max_characters; give more."
 _NONE_YET = "Nothing is remembered yet, in any project."
 _NOTHING = (
-    "Nothing remembered fits. Try other words, no interaction_types, a longer time, or a lower min_score or "
-    "min_relevance."
+    "Nothing remembered fits. Try other words, no interaction_types or entity_ids, a longer time, or a lower min_score "
+    "or min_relevance."
 )
 
 

@@ -282,18 +282,19 @@ async def test_superseded_and_expired_memories_are_not_found(open_platform: Plat
 
 
 @pytest.mark.parametrize(
-    ("strategy", "arguments", "first"),
+    ("strategy", "arguments", "first", "number"),
     [
-        ("keyword", {"query": "protein folding"}, "words"),
-        ("entity", {"entity_ids": {"questions": ["q1"]}}, "linked"),
-        ("recency", {}, "late"),
-        ("popularity", {}, "used"),
+        ("keyword", {"query": "protein folding"}, "words", 1),
+        ("entity", {"entity_ids": {"questions": ["q1"]}}, "linked", 1),
+        ("recency", {}, "late", 4),
+        ("popularity", {}, "used", 1),
+        ("popularity", {"min_score": 0}, "used", 4),
     ],
 )
 async def test_each_strategy_ranks_by_its_signal_alone(
-    open_platform: Platform, strategy: str, arguments: dict[str, Any], first: str
+    open_platform: Platform, strategy: str, arguments: dict[str, Any], first: str, number: int
 ) -> None:
-    """Its best memory comes first, with that signal's value as its score."""
+    """Its best memory comes first, with that signal's value as its score; those never retrieved have 0."""
     store = MemoryStore(open_platform)
     old = NOW - timedelta(days=10)
     await store.store_memory("p", "chat", "protein folding", memory_id="words", occurred_at=old)
@@ -307,6 +308,7 @@ async def test_each_strategy_ranks_by_its_signal_alone(
     assert memories[0].memory_id == first
     assert memories[0].computed_relevance_score == pytest.approx(1.0)
     assert len(memories[0].signals) == 1
+    assert len(memories) == number
 
 
 @pytest.mark.parametrize("match_entities", ["filter", "prefer"])
