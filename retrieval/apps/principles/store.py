@@ -33,6 +33,7 @@ from retrieval.domain.search.hit import Hit
 from retrieval.domain.serialization import Serializable
 from retrieval.engine.collection_handle import FRESH_SECONDS
 from retrieval.engine.learning import standings_where
+from retrieval.engine.plan import default_profile
 from retrieval.engine.request import checked_item_ids, checked_words
 from retrieval.platform import Platform, checked_platform
 from retrieval.services.items import add_new, set_status
@@ -88,20 +89,28 @@ class PrincipleScore(NamedTuple):
     """(successes + 1) / (uses + 2)."""
 
 
-_NEW, _BY_MEANING, _BY_WORDS = "the default", "the default with vectors", "by words alone"
-"""The notes of the default profiles."""
+_UNCHOSEN = "the default"
+"""The beginning of the notes of profiles that nobody has set."""
 
 
 async def principles_collection(platform: Platform, name: str = choosing.COLLECTION) -> Collection:
-    """The collection of that name, ranked by use, tags and meaning; created if missing."""
+    """The collection of that name, ranked by use, tags and meaning; created if missing.
+
+    A profile that nobody has set is replaced, unless there are other items: the collection may have been made before
+    the store, or without vectors.
+    """
     collection = await platform.collection(name, profile=search.PRINCIPLES_PROFILE)
-    has_vectors = await collection.space() is not None
-    # Compares the stored forms, which ignore the order of signals. A profile that a user has set is not replaced.
-    stored = collection.profile.as_dict(), handle_of(collection).stored.profile_note
-    if has_vectors and stored == (search.WORDS_PROFILE.as_dict(), _BY_WORDS):
-        await collection.set_profile(search.PRINCIPLES_PROFILE, note=_BY_MEANING)
-    if not has_vectors and stored[0] == search.PRINCIPLES_PROFILE.as_dict() and stored[1] in {_NEW, _BY_MEANING}:
-        await collection.set_profile(search.WORDS_PROFILE, note=_BY_WORDS)
+    space = await collection.space()
+    profile, kind = (search.WORDS_PROFILE, "without") if space is None else (search.PRINCIPLES_PROFILE, "with")
+    # Compares the stored forms, which ignore the order of signals.
+    stored, note = collection.profile.as_dict(), handle_of(collection).stored.profile_note
+    others = (search.PRINCIPLES_PROFILE, search.WORDS_PROFILE, default_profile(space))
+    if (
+        note.startswith(_UNCHOSEN)
+        and stored in [other.as_dict() for other in others if other is not profile]
+        and all(count.value == choosing.KIND for count in await collection.value_counts("kind"))
+    ):
+        await collection.set_profile(profile, note=f"{_UNCHOSEN} {kind} vectors")
     return collection
 
 
@@ -301,16 +310,16 @@ class PrincipleStore:
         await set_status(handle_of(await self._collection()), principle_id, status, was=CANDIDATE)
         return await self._principle(principle_id)
 
-    async def get_exploratory_principles(self, count: int = 2) -> list[Principle]:
+    async def get_exploratory_principles(self, count: int = 2, tags: Sequence[str] | None = None) -> list[Principle]:
         """``count`` principles to explore, with fewer than 5 uses or younger than 7 days, candidates too.
 
-        Each eligible principle gets a draw from Beta(successes + 1, failures + 1); those with the highest draws are
-        returned. Archived principles are not eligible. ``count`` is 1 to 1000.
+        ``tags`` filter, as in ``search_principles``. Each eligible principle gets a draw from Beta(successes + 1,
+        failures + 1); those with the highest draws are returned. Archived principles are not eligible. ``count`` is
+        1 to 1000.
         """
         search.checked_count("count", count)
-        picks = choosing.thompson(
-            await self._eligible(search.little_known((), self._platform.now)), count, self._chance, rows=1
-        )
+        where = search.little_known(choosing.normalised_tags(tags), self._platform.now)
+        picks = choosing.thompson(await self._eligible(where), count, self._chance, rows=1)
         principles = await self.get([pick.id for pick in picks])
         return list(principles.values())
 

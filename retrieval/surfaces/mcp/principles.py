@@ -230,7 +230,7 @@ class PrincipleTools:
             _log.warning("a search was incomplete: %s", "; ".join(found.notes))
         notes = [NOT_BY_MEANING] if found.notes else []
         nothing = NOTHING_FOUND
-        if not shown and not include_exploration and await store.get_exploratory_principles(1):
+        if not shown and not include_exploration and await store.get_exploratory_principles(1, tags):
             nothing = EXPLORABLE
         text = found_text(shown, notes, nothing=nothing)
         return answer(text, PrinciplesAnswer(principles=shown, retrieval_id=retrieval_id, notes=notes))

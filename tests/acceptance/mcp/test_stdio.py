@@ -77,6 +77,7 @@ async def every_tool_and_resource(client: Client) -> None:
     none = await tool_answer(client, "search_principles", query="a failing test")
     assert none.titles == []
     assert "include_exploration=true gives up to two of them" in none.text
+    assert "include_exploration" not in (await tool_answer(client, "search_principles", tags=["cooking"])).text
     result = await tool_answer(client, "search_principles", query="a failing test", include_exploration=True)
     assert [principle["exploring"] for principle in result.value["principles"]] == [True]
     assert f'**[{principle["id"]}]** (exploring) "Write a failing test first"' in result.text

@@ -378,8 +378,12 @@ async def test_the_tags_in_use_are_counted(store: PrincipleStore) -> None:
 
 
 async def test_without_vectors_words_take_the_place_of_meaning(database_url: str, settings: Settings) -> None:
-    """The share of the question's words that it holds; with vectors their likeness, unless somebody chose otherwise."""
+    """The share of the question's words that it holds; with vectors their likeness, unless somebody chose otherwise.
+
+    So it is too if the collection was made as one of any items.
+    """
     async with connect(database_url, settings=settings) as without:
+        await without.collection("principles")
         store = await PrincipleStore.open(without)
         await store.add_principle("measure before you optimise")
         [hit] = await store.search_principles("optimise the loop")
