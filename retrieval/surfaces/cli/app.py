@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from retrieval.domain.checks import clean_text
-from retrieval.surfaces.cli.errors import EXIT_MEANINGS, HOOKS, INTERRUPTED, error_line, hint, hook_of, report_error
+from retrieval.surfaces.cli import errors
 from retrieval.surfaces.cli.options import PROGRAM, ProgramOptions, examples, flag, option
 from retrieval.surfaces.listening import installed_version
 
@@ -149,7 +149,7 @@ class _Contents(TyperGroup):
 
 
 _EXAMPLES = ("retrieval ingest tickets tickets.jsonl", 'retrieval search tickets "database connection timeout"')
-_CODES = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_MEANINGS.items())
+_CODES = ", ".join(f"{code} {meaning}" for code, meaning in errors.EXIT_MEANINGS.items())
 
 app = typer.Typer(
     cls=_Contents,
@@ -180,7 +180,7 @@ def options(
         raise typer.Exit
     PROGRAM.set(ProgramOptions(tenant, debug=debug))
     configure_logging(debug=debug)
-    if context.invoked_subcommand not in HOOKS:
+    if context.invoked_subcommand not in errors.HOOKS:
         _warn_unknown_variables()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -234,12 +234,14 @@ def run_program(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="retrieval", standalone_mode=False)
         # Flushed here: at the end of the interpreter a failure could not be caught.
         sys.stdout.flush()
-        if code == INTERRUPTED:  # typer has caught it
+        if code == errors.INTERRUPTED:  # typer has caught it
             raise KeyboardInterrupt  # noqa: TRY301
     except BaseException as error:  # noqa: BLE001 - the last handler of every error
-        if (hook := hook_of(arguments)) is None:
-            return report_error(error, debug=PROGRAM.get().debug, worded=_of_tenant)
-        hint(hook, str(error) if isinstance(error, OSError) else error_line(error)[0].removeprefix("error: "))
+        if (hook := errors.hook_of(arguments)) is None:
+            return errors.report_error(error, debug=PROGRAM.get().debug, worded=_of_tenant)
+        if not errors.is_unread(error):
+            line = str(error) if isinstance(error, OSError) else errors.error_line(error)[0]
+            errors.hint(hook, line.removeprefix("error: "))
         return 0
     return code if isinstance(code, int) else 0
 

@@ -79,8 +79,7 @@ def report_error(error: BaseException, *, debug: bool, worded: Callable[[str], s
 
     ``worded`` changes the line, such as the commands that it advises.
     """
-    # Typer ends a command whose output nobody reads with its own exit code.
-    if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
+    if is_unread(error):
         _leave_the_pipe()
         return UNREAD
     if isinstance(error, SystemExit):
@@ -93,6 +92,11 @@ def report_error(error: BaseException, *, debug: bool, worded: Callable[[str], s
     except BrokenPipeError:
         _leave_the_pipe()
     return code
+
+
+def is_unread(error: BaseException) -> bool:
+    """Whether nobody reads the output any more; typer then ends the command with its own exit code."""
+    return isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError)
 
 
 def error_line(error: BaseException) -> tuple[str, int]:

@@ -125,16 +125,17 @@ def test_a_traceback_is_shown_only_when_debugging(capsys: pytest.CaptureFixture[
     assert errors.endswith("\nerror: empty\n")
 
 
-def test_a_reader_that_is_gone_is_not_complained_about() -> None:
-    """The exit code is a shell's for SIGPIPE; standard error stays empty, also while the interpreter ends."""
-    command = [sys.executable, "-m", "retrieval.surfaces.cli", "db", "sql"]
+@pytest.mark.parametrize(("arguments", "code"), [(["db", "sql"], 141), (["session-start", "--help"], 0)])
+def test_a_reader_that_is_gone_is_not_complained_about(arguments: list[str], code: int) -> None:
+    """The exit code is a shell's for SIGPIPE, a hook's 0; standard error stays empty, also while the program ends."""
+    command = [sys.executable, "-m", "retrieval.surfaces.cli", *arguments]
     reader, writer = os.pipe()
     os.close(reader)
     try:
         process = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     finally:
         os.close(writer)
-    assert (process.returncode, process.stderr) == (141, b"")
+    assert (process.returncode, process.stderr) == (code, b"")
 
 
 def test_closed_standard_input_is_no_fault_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
