@@ -38,6 +38,7 @@ CONTENT_CHARACTERS = 500
 ELLIPSIS = "..."
 
 _MAX_NESTING = 8
+_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z](?=[a-z])")
 _MARKS = re.compile(r"\\*(?:`{3,}|~{3,}|\*{2,}|_{2,}|#{2,}|<!--|-->)")
 """The characters that begin a fence, a label, a heading or a comment, and backslashes before them."""
 
@@ -80,8 +81,8 @@ def _plain_text(value: Any, depth: int) -> str:
 
 
 def _label(name: object) -> str:
-    """``key_findings`` as ``Key findings``."""
-    words = str(name).replace("_", " ").strip()
+    """``key_findings`` and ``keyFindings`` as ``Key findings``."""
+    words = _HUMP.sub(lambda match: f" {match[0].lower()}", str(name)).replace("_", " ").strip()
     return words[:1].upper() + words[1:]
 
 

@@ -13,6 +13,7 @@ from retrieval.apps.memories.engine import escaped, format_content, shortened
     ("content", "line"),
     [
         ({"key_findings": ["a", "b"], "recommendations": []}, "Key findings: [a, b], Recommendations: []"),
+        ({"keyFindings": ["a"], "DNA_yieldOf3": 1, "": 2}, "Key findings: [a], DNA yield of3: 1, : 2"),
         ({"score": 0.5, "is_open": True, "none": None}, "Score: 0.5, Is open: true, None: none"),
         ({"inner": {"of_it": [1, {"x": "y"}]}}, "Inner: (Of it: [1, (X: y)])"),
         (["a", 1], "[a, 1]"),
