@@ -351,15 +351,12 @@ class RetrievalEngine:
         return [
             RelevantMemory(
                 **{part.name: getattr(memories[hit.item_id], part.name) for part in fields(Memory)},
-                computed_relevance_score=hit.score,
-                rank=hit.rank,
-                explanation=hit.explanation,
-                relevance=hit.relevance,
+                computed_relevance_score=hit.score, rank=hit.rank, explanation=hit.explanation, relevance=hit.relevance,
                 retrieval_id=result.retrieval_id,
             )
             for hit in result
             if hit.item_id in memories
-        ]
+        ]  # fmt: skip
 
     async def _open(self) -> Collection:
         if self._collection is None:
@@ -409,13 +406,9 @@ class RetrievalEngine:
         A signal for which the question has no input is left out: the others share its weight.
         """
         facts = Facts(
-            title=memory.summary,
-            body=memory.text,
-            happened_at=memory.occurred_at,
-            base_relevance=memory.relevance_score,
-            accesses=memory.accesses,
-            entities=requests.entity_set(memory.links),
-        )
+            title=memory.summary, body=memory.text, happened_at=memory.occurred_at,
+            base_relevance=memory.relevance_score, accesses=memory.accesses, entities=requests.entity_set(memory.links),
+        )  # fmt: skip
         question = self._question(query, entity_ids, now or self._db.now)
         return sum(
             signal.weight * signal.value(facts, question)

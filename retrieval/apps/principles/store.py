@@ -155,15 +155,8 @@ class PrincipleStore:
         made from the text, and a known text returns the stored principle unchanged, even if it failed. ``actor`` is its
         author. Raises ``InvalidRequestError``.
         """
-        item = choosing.principle_item(
-            principle_id,
-            title,
-            body,
-            choosing.normalised_tags(tags),
-            status,
-            actor=actor,
-            created_at=self._platform.now,
-        )
+        now, own_tags = self._platform.now, choosing.normalised_tags(tags)
+        item = choosing.principle_item(principle_id, title, body, own_tags, status, actor=actor, created_at=now)
         key, collection = item.item_id, await self._collection()
         stored = (await self.get([key])).get(key)
         if stored is None:
@@ -349,15 +342,12 @@ class PrincipleStore:
         principles = await self.get([hit.item_id for hit in answers[0].hits])
         found = [
             FoundPrinciple(
-                principle=principles[hit.item_id],
-                score=hit.score,
-                is_exploratory=hit.slot is Slot.EXPLORE,
-                propensity=hit.propensity,
-                rank_propensity=hit.rank_propensity,
+                principle=principles[hit.item_id], score=hit.score, is_exploratory=hit.slot is Slot.EXPLORE,
+                propensity=hit.propensity, rank_propensity=hit.rank_propensity,
             )
             for hit in answers[0].hits
             if hit.item_id in principles
-        ]
+        ]  # fmt: skip
         return FoundPrinciples(found, retrieval_id=answers[0].retrieval_id)
 
     async def add_trace(
@@ -441,13 +431,9 @@ class PrincipleStore:
         else:
             collection = await self._collection()
             hits = await collection.unrecorded().search(
-                words,
-                tags=tags,
-                where=where,
-                limit=search.MOST_ELIGIBLE,
-                profile=search.relevance_only(collection.profile),
-                syntax=False,
-            )
+                words, tags=tags, where=where, limit=search.MOST_ELIGIBLE,
+                profile=search.relevance_only(collection.profile), syntax=False,
+            )  # fmt: skip
             standings = await collection.standings([hit.item_id for hit in hits])
             rivals = search.trials_of(standings[hit.item_id] for hit in hits if hit.item_id in standings)
         # An answer has at most ``MOST_FOUND`` principles.

@@ -152,16 +152,11 @@ class MemoryTools:
         engine = await self._engine()
         if engine is None:
             return _answered([], content_characters, "search_memories", _NONE_YET)
+        situation = Situation(session=self._served.session_of(ctx))
         found = await engine.retrieve_relevant_memories(
-            project_id,
-            query,
-            interaction_types,
-            entity_ids,
-            limit,
-            min_score,
-            min_relevance=min_relevance,
-            context=Situation(session=self._served.session_of(ctx)),
-        )
+            project_id, query, interaction_types, entity_ids, limit, min_score, min_relevance=min_relevance,
+            context=situation,
+        )  # fmt: skip
         nothing = "" if found else await engine.why_nothing(project_id, interaction_types)
         return _answered(found, content_characters, "search_memories", nothing)
 
@@ -186,16 +181,11 @@ class MemoryTools:
         engine = await self._engine()
         if engine is None:
             return answer(_NONE_YET, MemoryContextAnswer(text=_NONE_YET))
+        situation = Situation(session=self._served.session_of(ctx))
         text = await engine.retrieve_context_for_task(
-            project_id,
-            task_type,
-            current_entities,
-            limit,
-            query=query,
-            max_characters=max_characters,
-            content_characters=content_characters,
-            context=Situation(session=self._served.session_of(ctx)),
-        )
+            project_id, task_type, current_entities, limit, query=query, max_characters=max_characters,
+            content_characters=content_characters, context=situation,
+        )  # fmt: skip
         return answer(text or _TOO_SHORT, MemoryContextAnswer(text=text))
 
     async def memory_timeline(
@@ -251,16 +241,11 @@ class MemoryTools:
             project_id, interaction_type, content, user_id or self._served.client_of(ctx), links=links, summary=summary,
             relevance_score=relevance_score, occurred_at=occurred_at, expires_at=expires_at, duplicates=duplicates,
         )  # fmt: skip
+        near = [NearMemory(id=each.memory_id, similarity=round(each.similarity, 3)) for each in stored.duplicates]
         result = StoredAnswer(
-            id=stored.memory_id,
-            is_new=stored.is_new,
-            merged_into=stored.merged_into,
-            duplicates=[
-                NearMemory(id=duplicate.memory_id, similarity=round(duplicate.similarity, 3))
-                for duplicate in stored.duplicates
-            ],
+            id=stored.memory_id, is_new=stored.is_new, merged_into=stored.merged_into, duplicates=near,
             notes=list(stored.notes),
-        )
+        )  # fmt: skip
         return answer(_stored_text(result), result)
 
     async def _engine(self) -> RetrievalEngine | None:

@@ -217,12 +217,9 @@ class PrincipleTools:
         store = await principles_of(self._served)
         if store is None:
             return answer(NOTHING_FOUND, PrinciplesAnswer(principles=[], retrieval_id=None, notes=[]))
+        session = session_id or self._served.session_of(ctx)
         found = await store.search_principles(
-            query,
-            tags,
-            limit=limit,
-            include_exploration=include_exploration,
-            session=session_id or self._served.session_of(ctx),
+            query, tags, limit=limit, include_exploration=include_exploration, session=session
         )
         shown = [PrincipleAnswer.of(chosen.principle, exploring=chosen.is_exploratory) for chosen in found]
         retrieval_id = None if found.retrieval_id is None else str(found.retrieval_id)
@@ -257,12 +254,9 @@ class PrincipleTools:
                 "search_principles shows"
             )
         rated = await store.record_usage(
-            principle_id,
-            was_helpful=was_helpful,
-            note=context or "",
-            session=session_id or self._served.session_of(ctx),
-            api_key=self._served.caller.key,
-        )
+            principle_id, was_helpful=was_helpful, note=context or "",
+            session=session_id or self._served.session_of(ctx), api_key=self._served.caller.key,
+        )  # fmt: skip
         principle = PrincipleAnswer.of(rated)
         text = "\n\n".join(["Feedback recorded.", STORED_NOTE, principle_text(principle)])
         return answer(text, RatingAnswer(principle=principle))
