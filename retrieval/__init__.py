@@ -11,8 +11,9 @@ Without ``await``, for scripts: ``retrieval.sync``.
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from retrieval.domain.lazy import exports
 
 if TYPE_CHECKING:
     from retrieval.adapters.readers import read_items
@@ -64,17 +65,8 @@ _HOMES = {
     "settings": ("Settings",),
 }
 
-if not TYPE_CHECKING:
-
-    def __getattr__(name):  # noqa: ANN001, ANN202 - type checkers read the imports above
-        """Load a public name when it is first asked for, so that the command line answers at once."""
-        home = next((home for home, names in _HOMES.items() if name in names), None)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{home}"), name)
-        value.__module__ = __name__
-        globals()[name] = value
-        return value
+if not TYPE_CHECKING:  # type checkers read the imports above; the command line answers at once without them
+    __getattr__ = exports(globals(), _HOMES)
 
 
 def __dir__() -> list[str]:

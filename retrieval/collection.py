@@ -6,14 +6,19 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+from retrieval.adapters.store.items.items import read_items, read_stored
+from retrieval.adapters.store.learning.feedback import read_standings
 from retrieval.adapters.store.replicas import reading_after
 from retrieval.domain.checks import checks_arguments
 from retrieval.domain.items.chunking import Chunking
 from retrieval.domain.items.embedding import TextRole
+from retrieval.domain.lazy import LazyModule
 from retrieval.domain.learning.context import Context
-from retrieval.engine import collection_search
+from retrieval.domain.notebook import facts_html
+from retrieval.engine import collection_search, reading
 from retrieval.engine.collection_handle import CollectionHandle
 from retrieval.engine.request import checked_item_ids
+from retrieval.services.collections import make_filterable, set_neighbours
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from retrieval.adapters.readers import InputLine
     from retrieval.adapters.readers.documents import RawDocument
     from retrieval.adapters.store.items.collections import StoredCollection
+    from retrieval.adapters.store.learning import models as stored_models
     from retrieval.adapters.store.learning.models import StoredModel
     from retrieval.domain.items.collection import CollectionInfo, Neighbours, ValueCount
     from retrieval.domain.items.embedding import EmbeddingSpace, Vector, Vectors
@@ -34,12 +40,26 @@ if TYPE_CHECKING:
     from retrieval.domain.search.preview import Preview
     from retrieval.domain.search.profile import Profile, StoredProfile
     from retrieval.domain.search.spelling import Completions
+    from retrieval.engine import answers, interleave, learning, profiles
+    from retrieval.jobs import run as job_runs
+    from retrieval.services import calibrate
+    from retrieval.services import documents as chunked
+    from retrieval.services import items as writing
     from retrieval.services.add import AddReport
     from retrieval.services.calibrate import CalibrationReport
     from retrieval.services.change import ChangeReport, Decide
     from retrieval.services.documents import DocumentProgress, DocumentsReport, Paths
     from retrieval.services.ingest import IngestReport, Progress, Rejected
     from retrieval.services.workplace import Workplace
+else:
+    stored_models = LazyModule("retrieval.adapters.store.learning.models")
+    answers, interleave, learning, profiles = (
+        LazyModule(f"retrieval.engine.{name}") for name in ("answers", "interleave", "learning", "profiles")
+    )
+    calibrate, chunked, writing = (
+        LazyModule(f"retrieval.services.{name}") for name in ("calibrate", "documents", "items")
+    )
+    job_runs = LazyModule("retrieval.jobs.run")  # a process that only searches needs no jobs
 
 
 @checks_arguments
@@ -54,8 +74,6 @@ class Collection:
         return f"<Collection {self.name!r}: {self._handle.stored.documents} items>"
 
     def _repr_html_(self) -> str:
-        from retrieval.domain.notebook import facts_html
-
         # As last read: displaying a value must not wait for a database.
         stored = self._handle.stored
         facts = {
@@ -218,9 +236,7 @@ class Collection:
         If the record cannot be stored, ``notes`` say so. Raises what ``search`` raises, and
         ``InvalidRequestError`` for a number of profiles other than two.
         """
-        from retrieval.engine.interleave import interleave
-
-        return await interleave(
+        return await interleave.interleave(
             self._handle,
             query,
             profiles=profiles,
@@ -303,14 +319,12 @@ class Collection:
         Tokens are counted by the collection's model, or estimated; ``count_tokens`` counts them as your language model
         does. Raises what ``search`` raises, and ``InvalidLimitError``.
         """
-        from retrieval.services.documents import check_passages, passages
-
-        check_passages(max_tokens, around, count_tokens)
+        chunked.check_passages(max_tokens, around, count_tokens)
         with reading_after(after_write):
             result = await self.search(
                 query, limit=limit, where=where, min_score=min_score, min_relevance=min_relevance, context=context
             )
-            return await passages(
+            return await chunked.passages(
                 self._handle, query, result, max_tokens=max_tokens, around=around, count_tokens=count_tokens
             )
 
@@ -335,9 +349,7 @@ class Collection:
         for an item cannot be used, the items are stored, ``report.pending`` counts the items without a vector, and
         ``report.notes`` names refused vectors, and items without title and text.
         """
-        from retrieval.services.items import add
-
-        return await add(self._handle, items, embeddings)
+        return await writing.add(self._handle, items, embeddings)
 
     async def ingest(
         self,
@@ -354,9 +366,7 @@ class Collection:
         ``prune`` archives the items that are not in the stream. ``progress`` is called at the start, after each batch,
         and while texts are embedded.
         """
-        from retrieval.services.items import ingest
-
-        return await ingest(self._handle, lines, rejected=rejected, prune=prune, progress=progress)
+        return await writing.ingest(self._handle, lines, rejected=rejected, prune=prune, progress=progress)
 
     async def ingest_documents(
         self,
@@ -376,9 +386,7 @@ class Collection:
         could not be listed. Raises ``InvalidRequestError`` for a missing path, a file without a known extension, and a
         folder whose name the documents of another folder have.
         """
-        from retrieval.services.documents import ingest_documents
-
-        return await ingest_documents(self._handle, paths, chunking, name=name, prune=prune, progress=progress)
+        return await chunked.ingest_documents(self._handle, paths, chunking, name=name, prune=prune, progress=progress)
 
     async def add_documents(
         self,
@@ -392,9 +400,7 @@ class Collection:
         optional. Of a changed document only new chunks are embedded. A document that cannot be read is listed in
         ``report.failed``. Raises ``InvalidItemError`` for an invalid document, before anything is stored.
         """
-        from retrieval.services.documents import add_documents
-
-        return await add_documents(self._handle, documents, chunking)
+        return await chunked.add_documents(self._handle, documents, chunking)
 
     # Change.
 
@@ -406,9 +412,7 @@ class Collection:
         several callers that put the same version at once, one succeeds. Raises ``InvalidItemError``. An embedder that
         fails leaves the item pending.
         """
-        from retrieval.services.items import put
-
-        return await put(self._handle, item, version)
+        return await writing.put(self._handle, item, version)
 
     async def patch(self, item_id: str, changes: Mapping[str, Any], *, version: str | None = None) -> StoredItem:
         """Change parts of an item, by a JSON merge patch (RFC 7396) on ``Item.as_dict``; otherwise as ``put`` does.
@@ -416,9 +420,7 @@ class Collection:
         ``{"title": "new", "metadata": {"level": None}}`` sets the title and removes an attribute. No concurrent change
         of another caller is lost. Raises ``UnknownItemError`` if no item has that id.
         """
-        from retrieval.services.items import patch
-
-        return await patch(self._handle, item_id, changes, version)
+        return await writing.patch(self._handle, item_id, changes, version)
 
     async def change(self, item_ids: Sequence[str], decide: Decide, *, keeps_time: bool = False) -> ChangeReport:
         """Change each of the items to the result of ``decide``, all or none, safely alongside other writers.
@@ -429,9 +431,7 @@ class Collection:
         former version. If several callers create the same item at once, the last counts. Raises ``InvalidItemError``
         and what ``decide`` raises. An embedder that fails leaves items pending.
         """
-        from retrieval.services.items import change
-
-        return await change(self._handle, item_ids, decide, keeps_time=keeps_time)
+        return await writing.change(self._handle, item_ids, decide, keeps_time=keeps_time)
 
     async def delete(self, item_ids: str | Sequence[str], *, version: str | None = None) -> int:
         """Delete one item, or several, with their terms and vectors; return the number of deleted items.
@@ -439,9 +439,7 @@ class Collection:
         ``version``, with one item alone, is as for ``put``. Searches of this platform that wait to be recorded are
         recorded first, because a record cannot name a deleted item.
         """
-        from retrieval.services.items import delete
-
-        return await delete(self._handle, item_ids, version)
+        return await writing.delete(self._handle, item_ids, version)
 
     async def remove(self, item_ids: str | Sequence[str], *, version: str | None = None) -> int:
         """Do the same as ``delete``."""
@@ -449,23 +447,17 @@ class Collection:
 
     async def delete_documents(self, document_ids: Sequence[str]) -> int:
         """Remove documents with all of their chunks, as ``delete`` does; return the number of removed documents."""
-        from retrieval.services.documents import delete_documents
-
-        return await delete_documents(self._handle, document_ids)
+        return await chunked.delete_documents(self._handle, document_ids)
 
     # Get.
 
     async def get(self, item_ids: str | Sequence[str]) -> dict[str, Item]:
         """The existing items among those ids, or of one id, by item id: ``get("a")["a"]``."""
-        from retrieval.adapters.store.items.items import read_items
-
         keys = checked_item_ids(item_ids)
         return await read_items(await self._handle.place(), keys)
 
     async def stored(self, item_ids: str | Sequence[str]) -> dict[str, StoredItem]:
         """The existing items among those ids, or of one id, each with its version and times, by item id."""
-        from retrieval.adapters.store.items.items import read_stored
-
         keys = checked_item_ids(item_ids)
         return await read_stored(await self._handle.place(), keys)
 
@@ -475,9 +467,7 @@ class Collection:
         ``limit`` is 1 to 1000; a page of fewer items is the last. Archived items are included as in ``scan``. Raises
         ``InvalidLimitError``, and the errors of filters.
         """
-        from retrieval.engine.reading import page
-
-        return await page(self._handle, where, after=after, limit=limit)
+        return await reading.page(self._handle, where, after=after, limit=limit)
 
     def scan(self, where: Where | Filter | None = None, *, batch: int = 500) -> AsyncIterator[Item]:
         """Every item that passes the filter, in order of item id, read in pages of ``batch`` items.
@@ -486,9 +476,7 @@ class Collection:
         that are added or removed meanwhile may be included or not. Raises ``InvalidFilterError``,
         ``UnknownFieldError``, and ``InvalidRequestError`` for a batch outside 1 to 10,000.
         """
-        from retrieval.engine.reading import scan
-
-        return scan(self._handle, where, batch=batch)
+        return reading.scan(self._handle, where, batch=batch)
 
     async def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
         """Count the items of each value of the field, the most frequent first; archived items do not count.
@@ -497,15 +485,11 @@ class Collection:
         ``source``; ``where`` filters the items. Raises ``InvalidRequestError`` for another field, ``UnknownFieldError``
         for an attribute that no item has, and the errors of filters.
         """
-        from retrieval.engine.reading import value_counts
-
-        return await value_counts(self._handle, field, where=where)
+        return await reading.value_counts(self._handle, field, where=where)
 
     async def info(self) -> CollectionInfo:
         """An overview of the collection, read now."""
-        from retrieval.engine.reading import info
-
-        return await info(self._handle)
+        return await reading.info(self._handle)
 
     async def space(self) -> EmbeddingSpace | None:
         """The active embedding space; None: lexical search only."""
@@ -518,9 +502,7 @@ class Collection:
         Items without a vector, because it is pending or they are archived, are missing; without a space, all items are
         missing.
         """
-        from retrieval.engine.reading import embeddings
-
-        return await embeddings(self._handle, item_ids)
+        return await reading.embeddings(self._handle, item_ids)
 
     async def vectors_of(self, queries: Sequence[str], *, role: TextRole = TextRole.QUERY) -> Vectors:
         """The query vectors of these texts, shape (len(queries), dimensions), float32, unit length.
@@ -531,9 +513,7 @@ class Collection:
         ``EmptyQueryError`` for a query without words, and ``InvalidRequestError`` for a collection without an embedding
         space, or whose embedder is not configured.
         """
-        from retrieval.engine.reading import vectors_of
-
-        return await vectors_of(self._handle, queries, role)
+        return await reading.vectors_of(self._handle, queries, role)
 
     # Profiles.
 
@@ -544,15 +524,11 @@ class Collection:
 
     async def profiles(self, *, limit: int = 100) -> list[StoredProfile]:
         """The versions of the profile, the newest first. Raises ``InvalidLimitError`` outside 1 to 1000."""
-        from retrieval.engine.profiles import profiles
-
-        return await profiles(self._handle, limit)
+        return await profiles.profiles(self._handle, limit)
 
     async def stored_profile(self, version: int | None = None) -> StoredProfile:
         """Read a version of the profile, or the active one. Raises ``NotFoundError`` for a missing version."""
-        from retrieval.engine.profiles import stored_profile
-
-        return await stored_profile(self._handle, version)
+        return await profiles.stored_profile(self._handle, version)
 
     async def set_profile(self, profile: Profile, *, note: str = "", use: bool = True) -> int:
         """Store the profile as a new version, and activate it; return the version.
@@ -560,15 +536,11 @@ class Collection:
         ``use=False``: only store it, for a comparison with the active one first; ``use_profile`` activates it. Raises
         ``InvalidRequestError`` for a note of more than 10,000 characters, or that cannot be stored.
         """
-        from retrieval.engine.profiles import set_profile
-
-        return await set_profile(self._handle, profile, note, use=use)
+        return await profiles.set_profile(self._handle, profile, note, use=use)
 
     async def use_profile(self, version: int) -> None:
         """Activate that version. Raises ``NotFoundError`` for a missing version."""
-        from retrieval.engine.profiles import use_profile
-
-        await use_profile(self._handle, version)
+        await profiles.use_profile(self._handle, version)
 
     async def calibrate(
         self, relevant: Mapping[str, Sequence[str]] | None = None, *, apply: bool = True
@@ -581,11 +553,9 @@ class Collection:
         ``InvalidRequestError`` for fewer than 10 relevant or 10 irrelevant hits; with a shipped calibration, 3 of each
         suffice.
         """
-        from retrieval.services.calibrate import calibrate, calibrate_by_feedback, judged_of
-
         if relevant is None:
-            return await calibrate_by_feedback(self._handle, apply=apply)
-        return await calibrate(self._handle, *judged_of(relevant), apply=apply)
+            return await calibrate.calibrate_by_feedback(self._handle, apply=apply)
+        return await calibrate.calibrate(self._handle, *calibrate.judged_of(relevant), apply=apply)
 
     # Records and feedback.
 
@@ -598,9 +568,7 @@ class Collection:
         this platform that wait to be recorded are recorded first. Raises ``InvalidLimitError`` for a limit outside 1 to
         1000, ``InvalidRequestError`` for an invalid identifier or session name.
         """
-        from retrieval.engine.reading import retrievals
-
-        return await retrievals(self._handle, limit=limit, before=before, session=session)
+        return await reading.retrievals(self._handle, limit=limit, before=before, session=session)
 
     async def record_answer(
         self,
@@ -626,9 +594,7 @@ class Collection:
         call, and waits during an outage of the database. Returns None if nothing is recorded: because of the profile or
         a full queue, and for ``unrecorded`` collections. Raises ``InvalidRequestError`` and ``InvalidVectorError``.
         """
-        from retrieval.engine.answers import record_answer
-
-        return await record_answer(
+        return await answers.record_answer(
             self._handle,
             query,
             shown,
@@ -647,9 +613,7 @@ class Collection:
         be recorded are recorded first. Raises ``InvalidRequestError`` for an empty session, ``InvalidLimitError`` for a
         limit outside 1 to 1000.
         """
-        from retrieval.engine.answers import answers_of
-
-        return await answers_of(self._handle, session, origin=origin, limit=limit)
+        return await answers.answers_of(self._handle, session, origin=origin, limit=limit)
 
     # Learning.
 
@@ -662,14 +626,10 @@ class Collection:
 
         A missing argument leaves its setting unchanged. Raises ``InvalidRequestError`` for a number outside its range.
         """
-        from retrieval.engine.learning import set_learning
-
-        await set_learning(self._handle, half_life_days=half_life_days, daily_cap=daily_cap)
+        await learning.set_learning(self._handle, half_life_days=half_life_days, daily_cap=daily_cap)
 
     async def standings(self, item_ids: Sequence[str]) -> dict[str, Standing]:
         """The counts of verdicts on each of the existing items, by item id, over all contexts and without decay."""
-        from retrieval.adapters.store.learning.feedback import read_standings
-
         keys = checked_item_ids(item_ids)
         return await read_standings(await self._handle.place(), keys)
 
@@ -689,9 +649,7 @@ class Collection:
         is Beta(successes + 1, failures + 1) of the item's raw counts in all contexts. Raises the embedder's errors for
         words, ``InvalidVectorError``, and ``InvalidRequestError``.
         """
-        from retrieval.engine.learning import expectations
-
-        return await expectations(
+        return await learning.expectations(
             self._handle, item_ids, context=context, vector=vector, query=query, relevance=relevance
         )
 
@@ -701,27 +659,20 @@ class Collection:
         ``published`` says whether the fitted model is now in use, and ``reason`` why; ``verdicts`` and ``clusters`` are
         numbers, ``clusters`` 0 while another process finds them. Raises ``RetrievalError`` if a job fails.
         """
-        # It imports the jobs, which a process that only searches does not need.
-        from retrieval.jobs.run import learn_now
-
-        details = await learn_now(self._workplace, self._handle.tenant_id, self.refresh)
+        details = await job_runs.learn_now(self._workplace, self._handle.tenant_id, self.refresh)
         await self.refresh()
         return details
 
     async def models(self) -> list[StoredModel]:
         """The latest twenty models of the learned reward, the newest first."""
-        from retrieval.adapters.store.learning.models import latest_models
-
-        return await latest_models(await self._handle.place())
+        return await stored_models.latest_models(await self._handle.place())
 
     async def use_model(self, version: int | None) -> None:
         """Search only with that model; 0: without a model. None: with the newest if it passed, and so with later ones.
 
         Raises ``InvalidRequestError`` for a missing version, or one that did not pass its trial.
         """
-        from retrieval.engine.learning import use_model
-
-        await use_model(self._handle, version)
+        await learning.use_model(self._handle, version)
 
     # Upkeep.
 
@@ -738,8 +689,6 @@ class Collection:
         and filters on them become slower. Raises ``InvalidRequestError`` for an invalid name or type, and for an
         attribute that is declared with another type.
         """
-        from retrieval.services.collections import make_filterable
-
         await make_filterable(self._handle, attributes, drop)
 
     async def set_neighbours(self, neighbours: Neighbours | None) -> int:
@@ -749,8 +698,6 @@ class Collection:
         continue; returns their number. After an interruption the same call, or the job ``neighbours``, continues. An
         unchanged setting costs nothing. Raises ``InvalidRequestError`` for anything but ``Neighbours`` or None.
         """
-        from retrieval.services.collections import set_neighbours
-
         return await set_neighbours(self._handle, neighbours)
 
     async def refresh(self, *, older_than_seconds: float = 0.0) -> StoredCollection:

@@ -19,17 +19,21 @@ from retrieval.adapters.clock import Clock, moment
 from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import ChosenEmbedders
 from retrieval.adapters.endpoints.breaker import Outage
+from retrieval.adapters.files import checked_path
 from retrieval.adapters.llms.choice import ChosenLLM
 from retrieval.adapters.rerankers import ChosenReranker
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installation.opening import ensure_tenant, open_database
+from retrieval.adapters.store.installation.queue import FAILED
+from retrieval.adapters.store.items.collection_facts import collection_statuses
 from retrieval.adapters.store.items.collections import (
     StoredCollection,
     all_collections,
     find_collection,
     set_index_kind,
 )
-from retrieval.adapters.store.records.forgetting import ensure_months
+from retrieval.adapters.store.items.items import Settled
+from retrieval.adapters.store.records.forgetting import ensure_months, pseudonymise
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
@@ -46,10 +50,12 @@ from retrieval.domain.items.collection import (
 )
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.json_schema import AttributeSchema
+from retrieval.domain.lazy import LazyModule
 from retrieval.domain.learning.context import Context
 from retrieval.domain.learning.feedback import RATING, Feedback, FeedbackReport, outcome_events
 from retrieval.domain.llm import LLM
 from retrieval.domain.observer import Observer
+from retrieval.domain.records.analytics import ViewQuestion
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
 from retrieval.engine.accesses import AccessCounter
@@ -62,22 +68,38 @@ from retrieval.engine.feedback import checked_events, quarantine, take_feedback,
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
 from retrieval.engine.request import check_profile
 from retrieval.engine.shared_calls import RewriteCache, SharedCalls
-from retrieval.services.collections import find, find_or_make
+from retrieval.services.collections import find, find_or_make, remove_collection, split
 from retrieval.services.workplace import JobTarget, Workplace
 from retrieval.settings import Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from retrieval.adapters.store.installation import access
     from retrieval.adapters.store.items.collection_facts import CollectionStatus
+    from retrieval.adapters.store.records import analytics
     from retrieval.adapters.store.records.forgetting import Pseudonymised
     from retrieval.domain.api_key import ApiKey, NewApiKey
     from retrieval.domain.diagnosis import Diagnosis
     from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView
     from retrieval.domain.records.recorded import RecordedRetrieval
     from retrieval.engine.replay import Replay
+    from retrieval.jobs import registry
+    from retrieval.jobs import run as job_runs
+    from retrieval.services import add as adding
+    from retrieval.services import items as writing
+    from retrieval.services import keys, reembed, replay, transfer
+    from retrieval.services.doctor import diagnose
     from retrieval.services.reembed import Reembedding, ReembeddingCost
     from retrieval.services.transfer import Advanced, Moved
+else:
+    access = LazyModule("retrieval.adapters.store.installation.access")
+    analytics = LazyModule("retrieval.adapters.store.records.analytics")
+    registry, job_runs = LazyModule("retrieval.jobs.registry"), LazyModule("retrieval.jobs.run")
+    adding, diagnose, keys, reembed, replay, transfer, writing = (
+        LazyModule(f"retrieval.services.{name}")
+        for name in ("add", "doctor.diagnose", "keys", "reembed", "replay", "transfer", "items")
+    )
 
 _log = logging.getLogger(__name__)
 
@@ -256,8 +278,6 @@ class Platform:
         feedback; the tenant's cache of vectors stays. It is removed in parts: after an interruption the same call
         continues. It cannot be undone.
         """
-        from retrieval.services.collections import remove_collection
-
         check_collection_name(name)
         stored = await find_collection(self.database, self._tenant_id, name)
         if stored is None:
@@ -279,9 +299,6 @@ class Platform:
         of finished and of all rows. Raises ``UnknownCollectionError``, ``ConflictError`` for an existing file, and
         ``InvalidRequestError`` for a file that cannot be written.
         """
-        from retrieval.adapters.files import checked_path
-        from retrieval.services.transfer import export_collection
-
         check_functions(advance=advance)
         collection = await self.collection(name, create=False)
         await self.recorded()
@@ -289,7 +306,7 @@ class Platform:
         stored = await collection.refresh()
         has_embedder = stored.space is not None and self._has_embedder(stored.space)
         place = (self.database, self._tenant_id, stored, checked_path(file))
-        return await export_collection(
+        return await transfer.export_collection(
             *place, records=records, now=self.now, has_embedder=has_embedder, advance=advance
         )
 
@@ -308,23 +325,17 @@ class Platform:
         for an existing collection, or a search that the tenant already recorded, and ``InvalidRequestError`` for a
         file of another format, an incomplete file, or vectors of an embedder that is not configured.
         """
-        from retrieval.adapters.files import checked_path
-        from retrieval.adapters.store.items.items import Settled
-        from retrieval.services.add import AddReport
-        from retrieval.services.items import keep_indexed
-        from retrieval.services.transfer import import_collection
-
         check_functions(advance=advance)
         if name is not None:
             check_collection_name(name)
         place = (self.database, self._tenant_id, checked_path(file))
-        moved = await import_collection(
+        moved = await transfer.import_collection(
             *place, name=name, has_embedder=self._has_embedder, own_vectors=own_vectors, advance=advance
         )
         if moved.has_records:
             await self._ensure_months()
         collection = await self.collection(moved.collection, create=False)
-        await keep_indexed(handle_of(collection), AddReport(added=moved.items, settled=Settled()))
+        await writing.keep_indexed(handle_of(collection), adding.AddReport(added=moved.items, settled=Settled()))
         return moved
 
     # Feedback.
@@ -429,10 +440,8 @@ class Platform:
         With a ``collection``, only one of its searches. Raises ``UnknownRetrievalError`` for a missing record, and
         ``InvalidRequestError`` for an invalid identifier.
         """
-        from retrieval.services.replay import read_retrieval
-
         await self.recorded()
-        return await read_retrieval(self.database, self._tenant_id, retrieval_id, collection)
+        return await replay.read_retrieval(self.database, self._tenant_id, retrieval_id, collection)
 
     async def replay(self, retrieval_id: UUID | str | None, collection: str | None = None) -> Replay:
         """Return whether a recorded ranking follows from its record, and how today's answer differs, hit by hit.
@@ -440,18 +449,14 @@ class Platform:
         With a ``collection``, only one of its searches. The search runs again, and is not recorded. Raises
         ``UnknownRetrievalError`` for a missing record, and ``InvalidRequestError`` for an invalid identifier.
         """
-        from retrieval.services.replay import replay
-
         await self.recorded()
-        return await replay(self.workplace, self._tenant_id, retrieval_id, collection)
+        return await replay.replay(self.workplace, self._tenant_id, retrieval_id, collection)
 
     async def pseudonymise(self, actor: str) -> Pseudonymised:
         """Replace an actor's name in all recorded searches and feedback by a random pseudonym; remove its sessions.
 
         Raises ``InvalidRequestError`` for a name that no actor can have.
         """
-        from retrieval.adapters.store.records.forgetting import pseudonymise
-
         if not Context(actor=actor).actor:
             raise InvalidRequestError("give the actor's name that the searches or the feedback were recorded with")
         await self.recorded()
@@ -466,9 +471,7 @@ class Platform:
 
     async def analytics_views(self) -> list[AnalyticsView]:
         """The available figures, by name, each with its columns."""
-        from retrieval.adapters.store.records.analytics import analytics_views
-
-        return await analytics_views(self.database, self._tenant_id)
+        return await analytics.analytics_views(self.database, self._tenant_id)
 
     async def analytics(
         self,
@@ -485,13 +488,10 @@ class Platform:
         14) without it. Raises ``NotFoundError`` for an unknown view or collection, and ``InvalidRequestError`` for a
         time without a time zone, a duration that begins before the year 1, or a limit below 1.
         """
-        from retrieval.adapters.store.records.analytics import analytics_rows
-        from retrieval.domain.records.analytics import ViewQuestion
-
         if collection is not None:
             await self.collection(collection, create=False)
         where = ViewQuestion(collection=collection, since=since, until=until, limit=limit)
-        return await analytics_rows(self.database, self._tenant_id, view, where, self.now)
+        return await analytics.analytics_rows(self.database, self._tenant_id, view, where, self.now)
 
     # API keys.
 
@@ -512,9 +512,7 @@ class Platform:
         scope ``feedback``, 1,000 for any other. ``expires_at`` has a time zone; None: it is valid until it is revoked.
         Raises ``InvalidRequestError``.
         """
-        from retrieval.services.keys import create_key
-
-        return await create_key(
+        return await keys.create_key(
             self.database,
             self._tenant_id,
             self.settings.tenant,
@@ -528,25 +526,19 @@ class Platform:
 
     async def keys(self) -> list[ApiKey]:
         """The tenant's keys, without their secrets; the oldest first, including revoked and expired ones."""
-        from retrieval.adapters.store.installation.access import keys_of
-
-        return await keys_of(self.database, self._tenant_id, self.settings.tenant)
+        return await access.keys_of(self.database, self._tenant_id, self.settings.tenant)
 
     async def revoke_key(self, key_id: str) -> ApiKey:
         """Revoke a key permanently; a service notices it within 5 seconds.
 
         ``key_id`` is the key's id, or its whole text. Raises ``UnknownKeyError``, also for another tenant's.
         """
-        from retrieval.services.keys import revoke_key
-
-        return await revoke_key(self.database, self._tenant_id, self.settings.tenant, key_id, self.now)
+        return await keys.revoke_key(self.database, self._tenant_id, self.settings.tenant, key_id, self.now)
 
     # Upkeep.
 
     async def statistics(self) -> list[CollectionStatus]:
         """The state of each of the tenant's collections: items, pending vectors, jobs, recall, lost records."""
-        from retrieval.adapters.store.items.collection_facts import collection_statuses
-
         stored = await all_collections(self.database, self._tenant_id)
         return await collection_statuses(self.database, self._tenant_id, stored)
 
@@ -557,11 +549,9 @@ class Platform:
         values of filters, vectors, records, arms. Each finding has a severity and a remedy. Raises
         ``UnknownCollectionError``, and ``DatabaseUnreachableError`` without a database.
         """
-        from retrieval.services.doctor.diagnose import diagnose
-
         if collection is not None:
             await self.collection(collection, create=False)
-        return await diagnose(self.workplace, self._tenant_id, collection, is_deep=deep)
+        return await diagnose.diagnose(self.workplace, self._tenant_id, collection, is_deep=deep)
 
     async def split(self, collection: str, parts: int) -> CollectionInfo:
         """Divide the index of a collection's vectors into parts, 1 to 64; an item's part is a hash of its id.
@@ -573,8 +563,6 @@ class Platform:
         ``index_parts`` is not ``parts``, the login does not own the tables, and the owner's job builds them. Raises
         ``UnknownCollectionError`` and ``InvalidRequestError``, the latter also without vectors.
         """
-        from retrieval.services.collections import split
-
         return await split(handle_of(await self.collection(collection, create=False)), parts)
 
     async def reembed_cost(
@@ -590,10 +578,10 @@ class Platform:
 
         ``price``: of a million tokens. The other arguments and the errors are those of ``reembed``.
         """
-        from retrieval.services.reembed import Pace, cost_of
-
-        pace = Pace(tokens_a_minute=tokens_a_minute, tokens_a_day=tokens_a_day)
-        return await cost_of(self.workplace, await self._job_target(collection), await self._space_for(to), pace, price)
+        pace = reembed.Pace(tokens_a_minute=tokens_a_minute, tokens_a_day=tokens_a_day)
+        return await reembed.cost_of(
+            self.workplace, await self._job_target(collection), await self._space_for(to), pace, price
+        )
 
     async def reembed(
         self,
@@ -615,13 +603,11 @@ class Platform:
         space stays for ``keep_days``. Raises ``InvalidRequestError``, also if this process has no embedder for the
         space, or another re-embedding is in progress.
         """
-        from retrieval.services.reembed import Pace, begin
-
-        pace = Pace(
+        pace = reembed.Pace(
             batch_texts=batch_texts, tokens_a_minute=tokens_a_minute, tokens_a_day=tokens_a_day, keep_days=keep_days
         )
         target = await self._job_target(collection)
-        await begin(self.workplace, target, await self._space_for(to), pace, switches=switch)
+        await reembed.begin(self.workplace, target, await self._space_for(to), pace, switches=switch)
         return await self.reembedding(collection)
 
     async def reembedding(self, collection: str, do: str = "status", *, wait: bool = True) -> Reembedding:
@@ -633,21 +619,16 @@ class Platform:
         that does; without it, a worker switches. Raises ``InvalidRequestError`` for an action that is too early or too
         late, and ``NotFoundError`` for a collection without a re-embedding.
         """
-        from retrieval.adapters.store.installation.queue import FAILED
-        from retrieval.jobs.registry import job_named
-        from retrieval.jobs.run import ELSEWHERE, run_job
-        from retrieval.services.reembed import change, look_at, wait_for_switch
-
         target = await self._job_target(collection)
         if do not in {"status", "run"}:
-            await change(self.workplace, target, do)
+            await reembed.change(self.workplace, target, do)
         if do == "run" or (do == "switch" and wait):
-            report = await run_job(self.workplace, job_named("reembed"), target)
+            report = await job_runs.run_job(self.workplace, registry.job_named("reembed"), target)
             if report.outcome == FAILED:
                 raise RetrievalError(f"the re-embedding of {collection!r} failed: {report.details.get('error', '')}")
-            if report.outcome == ELSEWHERE and do == "switch":
-                await wait_for_switch(self.workplace, target, SWITCH_SECONDS)
-        return await look_at(self.workplace, target)
+            if report.outcome == job_runs.ELSEWHERE and do == "switch":
+                await reembed.wait_for_switch(self.workplace, target, SWITCH_SECONDS)
+        return await reembed.look_at(self.workplace, target)
 
     @property
     def outages(self) -> list[Outage]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from retrieval.domain.lazy import exports
 
 if TYPE_CHECKING:
     from retrieval.apps.principles.principle import FoundPrinciple, Principle
@@ -23,16 +24,8 @@ _HOMES = {
     "traces": ("Outcome", "Trace"),
 }
 
-if not TYPE_CHECKING:
-
-    def __getattr__(name):  # noqa: ANN001, ANN202 - type checkers read the imports above
-        """Load a public name at its first use, because starting a session needs only the light modules."""
-        home = next((home for home, names in _HOMES.items() if name in names), None)
-        if home is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{home}"), name)
-        globals()[name] = value
-        return value
+if not TYPE_CHECKING:  # type checkers read the imports above; starting a session needs only the light modules
+    __getattr__ = exports(globals(), _HOMES)
 
 
 def __dir__() -> list[str]:
