@@ -172,7 +172,13 @@ class Platform:
         self._is_open = True  # at once, for a second call that comes before the database is open
         async with AsyncExitStack() as stack:
             stack.callback(self._forget_database)
-            self._database = await self._open_database(stack) if self._host is None else self._host.database
+            if self._host is None:
+                self._database = await open_database(self.settings, stack)
+                for models in (self._embedders, self._llm, self._reranker):
+                    stack.push_async_callback(models.aclose)
+                await self._reranker.load()
+            else:
+                self._database = self._host.database
             calls = SharedCalls(self._llm.guards)
             stack.push_async_callback(calls.aclose)
             self._tenant_id = await ensure_tenant(self._database, self.settings.tenant)
@@ -763,15 +769,6 @@ class Platform:
                 "the monthly partitions of recorded searches were not created: %s; run: retrieval jobs run months",
                 error,
             )
-
-    async def _open_database(self, stack: AsyncExitStack) -> Database:
-        """Open the database; the stack closes it, and the models."""
-        database = await open_database(self.settings, stack)
-        stack.push_async_callback(self._embedders.aclose)
-        stack.push_async_callback(self._llm.aclose)
-        stack.push_async_callback(self._reranker.aclose)
-        await self._reranker.load()
-        return database
 
     def _forget_database(self) -> None:
         self._database, self._is_open = None, False

@@ -51,7 +51,7 @@ from retrieval.domain.search.fusion import leg_features_again
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.engine.decide import Models
 from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters
-from retrieval.learning.examples import Direction, Event, Example, Examples, Slate, faded, unit
+from retrieval.learning.examples import Event, Example, Examples, Slate, faded, unit
 from retrieval.learning.learned_model import LearnedModel, fit
 from retrieval.learning.trial import TrialOutcome, trial
 from retrieval.services.workplace import JobTarget, Workplace
@@ -297,7 +297,11 @@ async def learn(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
             statistics_at=until,
             is_published=is_published,
             reason=reason,
-            queries=_queries(fitted.directions),
+            queries=[
+                RewardedQueries(item, unit(direction.total), direction.rewards)
+                for item, direction in sorted(fitted.directions.items())
+                if np.linalg.norm(direction.total) > 1e-6
+            ],
         )
     report = {
         "verdicts": len(examples.rated),
@@ -317,14 +321,6 @@ def _reason(outcomes: Mapping[Combination, TrialOutcome], model: LearnedModel, l
     if not outcome.passed and model.is_trusted(learned):
         return f"trusted from {learned.trusted_from} verdicts on, as the profile says; its trial: {outcome.reason}"
     return outcome.reason
-
-
-def _queries(directions: Mapping[str, Direction]) -> list[RewardedQueries]:
-    return [
-        RewardedQueries(item, unit(direction.total), direction.rewards)
-        for item, direction in sorted(directions.items())
-        if np.linalg.norm(direction.total) > 1e-6
-    ]
 
 
 PAGE_ITEMS = 500
@@ -397,7 +393,13 @@ async def find_clusters(workplace: Workplace, target: JobTarget) -> dict[str, An
         if computed is None:
             return {"clusters": 0 if known is None else len(known), "assigned": 0}
         known = computed
-    assigned = await _assign(workplace, target, space, known, every=is_outgrown)
+    after, assigned = "", 0
+    while page := await vectors_to_assign(place, space, after=after, every=is_outgrown, limit=_PAGE):
+        numbers = nearest(np.asarray([vector for _, vector in page]), known)
+        clusters = {item_id: int(number) for (item_id, _), number in zip(page, numbers, strict=True)}
+        await assign_clusters(place, clusters)
+        after, assigned = page[-1][0], assigned + len(page)
+        workplace.end_of_step(assigned)
     if is_outgrown:
         await settle_centroids(place, space.space_id, items=collection.documents)
     return {"clusters": len(known), "assigned": assigned}
@@ -417,14 +419,3 @@ async def _new_centroids(
     async with workplace.database.transaction(target.tenant_id) as connection:
         await keep_centroids(connection, target.collection.collection_id, space.space_id, computed)
     return computed
-
-
-async def _assign(workplace: Workplace, target: JobTarget, space: StoredSpace, known: Vectors, *, every: bool) -> int:
-    place, after, assigned = workplace.place(target), "", 0
-    while page := await vectors_to_assign(place, space, after=after, every=every, limit=_PAGE):
-        numbers = nearest(np.asarray([vector for _, vector in page]), known)
-        clusters = {item_id: int(number) for (item_id, _), number in zip(page, numbers, strict=True)}
-        await assign_clusters(place, clusters)
-        after, assigned = page[-1][0], assigned + len(page)
-        workplace.end_of_step(assigned)
-    return assigned

@@ -265,20 +265,18 @@ class MetaphorCorpus:
         known = {"kind": values.KIND, "status": [ACTIVE, CANDIDATE, ARCHIVED]}
         where = {**known, values.NAME_KEY: values.name_key(metaphor.name)}
         similarities = {item.item_id: (values.metaphor_of(item), 1.0) async for item in self._collection.scan(where)}
-        for hit in await self._nearest(metaphor):
+        near: Sequence[Hit] = ()
+        if await self._collection.space() is not None:
+            vector = metaphor.embedding or (await text_vector(self._collection, metaphor))
+            near = await self._collection.unrecorded().search(
+                vector=vector, where={**known, "status": [ACTIVE, CANDIDATE]}, limit=MOST, profile=_BY_MEANING
+            )
+        for hit in near:
             for part in hit.explanation.contributions:
                 if part.leg == "dense" and part.raw_score is not None and part.raw_score >= above:
                     similarities.setdefault(hit.item_id, (values.metaphor_of(hit), part.raw_score))
         similarities.pop(metaphor.id, None)
         return sorted(similarities.values(), key=lambda pair: (-pair[1], pair[0].id))
-
-    async def _nearest(self, metaphor: Metaphor) -> Sequence[Hit]:
-        """The nearest by meaning; none in a collection without an embedding space."""
-        if await self._collection.space() is None:
-            return ()
-        vector = metaphor.embedding or (await text_vector(self._collection, metaphor))
-        where = {"kind": values.KIND, "status": [ACTIVE, CANDIDATE]}
-        return await self._collection.unrecorded().search(vector=vector, where=where, limit=MOST, profile=_BY_MEANING)
 
     async def _store_static(self) -> None:
         """Make the stored static metaphors equal to ``static``."""

@@ -76,28 +76,21 @@ def deep_triggers(query: str) -> tuple[str, ...]:
     text = unicodedata.normalize("NFKC", query[:LONGEST_QUERY]).translate(_APOSTROPHES)
     text = _ALL_QUOTED.sub(r"\1", text)
     text = _QUOTED.sub(" . ", text)
-    return tuple(" ".join(term.lower().split()) for term in _trigger_terms(text))
-
-
-def _trigger_terms(text: str) -> Iterator[str]:
-    is_title = _is_title(text)
+    words = _WORD.findall(text)
+    # A name, or a question in Title Case.
+    is_title = len(words) > 1 and all(word[0].isupper() for word in words)
     capitals_mark_names = any(letter.islower() for letter in text) and not (is_title and _is_question(text))
-    for term, before in _terms(_TERM, text):
-        if term.lower() == "like" and _WISH.search(before):
-            continue
-        if not (capitals_mark_names and _IN_NAMES.fullmatch(term) and (is_title or _is_name(term, before))):
-            yield term
+    return tuple(
+        " ".join(term.lower().split())
+        for term, before in _terms(_TERM, text)
+        if not (term.lower() == "like" and _WISH.search(before))
+        and not (capitals_mark_names and _IN_NAMES.fullmatch(term) and (is_title or _is_name(term, before)))
+    )
 
 
 def _terms(pattern: re.Pattern[str], text: str) -> Iterator[tuple[str, str]]:
     """Each term with the characters before it."""
     return ((match[0], text[max(0, match.start() - _BEFORE) : match.start()]) for match in pattern.finditer(text))
-
-
-def _is_title(text: str) -> bool:
-    """True if it is several words that all begin with a capital: a name, or a question in Title Case."""
-    words = _WORD.findall(text)
-    return len(words) > 1 and all(word[0].isupper() for word in words)
 
 
 def _is_question(text: str) -> bool:

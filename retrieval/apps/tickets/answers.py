@@ -262,12 +262,14 @@ def compare_rankings(
     tickets = [moved[name] for name in page]
     left = [moved[name] for name in page_before if name not in page]
     entered = [name for name in page if name not in page_before]
+    weights = f"{weighting.name} ({weighting.vector_weight:g} similarity, {weighting.metadata_weight:g} metadata)"
+    numbers = f"{sum(ticket.moved != 0 for ticket in tickets)} of {len(tickets)} moved"
     return models.WeightingPreview(
         weighting=weighting,
         tickets=tickets,
         entered=entered,
         left=left,
-        summary=_summary(weighting, tickets, entered, left),
+        summary=f"{weights}: {numbers}, {len(entered)} entered and {len(left)} left",
     )
 
 
@@ -303,11 +305,3 @@ def _why(now: RankedTicket, before: RankedTicket, changes: Mapping[str, float], 
         for name in reasons
     ]
     return f"{head}: {', '.join(reason_texts)}" if reason_texts else f"{head}: others changed more"
-
-
-def _summary(
-    weighting: models.Weighting, tickets: Sequence[MovedTicket], entered: Sequence[str], left: Sequence[MovedTicket]
-) -> str:
-    moved = sum(1 for ticket in tickets if ticket.moved)
-    weights = f"{weighting.name} ({weighting.vector_weight:g} similarity, {weighting.metadata_weight:g} metadata)"
-    return f"{weights}: {moved} of {len(tickets)} moved, {len(entered)} entered and {len(left)} left"

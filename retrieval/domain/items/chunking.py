@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import groupby, pairwise, takewhile
 from types import MappingProxyType
 from typing import Any
 
@@ -127,7 +127,8 @@ def chunks_of(document: Document, chunking: Chunking, count: CountTokens) -> lis
     if not blocks:
         return []
     room = chunking.max_tokens - max(count([""]))
-    titles = _titles(document, blocks, room // _TITLE_SHARE, count)
+    paths = {block.headings[:depth] for block in blocks for depth in range(len(block.headings) + 1)}
+    titles = {path: _title(document.title, path, room // _TITLE_SHARE, count) for path in paths}
     limit = room - max(_sizes(list(titles.values()), room, count))
     while True:
         chunks = [
@@ -152,13 +153,8 @@ def _sizes(texts: Sequence[str], most: int, count: CountTokens) -> list[int]:
     return [size if size > most else max(next(counted) - around, size) for size in least]
 
 
-def _titles(document: Document, blocks: Sequence[Block], most: int, count: CountTokens) -> dict[tuple[str, ...], str]:
-    """The title of a chunk, of at most ``most`` tokens, for each beginning of the headings' paths."""
-    paths = {block.headings[:depth] for block in blocks for depth in range(len(block.headings) + 1)}
-    return {path: _title(document.title, path, most, count) for path in paths}
-
-
 def _title(title: str, headings: Sequence[str], most: int, count: CountTokens) -> str:
+    """The title of a chunk below these headings, of at most ``most`` tokens."""
     parts = [part for part in (clean_text(line, is_line=True).strip() for line in (title, *headings)) if part]
     parts = [part for place, part in enumerate(parts) if part not in parts[:place]]
     while len(parts) > 1 and _sizes([BETWEEN_HEADINGS.join(parts)], most, count)[0] > most:
@@ -335,7 +331,9 @@ def _lead(pieces: Sequence[_Piece], overlap: int, count: CountTokens) -> tuple[s
 
 def _chunk(number: int, pieces: Sequence[_Piece], lead: str, titles: Mapping[tuple[str, ...], str]) -> Chunk:
     blocks = [piece.block for piece in pieces]
-    path = _common([block.headings for block in blocks if not block.is_heading] or [blocks[-1].headings])
+    paths = [block.headings for block in blocks if not block.is_heading] or [blocks[-1].headings]
+    # The headings that all of the paths begin with.
+    path = tuple(level[0] for level in takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False)))
     own = list(pieces)
     # The headings that begin the chunk are in its title.
     while len(own) > 1 and own[0].block.is_heading and path[: len(own[0].block.headings)] == own[0].block.headings:
@@ -350,15 +348,6 @@ def _chunk(number: int, pieces: Sequence[_Piece], lead: str, titles: Mapping[tup
         page=min(pages, default=None),
         last_page=max(pages, default=None),
     )
-
-
-def _common(paths: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The headings that all of the paths begin with."""
-    first, last = min(paths), max(paths)
-    depth = next(
-        (place for place, (heading, other) in enumerate(zip(first, last, strict=False)) if heading != other), None
-    )
-    return first[: min(len(first), len(last)) if depth is None else depth]
 
 
 def chunk_items(document: Document, chunks: Iterable[Chunk], fingerprint: str) -> list[Item]:

@@ -72,7 +72,11 @@ class Feedback:
         put(self, "reward", _reward(self.reward, helpful))
         put(self, "weight", _number("weight", self.weight))
         put(self, "retrieval_id", None if self.retrieval_id is None else checked_id(self.retrieval_id))
-        _check_item_id(self.item_id)
+        checks.check_text("item_id", self.item_id, MAX_KEY_BYTES)
+        if not 0 < len(self.item_id.encode()) <= MAX_KEY_BYTES:
+            raise InvalidRequestError(
+                f"item_id is {self.item_id!r:.80}; it must be a text of 1 to {MAX_KEY_BYTES} bytes"
+            )
         for name, most in (("kind", MAX_NAME_LENGTH), ("actor", MAX_NAME_LENGTH), ("session", MAX_NAME_LENGTH),
                            ("note", MAX_NOTE_LENGTH)):  # fmt: skip
             checks.check_text(name, getattr(self, name), most)
@@ -222,9 +226,3 @@ def _reward(reward: object, helpful: object) -> float:
 def _number(name: str, value: object) -> float:
     number = checks.checked_number(name, value)
     return number if number >= LEAST_NUMBER else 0.0
-
-
-def _check_item_id(value: object) -> None:
-    checks.check_text("item_id", value, MAX_KEY_BYTES)
-    if not value or len(str(value).encode()) > MAX_KEY_BYTES:
-        raise InvalidRequestError(f"item_id is {value!r:.80}; it must be a text of 1 to {MAX_KEY_BYTES} bytes")

@@ -161,7 +161,11 @@ def pool_signals_of(
         return {**signals, "scaled": measured["relevance"]}
     if profile is None and legs:
         return signals
-    relevance, scaled = _relevances(signals, profile or Profile())
+    profile, columns = profile or Profile(), signals["legs"]
+    relevance = fused_again(columns, signals["ranks"], signals["bests"], profile.weights_of(columns), profile.fusion)
+    scaled = on_unit_scale(relevance, signals["bests"], profile) if relevance else []
+    if RERANK in signals and profile.rerank is not None:
+        relevance = scaled = reranked_scores(scaled, signals[RERANK], profile.rerank.weight)
     return {"score": relevance, **signals, "relevance": relevance, "scaled": scaled}
 
 
@@ -173,15 +177,6 @@ def _ranks(values: Sequence[float | None], items: Sequence[str]) -> list[int | N
     for rank, (_, _, place) in enumerate(known, 1):
         ranks[place] = rank
     return ranks
-
-
-def _relevances(signals: Mapping[str, Any], profile: Profile) -> tuple[list[float], list[float]]:
-    legs, bests = signals["legs"], signals["bests"]
-    relevance = fused_again(legs, signals["ranks"], bests, profile.weights_of(legs), profile.fusion)
-    scaled = on_unit_scale(relevance, bests, profile) if relevance else []
-    if RERANK in signals and profile.rerank is not None:
-        relevance = scaled = reranked_scores(scaled, signals[RERANK], profile.rerank.weight)
-    return relevance, scaled
 
 
 def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[Impression]:
@@ -221,7 +216,9 @@ def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | 
     places = {item_id: place for place, item_id in enumerate(record.pool_items)}
     legs = signals["legs"]
     ranks = {**signals["ranks"], **dict(zip(record.legs, record.pool_ranks, strict=False))}
-    weights = {} if profile is None else _weights(legs, profile)
+    # As explanations name them: the weight of one leg alone is 1.
+    is_alone = len(legs) == 1 and profile is not None and not profile.signals
+    weights = dict.fromkeys(legs, 1.0) if is_alone else profile.weights_of(legs) if profile else {}
     values = {} if profile is None else values_again(legs, ranks, signals["bests"], weights, profile.fusion)
     return [
         {
@@ -255,11 +252,6 @@ def _stack_parts(
             parts[place][name] = {"rank": rank, "raw": raw, "weight": weight, "value": weight * raw}
     by_id = dict(zip(record.pool_items, parts, strict=True))
     return [by_id[item_id] for item_id in record.shown_items]
-
-
-def _weights(legs: Mapping[str, Any], profile: Profile) -> Mapping[str, float]:
-    """The weights as explanations name them: that of one leg alone is 1."""
-    return dict.fromkeys(legs, 1.0) if len(legs) == 1 and not profile.signals else profile.weights_of(legs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,21 +75,16 @@ def checkable(query: str, *, syntax: bool) -> list[Word]:
 
 def one_edit_away(word: str, *, accents: bool) -> list[str]:
     """The spellings one edit away, each once. ``accents``: the word's language may have letters with accents."""
-    letters = _letters(word, accents=accents)
+    usual = [alphabet for alphabet in _ALPHABETS if not set(alphabet).isdisjoint(word)]
+    if accents and _ALPHABETS[0] in usual:
+        usual.append(_ALPHABETS[1])
+    letters = dict.fromkeys("".join(usual))  # those of the word's script
     halves = [(word[:place], word[place:]) for place in range(len(word) + 1)]
     spellings = [head + tail[1:] for head, tail in halves if tail]
     spellings += [head + tail[1] + tail[0] + tail[2:] for head, tail in halves if len(tail) > 1]
     spellings += [head + letter + tail[1:] for head, tail in halves if tail for letter in letters]
     spellings += [head + letter + tail for head, tail in halves for letter in letters]
     return [spelling for spelling in dict.fromkeys(spellings) if spelling != word]
-
-
-def _letters(word: str, *, accents: bool) -> str:
-    """The letters that the word's script has."""
-    usual = [alphabet for alphabet in _ALPHABETS if not set(alphabet).isdisjoint(word)]
-    if accents and _ALPHABETS[0] in usual:
-        usual.append(_ALPHABETS[1])
-    return "".join(dict.fromkeys("".join(usual)))
 
 
 def edits_to(word: str, term: str, most: int) -> int | None:

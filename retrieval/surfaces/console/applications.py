@@ -117,7 +117,9 @@ async def _memories(visit: Visit) -> h.Node:
         query = visit.text("query").strip() or None
         task = task or (timeline[0].interaction_type if timeline else "insights")
         prompt = await engine.retrieve_context_for_task(project, task, query=query)
-        answer = [_timeline(visit, timeline), _prompt(prompt)]
+        text = h.pre(tabindex="0")[prompt] if prompt else h.p(".hint")["There are no memories for such a task."]
+        section = h.section(".card", aria_label="For a prompt")[h.h2["The text for a prompt"], text]
+        answer = [_timeline(visit, timeline), section]
     fields = h.div(".cards")[
         _field(visit, "project", "Project"), _field(visit, "hours", "Of the last hours", f"{_HOURS:g}"),
         _field(visit, "task", "Type of task (empty: the latest memory's)"), _field(visit, "query", "Words of the task"),
@@ -141,11 +143,6 @@ def _timeline(visit: Visit, memories: Sequence[RelevantMemory]) -> h.Node:
     ]
     columns = ("when", "kind", "memory", "retrieved")
     return h.section(".card")[table(columns, rows, caption="The project's timeline, the latest first")]
-
-
-def _prompt(text: str) -> h.Node:
-    content = h.pre(tabindex="0")[text] if text else h.p(".hint")["There are no memories for such a task."]
-    return h.section(".card", aria_label="For a prompt")[h.h2["The text for a prompt"], content]
 
 
 async def _principles(visit: Visit) -> h.Node:

@@ -408,7 +408,9 @@ async def item(visit: Visit) -> h.Node:
     """One item, read-only, or as a form with a key that may write."""
     collection, stored = await _stored_item(visit)
     return await page(visit, stored.item.title or stored.item.item_id, [
-        _editing(visit, collection, stored) if visit.may(Scope.WRITE) else _reading(stored),
+        _editing(visit, collection, stored) if visit.may(Scope.WRITE) else h.section(".card")[
+            h.dl[((h.dt[name], h.dd[shown_value(value)]) for name, value in stored.as_dict().items())]
+        ],
         h.p[h.a(href=visit.url("/data", collection=collection.name))["All items"]],
     ], chooses=False)  # fmt: skip
 
@@ -419,11 +421,6 @@ async def _stored_item(visit: Visit) -> tuple[Collection, StoredItem]:
     if stored is None:
         raise errors.UnknownItemError(f"collection {collection.name!r} has no item {key!r:.80}")
     return collection, stored
-
-
-def _reading(stored: StoredItem) -> h.Node:
-    fields = stored.as_dict()
-    return h.section(".card")[h.dl[((h.dt[name], h.dd[shown_value(value)]) for name, value in fields.items())]]
 
 
 def _editing(visit: Visit, collection: Collection, stored: StoredItem) -> h.Node:

@@ -38,7 +38,12 @@ async def operations(visit: Visit) -> h.Node:
     chosen = next((status for status in statuses if status.name == name), None)
     return await page(visit, "Operations", [
         _overview(visit, statuses),
-        await _detail(visit, chosen) if chosen is not None else h.p(".hint")["Choose a collection for its details."],
+        h.p(".hint")["Choose a collection for its details."] if chosen is None else [
+            h.h2[chosen.name],
+            h.div(".two")[await _latency(visit, chosen.name), await _recall(visit, chosen)],
+            _going_on(visit, chosen),
+            _reembedding_card(visit, chosen.name) if visit.may(Scope.ADMIN) else None,
+        ],
         _doctor_card(visit) if visit.may(Scope.ADMIN) else None,
     ])  # fmt: skip
 
@@ -61,15 +66,6 @@ def _overview(visit: Visit, statuses: Sequence[CollectionStatus]) -> h.Node:
         for status in statuses
     ]
     return h.section(".card")[table(columns, rows, caption="The collections", numbers=("items", "waiting", "recall"))]
-
-
-async def _detail(visit: Visit, chosen: CollectionStatus) -> h.Node:
-    return [
-        h.h2[chosen.name],
-        h.div(".two")[await _latency(visit, chosen.name), await _recall(visit, chosen)],
-        _going_on(visit, chosen),
-        _reembedding_card(visit, chosen.name) if visit.may(Scope.ADMIN) else None,
-    ]
 
 
 async def _latency(visit: Visit, name: str) -> h.Node:

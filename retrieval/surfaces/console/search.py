@@ -126,6 +126,8 @@ async def _results(visit: Visit, collection: Collection, offered: Sequence[str],
         visit.text("q"), where=where, limit=HITS, snippet=SNIPPET, facets=offered, after=visit.text("after"), typos=True
     )
     counts = {**result.facets, **await _other_values(visit, collection, offered)}
+    names = _names(result)
+    sql = sql_to_copy(sql_of_hits(result.retrieval_id)) if result.retrieval_id else None
     return [
         h.div(".three")[
             h.a(".skip", href="#answer")["Skip to the answer"],
@@ -135,7 +137,9 @@ async def _results(visit: Visit, collection: Collection, offered: Sequence[str],
                 (h.p(".note")[note] for note in (*result.notes, *result.why_no_hits)),
                 _tuning(visit, collection.profile),
                 h.div("#tuned")[done or await _comparison(visit, collection, where)],
-                _hits(visit, result) if len(result) else empty("Nothing was found."),
+                [legend(names), h.ol(".results", start=str(result[0].rank))[
+                    (_hit(visit, hit, result, names) for hit in result)
+                ], sql] if len(result) else empty("Nothing was found."),
                 _pages(visit, result),
                 timings(result.retrieval_id, result.timings_ms, result.timings_ms.get("total", 0.0)),
             ],
@@ -151,13 +155,6 @@ async def _other_values(visit: Visit, collection: Collection, offered: Sequence[
         result = await collection.unrecorded().search(visit.text("q"), where=where, limit=1, facets=[name], typos=True)
         counts[name] = result.facets[name]
     return counts
-
-
-def _hits(visit: Visit, result: SearchResult) -> h.Node:
-    names = _names(result)
-    hits = [_hit(visit, hit, result, names) for hit in result]
-    sql = sql_to_copy(sql_of_hits(result.retrieval_id)) if result.retrieval_id else None
-    return [legend(names), h.ol(".results", start=str(result[0].rank))[hits], sql]
 
 
 def _names(hits: Iterable[Hit]) -> list[str]:
