@@ -32,14 +32,13 @@ class Fused(NamedTuple):
     contributions: tuple[Contribution, ...]
 
 
-_ITEM_ID, _SCORE = itemgetter(1), itemgetter(3)
+_ITEM_ID, _RANK, _SCORE = itemgetter(1), itemgetter(2), itemgetter(3)
 
 _candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
 
 Rankings = Mapping[str, Sequence[Candidate]]
 """Candidates by leg, best first."""
 
-_Values = Callable[[Sequence[Candidate], float], list[float]]
 _Valued = tuple[str, Sequence[Candidate], list[float]]
 
 
@@ -111,9 +110,11 @@ def scaled_parts(fused: Fused, total: float) -> tuple[Contribution, ...]:
 
 def _value_candidates(rankings: Rankings, weights: Mapping[str, float], fusion: Fusion) -> list[_Valued]:
     """Each leg's candidates with their parts of the score."""
-    values = _values(fusion, _total(rankings, weights))
-    legs = [(leg, candidates, values(candidates, weights.get(leg, 0.0)))
-            for leg, candidates in rankings.items() if leg != REFINING]  # fmt: skip
+    legs: list[_Valued] = []
+    for leg, part in _shares(rankings, weights, fusion).items():
+        candidates = rankings[leg]
+        scores = list(map(_SCORE, candidates))
+        legs.append((leg, candidates, _parts(fusion, part, scores, map(_RANK, candidates), best_of(scores))))
     alike = rankings.get(REFINING)
     if alike is None:
         return legs
@@ -131,9 +132,11 @@ def _reduce(
     return [(1 - share) * value if item in known else value for item, value in zip(items, values, strict=True)]
 
 
-def _total(legs: Iterable[str], weights: Mapping[str, float]) -> float:
-    """The sum of the legs' weights."""
-    return sum(weights.get(leg, 0.0) for leg in legs if leg != REFINING)
+def _shares(legs: Iterable[str], weights: Mapping[str, float], fusion: Fusion) -> dict[str, float]:
+    """The weight of each leg; in a weighted sum, its share of all weights."""
+    own = {leg: weights.get(leg, 0.0) for leg in legs if leg != REFINING}
+    total = sum(own.values()) if fusion.kind is FusionKind.WEIGHTED_SUM else 1.0
+    return {leg: weight / total if total else 0.0 for leg, weight in own.items()}
 
 
 def _sum_scores(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
@@ -148,23 +151,16 @@ def _sum_scores(valued: Sequence[_Valued]) -> list[tuple[str, float]]:
     return list(zip(order, map(scores.__getitem__, order), strict=True))
 
 
-def _values(fusion: Fusion, total_weight: float) -> _Values:
+def _parts(
+    fusion: Fusion, share: float, scores: Iterable[float | None], ranks: Iterable[int | None], best: float
+) -> list[float]:
+    """The items' parts of their scores from one leg; None: the leg does not have the item, which gets 0."""
     if fusion.kind is FusionKind.RRF:
-        return lambda candidates, weight: [weight / (fusion.k + candidate.rank) for candidate in candidates]
+        return [share / (fusion.k + rank) if rank else 0.0 for rank in ranks]
     if fusion.kind is FusionKind.UNION:
-        return lambda candidates, weight: [weight * candidate.score for candidate in candidates]
-    return lambda candidates, weight: _normalise(candidates, weight / total_weight if total_weight else 0.0)
-
-
-def _normalise(candidates: Sequence[Candidate], share: float) -> list[float]:
-    """Each score's part of the leg's best, times the leg's share."""
-    scores = list(map(_SCORE, candidates))
-    return _scale(scores, share, best_of(scores))
-
-
-def _scale(scores: Sequence[float], share: float, best: float) -> list[float]:
+        return [share * score if score is not None else 0.0 for score in scores]
     scale = share / best if best > 0 else 0.0
-    return [scale * score if score > 0 else 0.0 for score in scores]
+    return [scale * score if score is not None and score > 0 else 0.0 for score in scores]
 
 
 def best_of(scores: Sequence[float]) -> float:
@@ -200,21 +196,17 @@ def values_again(
     """Each leg's part of the scores of ``fused_again``, one value an item; 0 where the leg lacks the item."""
     if len(legs) == 1 and fusion.kind is not FusionKind.UNION:
         return {leg: [raw or 0.0 for raw in scores] for leg, scores in legs.items()}
-    total = _total(legs, weights)
+    shares = _shares(legs, weights, fusion)
     alike = dict(enumerate(legs.get(REFINING, ())))
     known = {place for place, likeness in alike.items() if likeness is not None}
     values: dict[str, list[float]] = {}
     for leg in weights:  # in the order in which the parts were added up
-        if fusion.kind is FusionKind.RRF:
-            values[leg] = [weights[leg] / (fusion.k + rank) if rank else 0.0 for rank in ranks.get(leg, ())]
-        elif fusion.kind is FusionKind.UNION:
-            values[leg] = [weights[leg] * raw if raw is not None else 0.0 for raw in legs.get(leg, ())]
-        elif leg == REFINING:
-            values[leg] = [weights[leg] * (likeness or 0.0) for likeness in legs.get(leg, ())]
+        scores = legs.get(leg, ())
+        if leg == REFINING:
+            values[leg] = [weights[leg] * (likeness or 0.0) for likeness in scores]
         else:
-            share = weights[leg] / total if total else 0.0
-            scaled = _scale([raw or 0.0 for raw in legs.get(leg, ())], share, best.get(leg, 0.0))
-            values[leg] = _reduce(range(len(scaled)), scaled, weights.get(REFINING, 0.0), known)
+            parts = _parts(fusion, shares.get(leg, 0.0), scores, ranks.get(leg, ()), best.get(leg, 0.0))
+            values[leg] = _reduce(range(len(parts)), parts, weights.get(REFINING, 0.0), known) if known else parts
     return values
 
 

@@ -205,20 +205,14 @@ class Profile(Serializable):
             raise InvalidProfileError(f"not a profile: {error}; see docs/reference/profiles.md") from error
 
 
-_PARTS: Mapping[str, type[Any]] = MappingProxyType(
+_MAY_MISS: Mapping[str, type[Any]] = MappingProxyType({"calibration": Calibration, "rerank": Rerank})
+_PARTS: Mapping[str, Any] = MappingProxyType(
     {
-        "fusion": Fusion,
-        "refining": Refining,
-        "diversity": Diversity,
-        "learned": Learned,
-        "exploration": Exploration,
-        "recording": Recording,
-        "calibration": Calibration,
-        "rerank": Rerank,
+        **{part.name: part.default_factory for part in fields(Profile) if isinstance(part.default_factory, type)},
+        **_MAY_MISS,
     }
 )
-
-_MAY_MISS = frozenset({"calibration", "rerank"})
+"""The parts of a profile that are objects, each with its class; those that may miss come last."""
 
 
 def _check_kinds(profile: Profile) -> None:
