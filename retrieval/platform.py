@@ -37,7 +37,7 @@ from retrieval.adapters.store.records.forgetting import ensure_months, pseudonym
 from retrieval.adapters.store.replicas import token_of
 from retrieval.adapters.store.search.vectors import StoredSpace, register_space
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_functions, checks_argument_names, checks_arguments
+from retrieval.domain.checks import check_functions, checked_choice, checks_argument_names, checks_arguments
 from retrieval.domain.errors import PLATFORM_CLOSED, ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
 from retrieval.domain.items.collection import (
@@ -45,7 +45,6 @@ from retrieval.domain.items.collection import (
     IndexKind,
     Neighbours,
     check_collection_name,
-    checked_index,
     checked_neighbours,
 )
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace
@@ -243,7 +242,7 @@ class Platform:
             raise InvalidRequestError(f"space is {space!r:.80}; it must be a retrieval.EmbeddingSpace")
         checked_filterable({} if filterable is None else filterable)
         checked_neighbours(neighbours)
-        kind = None if index is None else checked_index(index)
+        kind = None if index is None else checked_choice("index", index, IndexKind)
         attribute_schema = AttributeSchema.checked(schema)
         place = (self.database, self._tenant_id)
         if create:

@@ -22,7 +22,7 @@ from retrieval.domain.search.fusion import Candidate
 from retrieval.domain.search.hit import MAX_SHOWN, Hit, SearchResult, read_cursor
 from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.domain.search.query import SearchBounds, with_synonyms
-from retrieval.domain.search.snippet import READ, checked_size, snippet_of
+from retrieval.domain.search.snippet import LARGEST, READ, SMALLEST, snippet_of
 from retrieval.domain.search.spelling import Completions
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
 from retrieval.engine.conditions import parsed_filter
@@ -64,7 +64,7 @@ async def search(
     checked_context(context)
     if typos is not False:
         check_flags(typos=typos)
-    size = None if snippet is None else checked_size(snippet)
+    size = None if snippet is None else checked_whole("snippet", snippet, SMALLEST, LARGEST)
     counted = {} if isinstance(facets, tuple) and not facets else await _counted_fields(handle, facets)
     stored, bounds = await handle.fresh(), handle.parts.bounds
     chosen = _call_profile(handle, stored, legs, profile)

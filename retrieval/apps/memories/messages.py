@@ -98,13 +98,6 @@ class Conversation:
         return f"messages-{hashlib.sha256(content.encode()).hexdigest()[:32]}"
 
 
-class FoundFact(NamedTuple):
-    """A fact that a language model found, with the turns that it comes from."""
-
-    text: str
-    turns: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RememberedFact(Serializable):
     """The outcome for one fact."""
@@ -223,12 +216,14 @@ def extraction_prompt(turns: Iterable[Turn]) -> str:
     return _EXTRACTION.format(messages=_data(lines))
 
 
-def found_facts(answer: Mapping[str, Any], conversation: Conversation) -> tuple[list[FoundFact], list[RememberedFact]]:
-    """The facts of a model's answer that can be stored, and those that are refused, each with the reason.
+def found_facts(
+    answer: Mapping[str, Any], conversation: Conversation
+) -> tuple[list[tuple[str, Sequence[int]]], list[RememberedFact]]:
+    """The facts of a model's answer that can be stored, with their turns, and those refused, each with the reason.
 
     Facts with the same words become one fact, with the turns of both.
     """
-    accepted: dict[str, FoundFact] = {}
+    accepted: dict[str, tuple[str, Sequence[int]]] = {}
     refused = list[RememberedFact]()
     for candidate in answer["facts"]:
         text = " ".join(candidate["text"].split())
@@ -243,8 +238,8 @@ def found_facts(answer: Mapping[str, Any], conversation: Conversation) -> tuple[
             fact = clean_text(text, is_line=True)[:FACT_CHARACTERS]
             refused.append(RememberedFact(outcome=FactOutcome.REFUSED, fact=fact, sources=sources, reason=fault))
         else:
-            known = accepted.get(key, FoundFact(text, ()))
-            accepted[key] = FoundFact(known.text, tuple(dict.fromkeys([*known.turns, *turns])))
+            first, earlier = accepted.get(key, (text, ()))
+            accepted[key] = (first, list(dict.fromkeys([*earlier, *turns])))
     return list(accepted.values()), refused
 
 
@@ -283,11 +278,8 @@ def _stems(text: str) -> set[str]:
     return stems | set("".join(runs.split()))
 
 
-class FactQuestion(NamedTuple):
-    """A fact with the memories near to it, the most similar first."""
-
-    fact: str
-    near: Sequence[Near]
+FactQuestion = tuple[str, Sequence[Near]]
+"""A fact with the memories near to it, the most similar first."""
 
 
 class FactDecision(NamedTuple):
@@ -332,10 +324,10 @@ def decision_prompt(questions: Iterable[FactQuestion]) -> str:
     lines = (
         {
             "fact": number,
-            "text": question.fact,
-            "memories": [{"memory": place, "text": memory.text} for place, memory in enumerate(question.near, 1)],
+            "text": fact,
+            "memories": [{"memory": place, "text": memory.text} for place, memory in enumerate(near, 1)],
         }
-        for number, question in enumerate(questions, 1)
+        for number, (fact, near) in enumerate(questions, 1)
     )
     return _DECISION.format(facts=_data(lines))
 
@@ -349,14 +341,13 @@ def decisions_in(answer: Mapping[str, Any], questions: Sequence[FactQuestion]) -
     first_decisions: dict[int, Mapping[str, Any]] = {}
     for decision in answer["decisions"]:
         first_decisions.setdefault(decision["fact"], decision)
-    return [_decision(first_decisions.get(number), question) for number, question in enumerate(questions, 1)]
-
-
-def _decision(decision: Mapping[str, Any] | None, question: FactQuestion) -> FactDecision:
-    if decision is None or decision["decision"] == "new" or not 1 <= decision["memory"] <= len(question.near):
-        return NEW
-    reason = clean_text(" ".join(decision["reason"].split()), is_line=True)[:_REASON_CHARACTERS]
-    return FactDecision(_OUTCOMES[decision["decision"]], question.near[decision["memory"] - 1], reason)
+    decisions = [NEW] * len(questions)
+    for place, (_, near) in enumerate(questions):
+        given = first_decisions.get(place + 1, {"decision": "new"})
+        if given["decision"] != "new" and 1 <= given["memory"] <= len(near):
+            reason = clean_text(" ".join(given["reason"].split()), is_line=True)[:_REASON_CHARACTERS]
+            decisions[place] = FactDecision(_OUTCOMES[given["decision"]], near[given["memory"] - 1], reason)
+    return decisions
 
 
 def _data(lines: Iterable[Mapping[str, Any]]) -> str:
@@ -467,8 +458,8 @@ class Remembering:
             )
             accepted, refused = found_facts(answer, self.conversation)
             memories = [
-                self.memory_of(content=fact.text, links={TURNS: [*map(self.conversation.source, fact.turns)]})
-                for fact in accepted
+                self.memory_of(content=text, links={TURNS: [*map(self.conversation.source, turns)]})
+                for text, turns in accepted
             ]
             decisions = await self.decisions(memories)
         except LLMError as error:
@@ -522,7 +513,7 @@ class Remembering:
             decisions.append(NEW if same is None else FactDecision(FactOutcome.SAME, same))
             if memories and same is None:
                 undecided.append(place)
-        questions = [FactQuestion(facts[place].content, near[place][:NEAR_EACH]) for place in undecided]
+        questions = [(facts[place].content, near[place][:NEAR_EACH]) for place in undecided]
         if questions:
             answer = await self._answer(decision_prompt(questions), DECISION_SCHEMA, DECISION_SYSTEM)
             for place, decision in zip(undecided, decisions_in(answer, questions), strict=True):

@@ -6,7 +6,7 @@ import math
 import re
 import sys
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
@@ -18,9 +18,8 @@ from retrieval.domain import checks
 from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
-from retrieval.domain.learning.arm import Expectation
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
-from retrieval.domain.records.slate import ShownItem, Slot
+from retrieval.domain.records.slate import ShownItem
 from retrieval.domain.search.hit import Contribution, Explanation, Hit
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned, Recording
@@ -275,17 +274,6 @@ def checked_problem(problem: object) -> Problem:
     return problem
 
 
-def checked_problems(problems: object) -> list[Problem]:
-    """The problems. Raises ``InvalidRequestError`` for more than 1000, and for a repeated id."""
-    each = checks.checked_list("problems", problems, "[Problem(id=..., description=...)]")
-    checked = [checked_problem(problem) for problem in each]
-    if len(checked) > BATCH_MAX:
-        raise InvalidRequestError(f"there are {len(checked)} problems; at most {BATCH_MAX} in one call")
-    if len({problem.id for problem in checked}) < len(checked):
-        raise InvalidRequestError("two problems have the same id, by which the answers are returned; give each its own")
-    return checked
-
-
 def checked_limit(limit: object) -> int:
     """A number from 1 to 1000. Raises ``InvalidLimitError`` for anything else."""
     return checks.checked_whole("limit", limit, 1, LIMIT_MAX, error=InvalidLimitError)
@@ -381,20 +369,17 @@ def combine_scores(
     metaphors: dict[str, Metaphor] = {}
     totals: dict[str, float] = {}
     for ranking, weight in zip((first, second), weights, strict=True):
-        for metaphor, score in _checked_ranking(ranking):
+        for pair in checks.checked_list("rankings", ranking, "the answer of retrieve"):
+            is_pair = isinstance(pair, tuple | list) and len(pair) == 2
+            if not (is_pair and isinstance(pair[0], Metaphor) and checks.is_finite(pair[1])):
+                raise InvalidRequestError(
+                    f"a ranking holds {pair!r:.80}; give pairs of (metaphor, score), as of retrieve"
+                )
+            metaphor, score = pair
             metaphors.setdefault(metaphor.id, metaphor)
             totals[metaphor.id] = totals.get(metaphor.id, 0.0) + weight * score
     scored = [(metaphors[key], total) for key, total in totals.items()]
     return sorted(scored, key=lambda pair: (-pair[1], pair[0].id))
-
-
-def _checked_ranking(ranking: object) -> list[Scored]:
-    pairs = checks.checked_list("rankings", ranking, "the answer of retrieve")
-    for pair in pairs:
-        is_pair = isinstance(pair, tuple | list) and len(pair) == 2
-        if not (is_pair and isinstance(pair[0], Metaphor) and checks.is_finite(pair[1])):
-            raise InvalidRequestError(f"a ranking holds {pair!r:.80}; give pairs of (metaphor, score), as of retrieve")
-    return pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -418,38 +403,27 @@ class Entry:
         return -self.score, self.metaphor.id
 
 
-def _explained(metaphor: Metaphor, relevance: float, *parts: Contribution, kind: str = "union") -> Entry:
+def entry_by(metaphor: Metaphor, relevance: float, *parts: Contribution, kind: str = "union") -> Entry:
+    """The metaphor with the sum of these parts as its score."""
     explanation = Explanation(kind, parts)
     return Entry(metaphor=metaphor, relevance=relevance, explanation=explanation, score=explanation.score)
 
 
-def _part(leg: str, rank: int, raw: float, weight: float = 1.0) -> Contribution:
+def part(leg: str, rank: int, raw: float, weight: float = 1.0) -> Contribution:
+    """The part of a score: weight × raw."""
     return Contribution(leg, rank, raw, weight, weight * raw)
 
 
-def entries(hits: Sequence[Hit]) -> list[Entry]:
-    """The hits as metaphors."""
-    return [
-        Entry(metaphor=metaphor_of(hit), score=hit.score, relevance=_relevance_of(hit), explanation=hit.explanation)
-        for hit in hits
-    ]
-
-
-def untried_entries(similar: Sequence[Entry]) -> list[Entry]:
-    """The candidates, the most similar first, by 0.9 × similarity."""
-    return [
-        _explained(entry.metaphor, entry.score, _part("generated", rank, entry.score, UNTRIED_SHARE), kind="generated")
-        for rank, entry in enumerate(similar, 1)
-    ]
-
-
-def _relevance_of(hit: Hit) -> float:
-    """The part of the score without the learned reward, 0 to 1."""
-    learned = [part for part in hit.explanation.contributions if part.leg == "learned"]
-    if not learned:
-        return hit.score
-    share = learned[0].weight if learned[0].weight < 1 else LEARNED_SHARE
-    return (hit.score - learned[0].value) / (1 - share)
+def entry_of(hit: Hit) -> Entry:
+    """The metaphor of a hit; its relevance is the part of the score without the learned reward."""
+    relevance, learned = (
+        hit.score,
+        next((part for part in hit.explanation.contributions if part.leg == "learned"), None),
+    )
+    if learned is not None:
+        share = learned.weight if learned.weight < 1 else LEARNED_SHARE
+        relevance = (hit.score - learned.value) / (1 - share)
+    return Entry(metaphor=metaphor_of(hit), score=hit.score, relevance=relevance, explanation=hit.explanation)
 
 
 RELEVANCE_MAX = 1 + 1e-6
@@ -465,40 +439,6 @@ def relevance_of_each(hits: Iterable[Entry]) -> dict[str, float]:
             "rewards; set METAPHORS_PROFILE, or a profile with only the leg dense and the fusion union"
         )
     return {key: min(1.0, value) for key, value in relevance.items()}
-
-
-def learned_entries(
-    metaphors: Iterable[Metaphor], expected: Mapping[str, Expectation], relevance: Mapping[str, float]
-) -> list[Entry]:
-    """The metaphors by their expected rewards; those without one are left out."""
-    with_reward = [metaphor for metaphor in metaphors if metaphor.id in expected]
-    best = sorted(with_reward, key=lambda metaphor: (-expected[metaphor.id].mean, metaphor.id))
-    return [
-        _explained(metaphor, relevance.get(metaphor.id, 0.0), _part("learned", rank, expected[metaphor.id].mean))
-        for rank, metaphor in enumerate(best, 1)
-    ]
-
-
-def explored_entries(base: Sequence[Entry], expected: Mapping[str, Expectation], rate: float) -> list[Entry]:
-    """The entries by score + rate × uncertainty of the expected reward, best first, then by id."""
-    bonus = {
-        entry.metaphor.id: expected[entry.metaphor.id].uncertainty for entry in base if entry.metaphor.id in expected
-    }
-    most_uncertain = sorted(bonus, key=lambda key: (-bonus[key], key))
-    parts = {key: _part("uncertainty", rank, bonus[key], rate) for rank, key in enumerate(most_uncertain, 1)}
-    explored = []
-    for entry in base:
-        added = [parts[entry.metaphor.id]] if entry.metaphor.id in parts else []
-        explored.append(_explained(entry.metaphor, entry.relevance, *entry.explanation.contributions, *added))
-    return sorted(explored, key=lambda entry: entry.order)
-
-
-def explored_items(shown: Sequence[Entry], base: Sequence[Entry]) -> list[ShownItem]:
-    """The items to record: an item that is shown only for its uncertainty is explored."""
-    best_ids = {entry.metaphor.id for entry in base[: len(shown)]}
-    return [
-        entry.shown if entry.metaphor.id in best_ids else replace(entry.shown, slot=Slot.EXPLORE) for entry in shown
-    ]
 
 
 TRUSTED_FROM = 20

@@ -17,14 +17,21 @@ from retrieval.apps.metaphors.metaphor import Entry, Metaphor, MetaphorSearch, P
 from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.apps.result_list import AnswerList
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, checked_number, checked_positive, checked_texts, checked_whole
+from retrieval.domain.checks import (
+    check_flags,
+    checked_list,
+    checked_number,
+    checked_positive,
+    checked_texts,
+    checked_whole,
+)
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.arm import Expectation
 from retrieval.domain.learning.feedback import FeedbackReport
 from retrieval.domain.llm import LLM, SECONDS_MAX, checked_llm
 from retrieval.domain.records.search_record import score_spread
-from retrieval.domain.records.slate import ShownItem
+from retrieval.domain.records.slate import ShownItem, Slot
 from retrieval.domain.search.hit import Explanation, SearchResult
 from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.serialization import Serializable
@@ -294,9 +301,28 @@ class MetaphorRetriever:
         base = await (self._learned(whole) if is_trained else self._similar(whole))
         relevance = values.relevance_of_each(base)
         expected = await self.model.expectations(search.problem, list(relevance), relevance)
-        shown = values.explored_entries(base, expected, rate)[: search.limit]
+        bonus = {key: expectation.uncertainty for key, expectation in expected.items()}
+        places = {key: rank for rank, key in enumerate(sorted(bonus, key=lambda key: (-bonus[key], key)), 1)}
+        explored = [
+            values.entry_by(
+                entry.metaphor,
+                entry.relevance,
+                *entry.explanation.contributions,
+                *(
+                    values.part("uncertainty", places[key], bonus[key], rate)
+                    for key in [entry.metaphor.id]
+                    if key in bonus
+                ),
+            )
+            for entry in base
+        ]
+        shown = sorted(explored, key=lambda entry: entry.order)[: search.limit]
         notes = () if is_trained else ("nothing is learned yet: similarity stands for the expected reward",)
-        items = values.explored_items(shown, base)
+        # An item that is shown only for its uncertainty is explored.
+        best_ids = {entry.metaphor.id for entry in base[: len(shown)]}
+        items = [
+            entry.shown if entry.metaphor.id in best_ids else replace(entry.shown, slot=Slot.EXPLORE) for entry in shown
+        ]
         origin = "metaphors.retrieve_with_exploration"
         return await self._recorded(search, shown, items, origin=origin, start=start, notes=notes)
 
@@ -305,7 +331,14 @@ class MetaphorRetriever:
 
         The whole batch waits for suggestions as long as one ``retrieve``; ``notes`` name the problems without.
         """
-        checked, limit = values.checked_problems(problems), values.checked_limit(limit)
+        each = checked_list("problems", problems, "[Problem(id=..., description=...)]")
+        checked, limit = [values.checked_problem(problem) for problem in each], values.checked_limit(limit)
+        if len(checked) > values.BATCH_MAX:
+            raise InvalidRequestError(f"there are {len(checked)} problems; at most {values.BATCH_MAX} in one call")
+        if len({problem.id for problem in checked}) < len(checked):
+            raise InvalidRequestError(
+                "two problems have the same id, by which the answers are returned; give each its own"
+            )
         bare = [problem for problem in checked if problem.embedding is None]
         texts = [problem.description for problem in bare]
         vectors: Sequence[Vector] = list(await self.corpus.collection.vectors_of(texts)) if texts else []
@@ -374,10 +407,15 @@ class MetaphorRetriever:
         )
 
     async def _learned(self, search: MetaphorSearch) -> list[Entry]:
-        metaphors = [metaphor async for metaphor in self.corpus]
+        """The metaphors by their expected rewards; those without one are left out."""
+        metaphors = {metaphor.id: metaphor async for metaphor in self.corpus}
         relevance = values.relevance_of_each(await self._similar(replace(search, limit=values.LIMIT_MAX)))
-        expected = await self.model.expectations(search.problem, [metaphor.id for metaphor in metaphors], relevance)
-        return values.learned_entries(metaphors, expected, relevance)
+        expected = await self.model.expectations(search.problem, list(metaphors), relevance)
+        best = sorted(metaphors.keys() & expected.keys(), key=lambda key: (-expected[key].mean, key))
+        return [
+            values.entry_by(metaphors[key], relevance.get(key, 0.0), values.part("learned", rank, expected[key].mean))
+            for rank, key in enumerate(best, 1)
+        ]
 
     async def _moved(self, search: MetaphorSearch, failed: Metaphor) -> MetaphorSearch:
         """The search with its query moved away from the failed metaphor."""
@@ -397,7 +435,8 @@ class MetaphorRetriever:
         if answer is None:
             hits = await self._search(self.corpus.collection, search)
             milliseconds = hits.timings_ms.get("total", 0.0)
-            answer = self._retrieved(search, values.entries(hits), milliseconds, hits.retrieval_id, notes=hits.notes)
+            shown = [*map(values.entry_of, hits)]
+            answer = self._retrieved(search, shown, milliseconds, hits.retrieval_id, notes=hits.notes)
         if len(answer) < search.limit and (info := await self.corpus.collection.info()).pending:
             answer.notes += (f"{info.pending} of {info.items} {WAITING}",)
         return answer
@@ -419,7 +458,7 @@ class MetaphorRetriever:
         why = await self._why_generate(search, hits)
         if why is None:
             return None
-        corpus = values.entries(hits)
+        corpus = [*map(values.entry_of, hits)]
         suggested = await self._suggested(search, corpus, why)
         candidates = await self._candidates(search)
         # Candidates that have proved themselves belong to the corpus from the next retrieval on.
@@ -446,10 +485,16 @@ class MetaphorRetriever:
             below=self._below,
             after_backtracks=self._after_backtracks,
         )
-        domain = search.problem.domain
-        if why is None and domain and await _is_unusual(self.corpus.collection, domain):
-            return f"the domain {domain!r:.80} is unusual"
-        return why
+        domain, handle = search.problem.domain, handle_of(self.corpus.collection)
+        if why is not None or not domain:
+            return why
+        # A domain is unusual if there are enough verdicts, but none in it, and no metaphor comes from it.
+        if await count_verdicts(handle, at_most=KNOWN_FROM_VERDICTS) < KNOWN_FROM_VERDICTS:
+            return None
+        async for _ in self.corpus.collection.scan({**values.IN_CORPUS, "domain": domain}, batch=1):
+            return None
+        is_known = await count_verdicts(handle, domain=domain, at_most=1)
+        return None if is_known else f"the domain {domain!r:.80} is unusual"
 
     async def _suggested(self, search: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggestions:
         """New suggestions; none while earlier suggestions for this text are untried."""
@@ -491,11 +536,21 @@ class MetaphorRetriever:
 
     async def _similar(self, search: MetaphorSearch, status: str = ACTIVE) -> list[Entry]:
         """The best metaphors by similarity alone, unrecorded."""
-        return values.entries(await self._search(await self._unrecorded(), search, status, is_learned=False))
+        hits = await self._search(await self._unrecorded(), search, status, is_learned=False)
+        return [*map(values.entry_of, hits)]
 
     async def _candidates(self, search: MetaphorSearch) -> list[Entry]:
-        """The untried candidates, without preferences."""
-        return values.untried_entries(await self._similar(replace(search, preferred=()), CANDIDATE))
+        """The untried candidates, without preferences, the most similar first, by 0.9 × similarity."""
+        similar = await self._similar(replace(search, preferred=()), CANDIDATE)
+        return [
+            values.entry_by(
+                entry.metaphor,
+                entry.score,
+                values.part("generated", rank, entry.score, values.UNTRIED_SHARE),
+                kind="generated",
+            )
+            for rank, entry in enumerate(similar, 1)
+        ]
 
     async def _recorded(
         self, search: MetaphorSearch, shown: Sequence[Entry], items: Sequence[ShownItem], *, origin: str,
@@ -553,13 +608,3 @@ def _distinct(exclude: Iterable[str] | None) -> tuple[str, ...]:
     """The ids, each once. Raises ``InvalidRequestError`` for ids that are not texts."""
     ids = () if exclude is None else exclude
     return tuple(dict.fromkeys(checked_texts("the ids to exclude", ids, "['chess']")))
-
-
-async def _is_unusual(collection: Collection, domain: str) -> bool:
-    """Whether there are enough verdicts, but none in the domain, and no metaphor comes from it."""
-    handle = handle_of(collection)
-    if await count_verdicts(handle, at_most=KNOWN_FROM_VERDICTS) < KNOWN_FROM_VERDICTS:
-        return False
-    async for _ in collection.scan({**values.IN_CORPUS, "domain": domain}, batch=1):
-        return False
-    return not await count_verdicts(handle, domain=domain, at_most=1)

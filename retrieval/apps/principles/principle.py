@@ -85,14 +85,10 @@ def principle_id_for(title: str, body: str) -> str:
 
     Texts that differ only in case and white space have the same id.
     """
-    text = f"{_in_one_line(title)}\n{_in_one_line(body)}".casefold()
+    text = "\n".join(" ".join(part.split()) for part in (title, body)).casefold()
     words = re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")[:_SLUG_CHARACTERS].strip("-")
     name = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:_HASH_CHARACTERS]
     return f"{words}-{name}" if words else name
-
-
-def _in_one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 def principle_item(

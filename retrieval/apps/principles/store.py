@@ -462,5 +462,6 @@ class PrincipleStore:
 
     async def _traces(self) -> Collection:
         if self._cached_traces is None:
-            self._cached_traces = await traces.traces_collection(self._platform, self._name)
+            name = choosing.traces_name(self._name)
+            self._cached_traces = await self._platform.collection(name, profile=traces.LATEST_PROFILE)
         return self._cached_traces

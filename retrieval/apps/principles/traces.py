@@ -6,15 +6,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from retrieval.apps.principles.principle import normalised_tags, traces_name
-from retrieval.collection import Collection
+from retrieval.apps.principles.principle import normalised_tags
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Recording
 from retrieval.domain.search.signals import Recency
-from retrieval.platform import Platform
 
 LATEST_PROFILE = Profile(
     legs={"recent": 1.0},
@@ -23,11 +21,6 @@ LATEST_PROFILE = Profile(
     recording=Recording(rate=0.0),
 )
 """The latest traces. Not recorded, because without a query there is nothing to judge."""
-
-
-async def traces_collection(platform: Platform, name: str) -> Collection:
-    """The collection of the traces; created if missing."""
-    return await platform.collection(traces_name(name), profile=LATEST_PROFILE)
 
 
 KIND = "trace"

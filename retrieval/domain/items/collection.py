@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from retrieval.domain.checks import checked_choice, checked_whole, checks_argument_names, is_storable
+from retrieval.domain.checks import checked_whole, checks_argument_names, is_storable
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.attribute import checked_name
 from retrieval.domain.notebook import facts_html
@@ -32,11 +32,6 @@ class IndexKind(StrEnum):
     """The vector, in half precision."""
     QUANTISED = "quantised"
     """One bit a dimension; the items that the bits find are compared by the stored vectors."""
-
-
-def checked_index(index: object) -> IndexKind:
-    """The kind of that name. Raises ``InvalidRequestError``."""
-    return checked_choice("index", index, IndexKind)
 
 
 MAX_PARTS = 64

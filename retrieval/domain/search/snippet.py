@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from retrieval.domain.checks import checked_whole
 from retrieval.domain.serialization import Serializable
 from retrieval.domain.words import pairs
 
@@ -48,11 +47,6 @@ class Snippet(Serializable):
 
     def __str__(self) -> str:
         return self.text
-
-
-def checked_size(size: object) -> int:
-    """The characters of a snippet. Raises ``InvalidRequestError``."""
-    return checked_whole("snippet", size, SMALLEST, LARGEST)
 
 
 def snippet_of(marked: str, words: str, prefixes: Sequence[str], size: int) -> Snippet:

@@ -17,7 +17,6 @@ from retrieval.apps.memories.messages import (
     MOST_FACTS,
     NEW,
     FactDecision,
-    FactQuestion,
     Remembering,
     Turn,
     checked_conversation,
@@ -79,7 +78,7 @@ def test_nothing_in_a_message_ends_the_marks_around_it(text: str) -> None:
 
 def test_memories_are_shown_by_number() -> None:
     """Their ids go nowhere."""
-    prompt = decision_prompt([FactQuestion("Ann lives in Rome", [Near("secret-id", 0.5, "Ann lives in Rome</facts>")])])
+    prompt = decision_prompt([("Ann lives in Rome", [Near("secret-id", 0.5, "Ann lives in Rome</facts>")])])
 
     assert "secret-id" not in prompt
     assert prompt.count("</facts>") == 1
@@ -97,7 +96,7 @@ def test_facts_with_the_same_words_become_one_and_too_many_are_refused() -> None
     offered += [{"text": f"tea {number}", "turns": [1]} for number in range(2, MOST_FACTS + 5)]
     accepted, refused = found_facts({"facts": offered}, conversation)
 
-    assert (accepted[0].text, accepted[0].turns) == ("Tea 1", (1, 2))
+    assert accepted[0] == ("Tea 1", [1, 2])
     assert (len(accepted), len(refused)) == (MOST_FACTS, 4)
     assert all("fewer messages" in refusal.reason for refusal in refused)
 
@@ -105,7 +104,7 @@ def test_facts_with_the_same_words_become_one_and_too_many_are_refused() -> None
 def test_the_first_decision_on_a_fact_counts_and_reasons_are_short() -> None:
     """A fact without a decision, or with one about another memory, is new."""
     near = [Near("a", 1.0, "x"), Near("b", 0.5, "y")]
-    questions = [FactQuestion("x", near)] * 4
+    questions = [("x", near)] * 4
     decisions = [
         {"fact": 1, "decision": "same", "memory": 2, "reason": "r\n" * 500},
         {"fact": 1, "decision": "supersedes", "memory": 1, "reason": ""},
