@@ -26,12 +26,7 @@ from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.installation.opening import ensure_tenant, open_database
 from retrieval.adapters.store.installation.queue import FAILED
 from retrieval.adapters.store.items.collection_facts import collection_statuses
-from retrieval.adapters.store.items.collections import (
-    StoredCollection,
-    all_collections,
-    find_collection,
-    set_index_kind,
-)
+from retrieval.adapters.store.items.collections import all_collections, find_collection, set_index_kind
 from retrieval.adapters.store.items.items import Settled
 from retrieval.adapters.store.records.forgetting import ensure_months, pseudonymise
 from retrieval.adapters.store.replicas import token_of
@@ -40,13 +35,7 @@ from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import check_functions, checked_choice, checks_argument_names, checks_arguments
 from retrieval.domain.errors import PLATFORM_CLOSED, ConflictError, DatabaseError, InvalidRequestError, RetrievalError
 from retrieval.domain.items.attribute import checked_filterable
-from retrieval.domain.items.collection import (
-    CollectionInfo,
-    IndexKind,
-    Neighbours,
-    check_collection_name,
-    checked_neighbours,
-)
+from retrieval.domain.items.collection import IndexKind, check_collection_name, checked_neighbours
 from retrieval.domain.items.embedding import Embedder, EmbeddingSpace
 from retrieval.domain.json_schema import AttributeSchema
 from retrieval.domain.lazy import LazyModule
@@ -58,10 +47,7 @@ from retrieval.domain.records.analytics import ViewQuestion
 from retrieval.domain.search.profile import Profile
 from retrieval.domain.search.reranking import Reranker
 from retrieval.engine.accesses import AccessCounter
-from retrieval.engine.collection_handle import (
-    CollectionHandle,
-    CollectionParts,
-)
+from retrieval.engine.collection_handle import CollectionHandle, CollectionParts
 from retrieval.engine.decide import Decider, Models
 from retrieval.engine.feedback import checked_events, quarantine, take_feedback, timed
 from retrieval.engine.recorder import Recorder, RecordingState, Sampler
@@ -76,10 +62,12 @@ if TYPE_CHECKING:
 
     from retrieval.adapters.store.installation import access
     from retrieval.adapters.store.items.collection_facts import CollectionStatus
+    from retrieval.adapters.store.items.collections import StoredCollection
     from retrieval.adapters.store.records import analytics
     from retrieval.adapters.store.records.forgetting import Pseudonymised
     from retrieval.domain.api_key import ApiKey, NewApiKey
     from retrieval.domain.diagnosis import Diagnosis
+    from retrieval.domain.items.collection import CollectionInfo, Neighbours
     from retrieval.domain.records.analytics import AnalyticsTable, AnalyticsView
     from retrieval.domain.records.recorded import RecordedRetrieval
     from retrieval.engine.replay import Replay

@@ -21,15 +21,7 @@ from pydantic import (
 )
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from retrieval.domain.checks import (
-    NO_UTF8,
-    JSONTextError,
-    choices_hint,
-    is_unicode,
-    json_of,
-    refusal_of,
-    unknown_argument,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.query import MAX_FILTER_VALUES, MAX_QUERY_BYTES, SearchBounds
 
@@ -92,7 +84,7 @@ class EmbedderName:
         """Reads ``kind``, ``kind:model``, ``kind:url`` or ``kind:model@url``. Raises ``ValueError``."""
         kind, _, rest = text.strip().partition(":")
         if kind not in (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS):
-            kinds = choices_hint(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS))
+            kinds = checks.choices_hint(kind, (*EMBEDDERS, *SERVICES, SENTENCE_TRANSFORMERS))
             problem = f"there is no embedder {kind!r:.40}" if kind else f"{text!r:.40} does not name an embedder"
             raise ValueError(f"{problem}; {kinds}; some with a model: ollama:bge-m3")
         if rest and kind in EMBEDDERS:
@@ -357,8 +349,8 @@ class Settings(BaseSettings):
     @classmethod
     def _read_schedule(cls, value: Any) -> Any:
         try:
-            return json_of(value) if isinstance(value, str) else value
-        except JSONTextError as error:
+            return checks.json_of(value) if isinstance(value, str) else value
+        except checks.JSONTextError as error:
             example = '{"indexes": "*/10 * * * *", "recall": "off"}'
             raise ValueError(f"it must be JSON such as {example}: {error}") from None
 
@@ -372,8 +364,8 @@ class Settings(BaseSettings):
     @field_validator("tenant")
     @classmethod
     def _usable_tenant(cls, value: str) -> str:
-        if not is_unicode(value):
-            raise ValueError(f"the name holds {NO_UTF8}")
+        if not checks.is_unicode(value):
+            raise ValueError(f"the name holds {checks.NO_UTF8}")
         if not value or "\x00" in value or len(value.encode()) > 512:
             raise ValueError("a tenant's name has 1 to 512 bytes")
         return value
@@ -390,7 +382,7 @@ def _check_cron(job: str, cron: str) -> None:
     from croniter import CroniterError, croniter
 
     if job not in DEFAULT_SCHEDULE:
-        raise ValueError(f"there is no job {job!r}; {choices_hint(job, sorted(DEFAULT_SCHEDULE))}")
+        raise ValueError(f"there is no job {job!r}; {checks.choices_hint(job, sorted(DEFAULT_SCHEDULE))}")
     if cron == OFF:
         return
     if not croniter.is_valid(cron):
@@ -418,10 +410,10 @@ def refusal_message(error: ValidationError, given: Collection[str] = ()) -> str:
     for entry in error.errors():
         name = str(entry["loc"][0]) if entry["loc"] else "settings"
         if entry["type"] == "extra_forbidden":
-            problems.append(unknown_argument("Settings", name, Settings.model_fields))
+            problems.append(checks.unknown_argument("Settings", name, Settings.model_fields))
             continue
         if name not in given:
             is_from_environment = True
             name = name if name.isupper() else f"RETRIEVAL_{name.upper()}"
-        problems.append(f"{name}: {refusal_of(entry)}")
+        problems.append(f"{name}: {checks.refusal_of(entry)}")
     return "; ".join(problems) + ("; change it in the environment" if is_from_environment else "")

@@ -17,33 +17,11 @@ import anyio
 import numpy as np
 
 from retrieval.adapters.embedders.cached import CachedEmbedder
-from retrieval.adapters.store.learning.arms import (
-    items_with_feedback,
-    read_decay,
-    recount_arms,
-    retire_feedback,
-    set_decay,
-)
-from retrieval.adapters.store.learning.clusters import (
-    assign_clusters,
-    cluster_state,
-    keep_centroids,
-    read_centroids,
-    settle_centroids,
-    vectors_to_assign,
-)
+from retrieval.adapters.store.learning import arms as stored_arms
+from retrieval.adapters.store.learning import clusters as stored_clusters
+from retrieval.adapters.store.learning import training
 from retrieval.adapters.store.learning.models import RewardedQueries, add_model
-from retrieval.adapters.store.learning.training import (
-    CountedVerdict,
-    RatedSearch,
-    count_lost_verdicts,
-    count_verdicts,
-    read_item_clusters,
-    read_item_octets,
-    read_last_fit,
-    read_rated_searches,
-    read_verdicts,
-)
+from retrieval.adapters.store.learning.training import CountedVerdict, RatedSearch
 from retrieval.adapters.store.search.vectors import StoredSpace, sample_vectors
 from retrieval.domain.errors import EmbedderRejectedError
 from retrieval.domain.items.embedding import Vector, Vectors
@@ -67,18 +45,18 @@ MOST_SEARCHES = 20_000
 async def read_examples(workplace: Workplace, target: JobTarget, *, until: datetime) -> Examples:
     """The verdicts up to that time, with the searches that they are about."""
     place = workplace.place(target)
-    verdicts = await read_verdicts(place, until=until)
+    verdicts = await training.read_verdicts(place, until=until)
     by_search: dict[UUID, list[CountedVerdict]] = defaultdict(list)
     for verdict in verdicts:
         if verdict.retrieval_id is not None:
             by_search[verdict.retrieval_id].append(verdict)
     searches: dict[UUID, _Search] = {}
-    async for page in read_rated_searches(place, list(by_search)[:MOST_SEARCHES]):
+    async for page in training.read_rated_searches(place, list(by_search)[:MOST_SEARCHES]):
         for search in page:
             rated = {verdict.item_id for verdict in by_search[search.retrieval_id]}
             searches[search.retrieval_id] = _reduce(search, rated, target.collection.space_id)
     vectors = await _vectors(workplace, target, searches)
-    half_life = timedelta(days=(await read_decay(place)).half_life_days)
+    half_life = timedelta(days=(await stored_arms.read_decay(place)).half_life_days)
     seen = sorted(
         {item for search in searches.values() for item in search.shown} | {verdict.item_id for verdict in verdicts}
     )
@@ -86,8 +64,8 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
         # Many of them take a second, in which the event loop goes on.
         rated=await anyio.to_thread.run_sync(_rated_examples, verdicts, searches, vectors, until, half_life),
         slates=await anyio.to_thread.run_sync(_slates, by_search, searches, vectors),
-        clusters=await read_item_clusters(place, seen),
-        octets=await read_item_octets(place, seen),
+        clusters=await training.read_item_clusters(place, seen),
+        octets=await training.read_item_octets(place, seen),
     )
 
 
@@ -234,8 +212,8 @@ async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
     """True if enough verdicts came since the last fit, or what the model in use rests on has changed since."""
     collection, place = target.collection, workplace.place(target)
     least = min(LEAST_VERDICTS, collection.profile.learned.trusted_from or LEAST_VERDICTS)
-    last = await read_last_fit(place)
-    if await count_verdicts(place, since=last and last.statistics_at, most=least) >= least:
+    last = await training.read_last_fit(place)
+    if await training.count_verdicts(place, since=last and last.statistics_at, most=least) >= least:
         return True
     if last is None or not collection.model_version:
         return False
@@ -244,13 +222,13 @@ async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
     has_other_share = learned.combination is Combination.SUM and last.share not in (None, learned.share)
     if is_of_other_space or has_other_share:
         return True
-    if await count_lost_verdicts(place, since=last.statistics_at, most=least) >= least:
+    if await training.count_lost_verdicts(place, since=last.statistics_at, most=least) >= least:
         return True
     # The last fit had as many verdicts as the profile trusts: are fewer left?
     trusted_from = learned.trusted_from
     if trusted_from is None or last.events < trusted_from:
         return False
-    return await count_verdicts(place, since=None, most=trusted_from) < trusted_from
+    return await training.count_verdicts(place, since=None, most=trusted_from) < trusted_from
 
 
 async def learn(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
@@ -330,7 +308,7 @@ MOST_HALF_LIVES = 100
 
 async def has_feedback(workplace: Workplace, target: JobTarget) -> bool:
     """True if the collection has any arm or event."""
-    return bool(await items_with_feedback(workplace.place(target), after="", most=1))
+    return bool(await stored_arms.items_with_feedback(workplace.place(target), after="", most=1))
 
 
 async def keep_arms(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
@@ -339,17 +317,17 @@ async def keep_arms(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
     Each page is correct when it is done: an interruption costs nothing. A difference is a defect, and is logged.
     """
     moment, place = workplace.now(), workplace.place(target)
-    decay = await read_decay(place)
+    decay = await stored_arms.read_decay(place)
     is_moved = abs(moment - decay.landmark) > MOST_HALF_LIVES * timedelta(days=decay.half_life_days)
     if is_moved:
-        await set_decay(place, replace(decay, landmark=moment), moment)
+        await stored_arms.set_decay(place, replace(decay, landmark=moment), moment)
     days = workplace.settings.retention_feedback_days
     arms = mended = retired = 0
     after = ""
-    while page := await items_with_feedback(place, after=after, most=PAGE_ITEMS):
+    while page := await stored_arms.items_with_feedback(place, after=after, most=PAGE_ITEMS):
         if days is not None:
-            retired += await retire_feedback(place, page, received_before=moment - timedelta(days=days))
-        counted, off = await recount_arms(place, page)
+            retired += await stored_arms.retire_feedback(place, page, received_before=moment - timedelta(days=days))
+        counted, off = await stored_arms.recount_arms(place, page)
         arms, mended, after = arms + counted, mended + off, page[-1]
         workplace.end_of_step(arms)
     if mended:
@@ -372,7 +350,7 @@ async def are_clusters_needed(workplace: Workplace, target: JobTarget) -> bool:
     collection, space = target.collection, target.collection.space
     if space is None or collection.documents < LEAST_ITEMS:
         return False
-    size_at_fit, has_feedback, is_waiting = await cluster_state(workplace.place(target), space)
+    size_at_fit, has_feedback, is_waiting = await stored_clusters.cluster_state(workplace.place(target), space)
     return has_feedback and (is_waiting or collection.documents > GROWTH * size_at_fit)
 
 
@@ -385,8 +363,8 @@ async def find_clusters(workplace: Workplace, target: JobTarget) -> dict[str, An
     if space is None or collection.documents < LEAST_ITEMS:
         return {"clusters": 0, "assigned": 0}
     place = workplace.place(target)
-    size_at_fit, _, _ = await cluster_state(place, space)
-    known = await read_centroids(place, space.space_id)
+    size_at_fit, _, _ = await stored_clusters.cluster_state(place, space)
+    known = await stored_clusters.read_centroids(place, space.space_id)
     is_outgrown = known is None or collection.documents > GROWTH * size_at_fit
     if known is None or is_outgrown:
         computed = await _new_centroids(workplace, target, space, known)
@@ -394,14 +372,14 @@ async def find_clusters(workplace: Workplace, target: JobTarget) -> dict[str, An
             return {"clusters": 0 if known is None else len(known), "assigned": 0}
         known = computed
     after, assigned = "", 0
-    while page := await vectors_to_assign(place, space, after=after, every=is_outgrown, limit=_PAGE):
+    while page := await stored_clusters.vectors_to_assign(place, space, after=after, every=is_outgrown, limit=_PAGE):
         numbers = nearest(np.asarray([vector for _, vector in page]), known)
         clusters = {item_id: int(number) for (item_id, _), number in zip(page, numbers, strict=True)}
-        await assign_clusters(place, clusters)
+        await stored_clusters.assign_clusters(place, clusters)
         after, assigned = page[-1][0], assigned + len(page)
         workplace.end_of_step(assigned)
     if is_outgrown:
-        await settle_centroids(place, space.space_id, items=collection.documents)
+        await stored_clusters.settle_centroids(place, space.space_id, items=collection.documents)
     return {"clusters": len(known), "assigned": assigned}
 
 
@@ -417,5 +395,5 @@ async def _new_centroids(
     compute = partial(centroids, vectors, number_of_clusters(len(sample)), seed=_SEED, start=before)
     computed = await anyio.to_thread.run_sync(compute)
     async with workplace.database.transaction(target.tenant_id) as connection:
-        await keep_centroids(connection, target.collection.collection_id, space.space_id, computed)
+        await stored_clusters.keep_centroids(connection, target.collection.collection_id, space.space_id, computed)
     return computed

@@ -8,28 +8,7 @@ from typing import Any
 
 from retrieval.domain.checks import choices_hint
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.jobs.learning import (
-    are_clusters_needed,
-    find_clusters,
-    has_feedback,
-    is_there_to_learn,
-    keep_arms,
-    learn,
-)
-from retrieval.jobs.upkeep import (
-    always,
-    are_months_due,
-    are_weights_off,
-    embed_pending,
-    index,
-    is_anything_pending,
-    is_index_in_question,
-    keep_months,
-    prune,
-    recount,
-    reindex,
-    weigh,
-)
+from retrieval.jobs import learning, upkeep
 from retrieval.services.collections import finish_walk, is_walk_unfinished
 from retrieval.services.memories import forget_expired, is_anything_expired
 from retrieval.services.recall import is_recall_in_question, measure_recall
@@ -54,33 +33,33 @@ class Job:
 
 _ALL = (
     Job(name="embed", what="embed items that wait for their vector", noun="item",
-        run=embed_pending, is_needed=is_anything_pending),
+        run=upkeep.embed_pending, is_needed=upkeep.is_anything_pending),
     Job(name="reembed", what="move the collection to another embedding space", noun="item",
         run=reembed, is_needed=is_reembedding_due),
     Job(name="neighbours", what="index items by neighbours that were set and not finished", noun="item",
         run=finish_walk, is_needed=is_walk_unfinished),
     Job(name="indexes", what="make, keep or drop indexes, by size", noun="index",
-        run=index, is_needed=is_index_in_question),
+        run=upkeep.index, is_needed=upkeep.is_index_in_question),
     Job(name="recall", what="measure recall on sampled queries, and mend it", noun="sample",
         run=measure_recall, is_needed=is_recall_in_question),
     Job(name="weights", what="recompute BM25 weights where lengths have drifted", noun="item",
-        run=weigh, is_needed=are_weights_off),
+        run=upkeep.weigh, is_needed=upkeep.are_weights_off),
     Job(name="statistics", what="count terms again", noun="term",
-        run=recount, is_needed=always),
+        run=upkeep.recount, is_needed=upkeep.always),
     Job(name="clusters", what="group items by meaning, where there is feedback to learn from", noun="item",
-        run=find_clusters, is_needed=are_clusters_needed),
+        run=learning.find_clusters, is_needed=learning.are_clusters_needed),
     Job(name="learn", what="fit a model of rewards, and use it if it is better", noun="verdict",
-        run=learn, is_needed=is_there_to_learn),
+        run=learning.learn, is_needed=learning.is_there_to_learn),
     Job(name="expire", what="forget expired memories", noun="memory",
         run=forget_expired, is_needed=is_anything_expired),
     Job(name="months", what="make the months of recorded searches, drop old ones", noun="table",
-        run=keep_months, is_needed=are_months_due),
+        run=upkeep.keep_months, is_needed=upkeep.are_months_due),
     Job(name="arms", what="recount arms from their events, and mend drift", noun="arm",
-        run=keep_arms, is_needed=has_feedback),
+        run=learning.keep_arms, is_needed=learning.has_feedback),
     Job(name="prune", what="remove what has been kept long enough", noun="row",
-        run=prune, is_needed=always),
+        run=upkeep.prune, is_needed=upkeep.always),
     Job(name="reindex", what="rebuild indexes, term counts and weights", noun="item",
-        run=reindex, is_needed=always),
+        run=upkeep.reindex, is_needed=upkeep.always),
 )  # fmt: skip
 
 JOBS: Mapping[str, Job] = {job.name: job for job in _ALL}

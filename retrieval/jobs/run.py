@@ -14,15 +14,7 @@ from croniter import croniter
 
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.database import CollectionPlace
-from retrieval.adapters.store.installation.queue import (
-    DONE,
-    FAILED,
-    INTERRUPTED,
-    begin_run,
-    end_run,
-    last_runs_of_tenant,
-    note_progress,
-)
+from retrieval.adapters.store.installation import queue
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
@@ -70,23 +62,23 @@ async def run_job(workplace: Workplace, job: Job, target: JobTarget) -> RunRepor
 
 async def _run_recorded(workplace: Workplace, job: Job, target: JobTarget) -> tuple[str, Mapping[str, Any]]:
     place = workplace.place(target)
-    run_id = await begin_run(place, job.name)
+    run_id = await queue.begin_run(place, job.name)
     try:
         async with _noting_progress(workplace, place, run_id) as noting:
-            outcome, details = DONE, await job.run(noting, target)
+            outcome, details = queue.DONE, await job.run(noting, target)
     except StoppedError:
-        outcome, details = INTERRUPTED, {}
+        outcome, details = queue.INTERRUPTED, {}
     except asyncio.CancelledError:
         with contextlib.suppress(RetrievalError):
-            await end_run(place, run_id, outcome=INTERRUPTED, details={})
+            await queue.end_run(place, run_id, outcome=queue.INTERRUPTED, details={})
         raise
     except RetrievalError as error:
         _log.warning("job %s of %s failed: %s", job.name, target.collection.name, error)
-        outcome, details = FAILED, {"error": str(error)}
+        outcome, details = queue.FAILED, {"error": str(error)}
     except Exception as error:
-        await end_run(place, run_id, outcome=FAILED, details={"error": f"{type(error).__name__}: {error}"})
+        await queue.end_run(place, run_id, outcome=queue.FAILED, details={"error": f"{type(error).__name__}: {error}"})
         raise
-    await end_run(place, run_id, outcome=outcome, details=details)
+    await queue.end_run(place, run_id, outcome=outcome, details=details)
     return outcome, details
 
 
@@ -125,7 +117,7 @@ async def _noting_progress(workplace: Workplace, at: CollectionPlace, run_id: in
         if done != noted:
             noted = done
             with contextlib.suppress(RetrievalError):
-                await note_progress(at, run_id, done)
+                await queue.note_progress(at, run_id, done)
 
     async with repeated(note, seconds=NOTED_SECONDS):
         yield replace(workplace, advance=advance)
@@ -149,7 +141,7 @@ class PlannedJob(Serializable):
 async def planned_jobs(workplace: Workplace, tenant_id: int, *, now: datetime) -> list[PlannedJob]:
     """Every job; ``now`` is aware."""
     crons = schedule(workplace.settings.jobs_schedule or {})
-    last = await last_runs_of_tenant(workplace.database, tenant_id)
+    last = await queue.last_runs_of_tenant(workplace.database, tenant_id)
     return [
         PlannedJob(
             name=job.name,
@@ -182,11 +174,11 @@ async def learn_now(workplace: Workplace, tenant_id: int, refresh: Refresh) -> d
     reports = []
     for name in ("clusters", "learn"):
         report = await run_job(workplace, job_named(name), JobTarget(tenant_id, await refresh()))
-        if report.outcome == FAILED:
+        if report.outcome == queue.FAILED:
             raise RetrievalError(f"job {name} of {report.collection} failed: {report.details.get('error', '')}")
         reports.append(report)
     clustering, learned = reports
     details: Mapping[str, Any] = learned.details
-    if learned.outcome != DONE:
+    if learned.outcome != queue.DONE:
         details = {"verdicts": 0, "published": False, "reason": f"not learned: {learned.outcome}"}
     return {**details, "clusters": clustering.details.get("clusters", 0)}

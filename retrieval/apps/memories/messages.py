@@ -21,19 +21,10 @@ from retrieval.adapters.store.items.memories import read_memories
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.checks import checked_whole, clean_text, text_fault
 from retrieval.domain.errors import InvalidRequestError, LLMError, NoLanguageModelError
+from retrieval.domain.items import memory as memory_fields
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
-from retrieval.domain.items.memory import (
-    PROJECT,
-    TURNS,
-    USER,
-    FactOutcome,
-    NewMemory,
-    checked_ids,
-    checked_name,
-    has_expired,
-    normalised,
-)
+from retrieval.domain.items.memory import FactOutcome, NewMemory
 from retrieval.domain.llm import LLM, TEXT_SCHEMA, list_schema, object_schema, prompt_data
 from retrieval.domain.search.diversity import jaccard, similarity
 from retrieval.domain.search.hit import Hit
@@ -152,8 +143,10 @@ def checked_conversation(messages: object, session: object, first_turn: object) 
             f"the messages have {length:,} characters; give at most {MOST_CHARACTERS:,} in a call, and the number of "
             "the first message as first_turn"
         )
-    conversation = Conversation(session=checked_name("session", session), turns=turns, messages=len(messages))
-    checked_ids("session", [conversation.source(turns[-1].number)])
+    conversation = Conversation(
+        session=memory_fields.checked_name("session", session), turns=turns, messages=len(messages)
+    )
+    memory_fields.checked_ids("session", [conversation.source(turns[-1].number)])
     return conversation
 
 
@@ -380,9 +373,9 @@ async def near_memories(
     item = memory.item()
     if not item.indexed_text:
         return []
-    where: dict[str, str | None] = {PROJECT: memory.project_id}
+    where: dict[str, str | None] = {memory_fields.PROJECT: memory.project_id}
     if joins:
-        where |= {USER: memory.user_id, "kind": memory.interaction_type}
+        where |= {memory_fields.USER: memory.user_id, "kind": memory.interaction_type}
     hits: dict[str, Hit] = {}
     for leg in ["lexical"] if vector is None else ["lexical", "dense"]:
         result = await collection.unrecorded().search(
@@ -458,7 +451,7 @@ class Remembering:
             )
             accepted, refused = found_facts(answer, self.conversation)
             memories = [
-                self.memory_of(content=text, links={TURNS: [*map(self.conversation.source, turns)]})
+                self.memory_of(content=text, links={memory_fields.TURNS: [*map(self.conversation.source, turns)]})
                 for text, turns in accepted
             ]
             decisions = await self.decisions(memories)
@@ -483,7 +476,7 @@ class Remembering:
             RememberedFact(
                 outcome=became.outcome,
                 fact=memory.content,
-                sources=tuple(memory.links[TURNS]),
+                sources=tuple(memory.links[memory_fields.TURNS]),
                 memory_id=became.memory_id,
                 superseded_id=became.superseded_id,
                 reason=decision.reason if decision.outcome is became.outcome else "",
@@ -509,7 +502,14 @@ class Remembering:
         decisions: list[FactDecision] = []
         undecided: list[int] = []
         for place, (fact, memories) in enumerate(zip(facts, near, strict=True)):
-            same = next((memory for memory in memories if normalised(memory.text) == normalised(fact.content)), None)
+            same = next(
+                (
+                    memory
+                    for memory in memories
+                    if memory_fields.normalised(memory.text) == memory_fields.normalised(fact.content)
+                ),
+                None,
+            )
             decisions.append(NEW if same is None else FactDecision(FactOutcome.SAME, same))
             if memories and same is None:
                 undecided.append(place)
@@ -534,7 +534,7 @@ class Remembering:
         stored = await read_memories(
             self.place, sorted({memory.memory_id for memories in lists for memory in memories})
         )
-        current = {key for key, memory in stored.items() if not has_expired(memory, self.now)}
+        current = {key for key, memory in stored.items() if not memory_fields.has_expired(memory, self.now)}
         return [[memory for memory in memories if memory.memory_id in current] for memories in lists]
 
     async def _answer(self, prompt: str, schema: Any, system: str) -> Any:

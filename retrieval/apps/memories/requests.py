@@ -12,20 +12,11 @@ from uuid import UUID
 from retrieval.domain.checks import checked_list, checked_positive, checked_whole, choices_hint, is_number
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.memory import Links, Memory, checked_links, checked_name
+from retrieval.domain.search import signals
 from retrieval.domain.search.hit import Explanation
 from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Recording
-from retrieval.domain.search.signals import (
-    SIGNALS,
-    BaseRelevance,
-    Entity,
-    EntityOverlap,
-    KeywordOverlap,
-    Popularity,
-    Recency,
-    Signal,
-    VectorSimilarity,
-)
+from retrieval.domain.search.signals import Signal
 
 MIN_SCORE = 0.3
 """The default of the least score of a returned memory."""
@@ -34,43 +25,43 @@ DECAY_DAYS = 14.0
 """The decay of recency: e^(-days / 14)."""
 
 
-def _union(legs: tuple[str, ...], *signals: Signal, min_score: float | None = MIN_SCORE) -> Profile:
+def _union(legs: tuple[str, ...], *parts: Signal) -> Profile:
     return Profile(
         legs=MappingProxyType(dict.fromkeys(legs, 1.0)),
         depth=100,
         fusion=Fusion(kind=FusionKind.UNION),
-        signals=signals,
-        min_score=min_score,
+        signals=parts,
+        min_score=MIN_SCORE,
     )
 
 
 SEED_PROFILE = _union(
     ("lexical", "recent", "popular", "relevant", "linked"),
-    BaseRelevance(weight=0.30),
-    Recency(weight=0.25, decay_days=DECAY_DAYS),
-    KeywordOverlap(weight=0.20),
-    Popularity(weight=0.15),
-    EntityOverlap(weight=0.10),
+    signals.BaseRelevance(weight=0.30),
+    signals.Recency(weight=0.25, decay_days=DECAY_DAYS),
+    signals.KeywordOverlap(weight=0.20),
+    signals.Popularity(weight=0.15),
+    signals.EntityOverlap(weight=0.10),
 )
 """The hybrid profile: words, time, use, links and base relevance, without vectors."""
 
 SEMANTIC_PROFILE = _union(
     ("dense", "lexical", "recent", "popular", "relevant", "linked"),
-    BaseRelevance(weight=0.21),
-    Recency(weight=0.175, decay_days=DECAY_DAYS),
-    KeywordOverlap(weight=0.14),
-    Popularity(weight=0.105),
-    EntityOverlap(weight=0.07),
-    VectorSimilarity(weight=0.30),
+    signals.BaseRelevance(weight=0.21),
+    signals.Recency(weight=0.175, decay_days=DECAY_DAYS),
+    signals.KeywordOverlap(weight=0.14),
+    signals.Popularity(weight=0.105),
+    signals.EntityOverlap(weight=0.07),
+    signals.VectorSimilarity(weight=0.30),
 )
 """The hybrid's weights times .7, and .3 for the similarity of meaning."""
 
 STRATEGIES: Mapping[str, Profile] = MappingProxyType(
     {
-        "keyword": _union(("lexical",), KeywordOverlap(weight=1.0)),
-        "entity": _union(("linked",), EntityOverlap(weight=1.0)),
-        "recency": _union(("recent",), Recency(weight=1.0, decay_days=DECAY_DAYS)),
-        "popularity": _union(("popular", "recent"), Popularity(weight=1.0)),
+        "keyword": _union(("lexical",), signals.KeywordOverlap(weight=1.0)),
+        "entity": _union(("linked",), signals.EntityOverlap(weight=1.0)),
+        "recency": _union(("recent",), signals.Recency(weight=1.0, decay_days=DECAY_DAYS)),
+        "popularity": _union(("popular", "recent"), signals.Popularity(weight=1.0)),
         "hybrid": SEED_PROFILE,
     }
 )
@@ -82,7 +73,7 @@ PROFILES: Mapping[str, Profile] = MappingProxyType({**STRATEGIES, "semantic": SE
 TIMELINE_PROFILE = Profile(
     legs=MappingProxyType({"recent": 1.0}),
     fusion=Fusion(kind=FusionKind.UNION),
-    signals=(Recency(weight=1.0, decay_days=DECAY_DAYS),),
+    signals=(signals.Recency(weight=1.0, decay_days=DECAY_DAYS),),
     recording=Recording(rate=0.0),
 )
 """The latest memories. Not recorded, because without a question there is no answer to judge."""
@@ -108,7 +99,7 @@ class RelevantMemory(Memory):
     @property
     def signals(self) -> dict[str, float]:
         """The value of each signal that counts, by its name, 0 to 1."""
-        return {part.leg: part.raw_score for part in self.explanation.contributions if part.leg in SIGNALS}
+        return {part.leg: part.raw_score for part in self.explanation.contributions if part.leg in signals.SIGNALS}
 
 
 CHARACTERS_A_TOKEN = 4
@@ -149,7 +140,7 @@ def bounds_of(
     return fits
 
 
-def entity_set(entities: Links | None) -> frozenset[Entity]:
+def entity_set(entities: Links | None) -> frozenset[signals.Entity]:
     """Every entity with its type. Raises ``InvalidRequestError`` for anything but a mapping of lists of ids."""
     links = checked_links(entities or {})
     return frozenset((entity_type, entity_id) for entity_type, ids in links.items() for entity_id in ids)

@@ -10,15 +10,7 @@ from typing import Any
 
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.items.memories import list_memories, rate_memory, read_memories
-from retrieval.apps.memories.messages import (
-    FACT,
-    RECEIPT,
-    Remembering,
-    RememberReport,
-    checked_conversation,
-    near_memories,
-    needed_llm,
-)
+from retrieval.apps.memories import messages as conversations
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_types
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
@@ -303,10 +295,10 @@ class MemoryStore:
         session: str,
         user_id: str | None = None,
         first_turn: int = 1,
-        interaction_type: str = FACT,
+        interaction_type: str = conversations.FACT,
         occurred_at: datetime | None = None,
         again: bool = False,
-    ) -> RememberReport:
+    ) -> conversations.RememberReport:
         """Store the facts that a language model finds in the messages of a conversation, each with its source turns.
 
         A message has a ``role``, a ``content`` and optionally a ``name``; messages of systems and tools are ignored.
@@ -322,7 +314,7 @@ class MemoryStore:
         usable answer, and ``InvalidRequestError`` for invalid messages.
         """
         check_flags(again=again)
-        conversation = checked_conversation(messages, session, first_turn)
+        conversation = conversations.checked_conversation(messages, session, first_turn)
         now = self._platform.now
 
         def memory_of(**fields: Any) -> NewMemory:
@@ -333,14 +325,14 @@ class MemoryStore:
         receipt = memory_of(
             memory_id=conversation.key(project_id, user_id, interaction_type),
             content=f"{conversation.messages} messages of session {conversation.session}",
-            interaction_type=RECEIPT,
+            interaction_type=conversations.RECEIPT,
             status="archived",
         )
         receipt.item()  # invalid messages are refused before a model is called
-        remembering = Remembering(
+        remembering = conversations.Remembering(
             conversation=conversation, memory_of=memory_of, receipt=receipt, now=now,
-            llm=needed_llm(self._platform.llm), collection=await self._collection(), writer=await self._writer(),
-            place=await self._place(),
+            llm=conversations.needed_llm(self._platform.llm), collection=await self._collection(),
+            writer=await self._writer(), place=await self._place(),
         )  # fmt: skip
         return await remembering.remember(again=again)
 
@@ -395,7 +387,9 @@ class MemoryStore:
             joins = policy is Duplicates.MERGE
             vectors = await writer.vectors_of([memory.item()])
             vector = vectors[0] if vectors else None
-            candidates = await near_memories(await self._collection(), memory, vector, self._threshold, joins=joins)
+            candidates = await conversations.near_memories(
+                await self._collection(), memory, vector, self._threshold, joins=joins
+            )
             current = await self.get_memories([memory.memory_id for memory in candidates]) if candidates else {}
             near = [memory for memory in candidates if memory.memory_id in current]
             look = Look(near, self._platform.now, joins=joins)

@@ -17,14 +17,7 @@ from retrieval.apps.metaphors.metaphor import Entry, Metaphor, MetaphorSearch, P
 from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.apps.result_list import AnswerList
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import (
-    check_flags,
-    checked_list,
-    checked_number,
-    checked_positive,
-    checked_texts,
-    checked_whole,
-)
+from retrieval.domain import checks
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.arm import Expectation
@@ -178,12 +171,14 @@ class MetaphorRetriever:
             )
         self._platform = platform
         self.corpus = corpus
-        self._below = checked_number("generate_below", generate_below)
-        self._after_backtracks = checked_whole("generate_after_backtracks", generate_after_backtracks, 0)
-        self._seconds = checked_positive("generation_timeout_seconds", generation_timeout_seconds, "20", SECONDS_MAX)
+        self._below = checks.checked_number("generate_below", generate_below)
+        self._after_backtracks = checks.checked_whole("generate_after_backtracks", generate_after_backtracks, 0)
+        self._seconds = checks.checked_positive(
+            "generation_timeout_seconds", generation_timeout_seconds, "20", SECONDS_MAX
+        )
         model = checked_llm(llm)
         self._generator = None if model is None else Generator(corpus, model, lambda: platform.now, self._seconds)
-        self._away = checked_number("away", away)
+        self._away = checks.checked_number("away", away)
         self._actor = values.checked_text("actor", actor)
         self.model = RetrievalModel(corpus)
         """The learned model, for single metaphors."""
@@ -211,7 +206,7 @@ class MetaphorRetriever:
         ``prefer_concrete`` and ``prefer_rich_operations`` replace 0.3 of the similarity's weight. Raises
         ``InvalidRequestError`` (``InvalidLimitError``, ``InvalidVectorError``) and the errors of ``Collection.search``.
         """
-        check_flags(prefer_concrete=prefer_concrete, prefer_rich_operations=prefer_rich_operations)
+        checks.check_flags(prefer_concrete=prefer_concrete, prefer_rich_operations=prefer_rich_operations)
         excluded, why = _distinct(exclude), values.checked_text("context", "" if context is None else context)
         if backtracks is None:
             backtracks = len(excluded) if why else 0
@@ -222,7 +217,7 @@ class MetaphorRetriever:
                 exclude=excluded,
                 why=why,
                 preferred=(values.CONCRETENESS,) * prefer_concrete + (values.RICHNESS,) * prefer_rich_operations,
-                backtracks=checked_whole("backtracks", backtracks, 0),
+                backtracks=checks.checked_whole("backtracks", backtracks, 0),
             )
         )
 
@@ -253,7 +248,7 @@ class MetaphorRetriever:
             why=f"Previous attempt with {failed.name!r} failed because: {reason}\n"
             "Looking for metaphors that avoid this issue.",
             preferred=values.preferred_after(reason),
-            backtracks=len(excluded) if backtracks is None else checked_whole("backtracks", backtracks, 0),
+            backtracks=len(excluded) if backtracks is None else checks.checked_whole("backtracks", backtracks, 0),
         )
         return await self._answer(await self._moved(search, failed))
 
@@ -294,7 +289,7 @@ class MetaphorRetriever:
         Until a model is trained, by similarity + rate × the standard deviation by the metaphor's own counts. Best
         first, at most ``limit``, by default 1000. Recorded, with metaphors that only the bonus shows as explored.
         """
-        rate = checked_number("exploration_rate", exploration_rate, RATE_MAX)
+        rate = checks.checked_number("exploration_rate", exploration_rate, RATE_MAX)
         start, search = time.perf_counter(), self._all(problem, limit)
         whole = replace(search, limit=values.LIMIT_MAX)
         is_trained = await self.model.is_trained()
@@ -331,7 +326,7 @@ class MetaphorRetriever:
 
         The whole batch waits for suggestions as long as one ``retrieve``; ``notes`` name the problems without.
         """
-        each = checked_list("problems", problems, "[Problem(id=..., description=...)]")
+        each = checks.checked_list("problems", problems, "[Problem(id=..., description=...)]")
         checked, limit = [values.checked_problem(problem) for problem in each], values.checked_limit(limit)
         if len(checked) > values.BATCH_MAX:
             raise InvalidRequestError(f"there are {len(checked)} problems; at most {values.BATCH_MAX} in one call")
@@ -607,4 +602,4 @@ def _since(start: float) -> float:
 def _distinct(exclude: Iterable[str] | None) -> tuple[str, ...]:
     """The ids, each once. Raises ``InvalidRequestError`` for ids that are not texts."""
     ids = () if exclude is None else exclude
-    return tuple(dict.fromkeys(checked_texts("the ids to exclude", ids, "['chess']")))
+    return tuple(dict.fromkeys(checks.checked_texts("the ids to exclude", ids, "['chess']")))
