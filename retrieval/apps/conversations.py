@@ -16,6 +16,7 @@ from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import checked_name
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.time_expressions import MONTHS
 
 CONVERSATION_PROFILE = Profile(
     legs=MappingProxyType({"dense": 0.3, "lexical": 0.7}), fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)
@@ -27,11 +28,6 @@ CONVERSATION_NEIGHBOURS = Neighbours(sequence="session", order="turn", before=2,
 
 CONVERSATION_FILTERABLE: Mapping[str, str] = MappingProxyType({"conversation": "text", "session": "text"})
 """The attributes that searches filter and group by."""
-
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
 
 
 def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str, text: str, at: datetime) -> Item:
@@ -50,7 +46,7 @@ def turn_item(conversation: str, session: str | int, turn: int, *, speaker: str,
     return Item(
         item_id=f"{place}/{turn}",
         kind="turn",
-        title=f"{speaker}, {at.day} {_MONTHS[at.month - 1]} {at.year}",
+        title=f"{speaker}, {at.day} {MONTHS[at.month - 1].capitalize()} {at.year}",
         body=text,
         attributes={"conversation": conversation, "session": place, "turn": turn, "speaker": speaker},
         occurred_at=at,

@@ -21,7 +21,7 @@ _YEARS = (1000, 9000)
 """Every time zone has the times between these years."""
 _REACH = 60
 
-_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
            "december")  # fmt: skip
 _WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _SATURDAY, _SUNDAY = 5, 6
@@ -377,7 +377,7 @@ def _period(name: str) -> tuple[int, int]:
         if ordinal is None:
             ordinal = int(digit) - 1 if digit.isdecimal() else _ORDINALS.index(name.split(maxsplit=1)[0])
         return 3 * ordinal + 1, 3
-    return next(number for number, month in enumerate(_MONTHS, 1) if month.startswith(name[:3])), 1
+    return next(number for number, month in enumerate(MONTHS, 1) if month.startswith(name[:3])), 1
 
 
 def _of_year(match: re.Match[str], now: datetime) -> _Span:
@@ -452,7 +452,7 @@ def _lead(text: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w-])(?:{text})\s*$".replace(" ", r"\s+"))
 
 
-_NAMES = "|".join(_MONTHS)
+_NAMES = "|".join(MONTHS)
 _SHORT = "jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
 _MONTH = rf"(?P<period>(?:{_NAMES}|{_SHORT}))\b\.?"
 _FULL_MONTH = rf"(?P<period>{_NAMES}|sept)\b"
