@@ -503,36 +503,26 @@ def unknown_argument(function: str, name: object, known: Iterable[str]) -> str:
 
 
 _TEXT, _WHOLE, _NUMBER, _TRUTH = "a text", "a whole number", "a number", "true or false"
-_MUST_BE = {
-    "string_type": _TEXT,
-    "string_unicode": "UTF-8 text, without half of a surrogate pair",
-    "int_type": _WHOLE,
-    "int_parsing": _WHOLE,
-    "int_from_float": _WHOLE,
-    "float_type": _NUMBER,
-    "float_parsing": _NUMBER,
-    "finite_number": "a finite number",
-    "bool_type": _TRUTH,
-    "bool_parsing": _TRUTH,
-    "list_type": "a list",
-    "tuple_type": "a list",
-    "dict_type": "an object",
-    "model_type": "an object",
-    "model_attributes_type": "an object",
-    "dataclass_type": "an object",
-    "path_type": "a path",
-    "uuid_parsing": "a UUID",
-    "uuid_type": "a UUID",
-    "timezone_aware": _TIME,
-    "datetime_parsing": _TIME,
-    "datetime_from_date_parsing": _TIME,
-    "greater_than": "more than {gt}",
-    "greater_than_equal": "{ge} or more",
-    "less_than": "less than {lt}",
-    "less_than_equal": "{le} or less",
-    "enum": "{expected}",
-    "literal_error": "{expected}",
+_KINDS_OF_FAULTS = {
+    _TEXT: "string_type",
+    "UTF-8 text, without half of a surrogate pair": "string_unicode",
+    _WHOLE: "int_type int_parsing int_from_float",
+    _NUMBER: "float_type float_parsing",
+    "a finite number": "finite_number",
+    _TRUTH: "bool_type bool_parsing",
+    "a list": "list_type tuple_type",
+    "an object": "dict_type model_type model_attributes_type dataclass_type",
+    "a path": "path_type",
+    "a UUID": "uuid_parsing uuid_type",
+    _TIME: "timezone_aware datetime_parsing datetime_from_date_parsing",
+    "more than {gt}": "greater_than",
+    "{ge} or more": "greater_than_equal",
+    "less than {lt}": "less_than",
+    "{le} or less": "less_than_equal",
+    "{expected}": "enum literal_error",
 }
+_MUST_BE = {kind: needed for needed, kinds in _KINDS_OF_FAULTS.items() for kind in kinds.split()}
+"""What a value must be, by pydantic's name of its fault."""
 
 _OF_LENGTH = {
     "string_too_short": ("at least", "min_length", "character"),

@@ -24,28 +24,22 @@ from retrieval.domain.items.chunking import Block, Document
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
+_ENDINGS = {
+    "markdown": ".md .markdown .mdx",
+    "html": ".html .htm .xhtml",
+    "pdf": ".pdf",
+    "docx": ".docx",
+    "text": ".txt .text .rst .adoc .asciidoc .org .tex",
+    "code": ".bash .c .cc .clj .cpp .cs .css .cxx .dart .erl .ex .exs .go .h .hpp .hs .ini .java .jl .js .jsx .kt .kts "
+    ".lua .mjs .ml .php .pl .pm .proto .ps1 .py .pyi .r .rb .rs .scala .sh .sql .swift .tf .toml .ts .tsx .vue .yaml "
+    ".yml",
+}
 FORMATS_BY_ENDING: Mapping[str, str] = MappingProxyType(
-    {
-        **dict.fromkeys((".md", ".markdown", ".mdx"), "markdown"),
-        **dict.fromkeys((".html", ".htm", ".xhtml"), "html"),
-        ".pdf": "pdf",
-        ".docx": "docx",
-        **dict.fromkeys((".txt", ".text", ".rst", ".adoc", ".asciidoc", ".org", ".tex"), "text"),
-        **dict.fromkeys(
-            (
-                ".bash", ".c", ".cc", ".clj", ".cpp", ".cs", ".css", ".cxx", ".dart", ".erl",
-                ".ex", ".exs", ".go", ".h", ".hpp", ".hs", ".ini", ".java", ".jl", ".js", ".jsx",
-                ".kt", ".kts", ".lua", ".mjs", ".ml", ".php", ".pl", ".pm", ".proto", ".ps1",
-                ".py", ".pyi", ".r", ".rb", ".rs", ".scala", ".sh", ".sql", ".swift", ".tf",
-                ".toml", ".ts", ".tsx", ".vue", ".yaml", ".yml",
-            ),
-            "code",
-        ),
-    }
-)  # fmt: skip
+    {ending: format_ for format_, endings in _ENDINGS.items() for ending in endings.split()}
+)
 """The format of a document by the ending of its name."""
 
-DOCUMENT_FORMATS = tuple(dict.fromkeys(FORMATS_BY_ENDING.values()))
+DOCUMENT_FORMATS = tuple(_ENDINGS)
 
 MAX_UNPACKED_BYTES = 128 * 1024 * 1024
 """The most that a packed document may hold."""

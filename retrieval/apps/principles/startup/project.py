@@ -132,17 +132,14 @@ _ENDINGS = {
 BY_ENDING = {ending: tag for tag, endings in _ENDINGS.items() for ending in endings.split()}
 """The tags by the ending of a file's name."""
 
-BY_FOLDER = {
-    ".github": "ci",
-    ".gitlab": "ci",
-    "__tests__": "testing",
-    "benchmarks": "performance",
-    "docs": "documentation",
+_FOLDERS = {
+    "ci": ".github .gitlab",
+    "documentation": "docs",
     "migrations": "migrations",
-    "spec": "testing",
-    "test": "testing",
-    "tests": "testing",
+    "performance": "benchmarks",
+    "testing": "__tests__ spec test tests",
 }
+BY_FOLDER = {folder: tag for tag, folders in _FOLDERS.items() for folder in folders.split()}
 """The tags by a folder in the file's path."""
 
 BY_NAME = {"dockerfile": "docker", "makefile": "make"}
