@@ -126,8 +126,7 @@ class Entity:
         if not isinstance(self.name, str) or not self.name.strip():
             raise InvalidItemError(f"the name of an entity is {self.name!r:.80}; give a text, such as 'Ann'")
         if not self.id:
-            key = self._item(_UNNAMED).content_hash.hex()[:_KEY_LENGTH]
-            object.__setattr__(self, "id", key)
+            object.__setattr__(self, "id", self.as_item().content_hash.hex()[:_KEY_LENGTH])
         self.as_item()
 
     @classmethod
@@ -147,12 +146,9 @@ class Entity:
 
     def as_item(self) -> Item:
         """The item that it is stored as; an entity from a search keeps its tags, status and source."""
-        return self._item(self.id)
-
-    def _item(self, item_id: str) -> Item:
         hit = self.hit
         return Item(
-            item_id=item_id,
+            item_id=self.id or _UNNAMED,
             title=self.name,
             body=self.content,
             kind=self.entity_type,

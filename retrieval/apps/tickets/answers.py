@@ -45,11 +45,9 @@ def ticket_search(request: RetrievalRequest, config: models.RetrievalConfig) -> 
     top_k = request.top_k if "top_k" in fields_set else config.default_top_k
     candidates = top_k if request.candidates is None else request.candidates
     if candidates < top_k:
-        error = ProcessingError(
+        raise ProcessingError(
             f"candidates is {candidates} and top_k {top_k}: only scored tickets can be found; give at least {top_k}"
-        )
-        error.place = ("candidates",)
-        raise error
+        ).at("candidates")
     weights = request.weights if fields_set & {"vector_weight", "metadata_weight"} else config.weights
     is_timed = "time_normalization_hours" in fields_set
     hours = request.time_normalization_hours if is_timed else config.default_time_normalization_hours

@@ -6,7 +6,6 @@ The principles are those with the best score for the session's tags, and those w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -93,22 +92,13 @@ _READ = Compiled("""
 """)
 
 
-@dataclass(frozen=True, slots=True)
-class StartAnswer:
-    """The candidates that a session may start with."""
-
-    collection_id: int
-    recorded: float
-    """The share of answers that the collection's profile records, 0 to 1."""
-    recent_tags: tuple[str, ...]
-    principles: tuple[Principle, ...]
-
-
 async def read_start(
     database: Database, tenant_id: int, collection: str, tags: Sequence[str], *, most: int, explored: int, now: datetime
-) -> StartAnswer:
+) -> tuple[int, float, tuple[str, ...], list[Principle]]:
     """Read the candidates for ``most`` principles, ``explored`` of them explored, in one round trip.
 
+    Returns the collection's number, the share of answers that its profile records (0 to 1), the recent tags, and the
+    candidates.
     Neither the collection nor its traces need exist. Raises the errors of ``DatabaseError``.
     """
     rows = await database.read(
@@ -137,9 +127,7 @@ async def read_start(
         ),
     )
     collection_id, recorded, recent, principles = rows[0] if rows else (0, 0.0, (), None)
-    return StartAnswer(
-        collection_id, recorded, tuple(recent), tuple(_principle(**fields) for fields in principles or ())
-    )
+    return collection_id, recorded, tuple(recent), [_principle(**fields) for fields in principles or ()]
 
 
 def _principle(*, tags: list[str], created_at: float, last_used_at: float | None, **fields: Any) -> Principle:

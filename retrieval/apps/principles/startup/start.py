@@ -173,25 +173,27 @@ async def start_session(
         database = await open_database(settings, stack)
         tenant_id = await ensure_tenant(database, settings.tenant)
         context, now = await look, clock()
-        answer = await read_start(database, tenant_id, collection, context.tags, most=limit, explored=explore, now=now)
+        collection_id, recorded, recent_tags, candidates = await read_start(
+            database, tenant_id, collection, context.tags, most=limit, explored=explore, now=now
+        )
         seed = int.from_bytes(os.urandom(8)) >> 1
         chance = random.Random(seed)  # noqa: S311 - for exploration, not for secrets
-        tags = frozenset((*context.tags, *answer.recent_tags))
+        tags = frozenset((*context.tags, *recent_tags))
         start = SessionStart(
             session=session or str(_identifier(now)),
             surroundings=context,
-            recent_tags=answer.recent_tags,
-            principles=tuple(choosing.choose(answer.principles, tags, chance, now=now, most=limit, slots=explore)),
+            recent_tags=recent_tags,
+            principles=tuple(choosing.choose(candidates, tags, chance, now=now, most=limit, slots=explore)),
         )
         show(start)
-        if not start.principles or chance.random() >= answer.recorded:
+        if not start.principles or chance.random() >= recorded:
             return
         record = composed_answer(
             start,
             retrieval_id=_identifier(clock()),
-            collection_id=answer.collection_id,
+            collection_id=collection_id,
             seed=seed,
-            eligible=len(choosing.rivals(answer.principles, tags, now=now, most=limit, slots=explore)),
+            eligible=len(choosing.rivals(candidates, tags, now=now, most=limit, slots=explore)),
             took_ms=1000 * (time.monotonic() - begin),
         )
         await store_recordings(database, tenant_id, [encoded(record.record())], {})
