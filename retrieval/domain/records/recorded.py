@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import repeat
@@ -186,29 +186,17 @@ def _impressions(record: SearchRecord, signals: Mapping[str, Any], profile: Prof
     else:
         score_parts = shown or _parts(record, signals, profile)
     propensities = record.propensities or repeat(1.0)
-    columns = zip(
-        record.shown_items,
-        record.shown_scores,
-        score_parts,
-        record.shown_slots or repeat(Slot.EXPLOIT.value),
-        propensities,
-        record.rank_propensities or propensities,
-        record.pulls or repeat(0.0),
-        strict=False,
-    )
-    return [
-        Impression(
-            item_id=item_id,
-            rank=rank,
-            score=score,
-            signals=parts,
-            slot=Slot(slot),
-            propensity=propensity,
-            rank_propensity=rank_propensity,
-            pulls=pulls,
-        )
-        for rank, (item_id, score, parts, slot, propensity, rank_propensity, pulls) in enumerate(columns, 1)
-    ]
+    columns: dict[str, Iterable[Any]] = {
+        "item_id": record.shown_items,
+        "score": record.shown_scores,
+        "signals": score_parts,
+        "slot": map(Slot, record.shown_slots or repeat(Slot.EXPLOIT)),
+        "propensity": propensities,
+        "rank_propensity": record.rank_propensities or propensities,
+        "pulls": record.pulls or repeat(0.0),
+    }
+    rows = zip(*columns.values(), strict=False)
+    return [Impression(rank=rank, **dict(zip(columns, row, strict=True))) for rank, row in enumerate(rows, 1)]
 
 
 def _parts(record: SearchRecord, signals: Mapping[str, Any], profile: Profile | None) -> list[dict[str, Any]]:
