@@ -178,23 +178,19 @@ def _slates(
     searches: Mapping[UUID, _Search],
     vectors: Mapping[UUID, Vector],
 ) -> list[Slate]:
-    slates = []
-    for key, verdicts in by_search.items():
-        if (search := searches.get(key)) is None:
-            continue
-        rewards = [_mean([verdict for verdict in verdicts if verdict.item_id == item]) for item in search.shown]
-        slates.append(
-            Slate(
-                question=search.question,
-                vector=vectors.get(key),
-                buckets=verdicts[0].contexts,
-                item_ids=search.shown,
-                relevance=[search.relevance[item] for item in search.shown],
-                legs={leg: [scores[item] for item in search.shown] for leg, scores in search.legs.items()},
-                rewards=rewards,
-            )
+    return [
+        Slate(
+            question=search.question,
+            vector=vectors.get(key),
+            buckets=verdicts[0].contexts,
+            item_ids=search.shown,
+            relevance=[search.relevance[item] for item in search.shown],
+            legs={leg: [scores[item] for item in search.shown] for leg, scores in search.legs.items()},
+            rewards=[_mean([verdict for verdict in verdicts if verdict.item_id == item]) for item in search.shown],
         )
-    return slates
+        for key, verdicts in by_search.items()
+        if (search := searches.get(key)) is not None
+    ]
 
 
 def _mean(verdicts: Sequence[CountedVerdict]) -> float | None:

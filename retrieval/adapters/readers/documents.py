@@ -372,11 +372,7 @@ def _pdf_headings(reader: PdfReader) -> dict[int, tuple[str, ...]]:
         entries = list(_outline(reader, reader.outline, _Path(), 1))
     except Exception:  # noqa: BLE001 - an outline is often damaged, and the text is there without it
         return {}
-    begins: dict[int, tuple[str, ...]] = {}
-    last: dict[int, tuple[str, ...]] = {}
-    for page, path in entries:
-        begins.setdefault(page, path)
-        last[page] = path
+    begins, last = dict(reversed(entries)), dict(entries)
     headings: dict[int, tuple[str, ...]] = {}
     now: tuple[str, ...] = ()
     for page in range(1, len(reader.pages) + 1):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime
@@ -127,14 +128,9 @@ def _shortened_block(
     blocks: Sequence[str], block_of: Callable[[str], str], content: str, fits: Callable[[str], bool]
 ) -> list[str]:
     """The block of the memory with as much of its content as fits; empty if that is too little."""
-    low, high = _LEAST_CONTENT - 1, len(content)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fits(_page([*blocks, block_of(shortened(content, middle))])):
-            low = middle
-        else:
-            high = middle
-    return [block_of(shortened(content, low))] if low >= _LEAST_CONTENT else []
+    sizes = range(_LEAST_CONTENT, len(content))
+    fit = bisect_right(sizes, 0, key=lambda size: int(not fits(_page([*blocks, block_of(shortened(content, size))]))))
+    return [block_of(shortened(content, sizes[fit - 1]))] if fit else []
 
 
 def _page(blocks: Sequence[str], nothing: str = NOTHING) -> str:

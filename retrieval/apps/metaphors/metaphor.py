@@ -7,7 +7,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -195,10 +195,7 @@ def metaphor_item(
     attributes: dict[str, Any] = {
         "domain": metaphor.domain,
         "description": metaphor.description,
-        "operations": [
-            {"name": operation.name, "description": operation.description, "effects": list(operation.effects)}
-            for operation in metaphor.operations
-        ],
+        "operations": list(map(asdict, metaphor.operations)),
         "examples": list(metaphor.examples),
         NAME_KEY: name_key(metaphor.name),
         RICHNESS: min(1.0, len(metaphor.operations) / RICH_FROM),

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import json
 import math
+import os
 import re
 import time
 from collections import Counter
@@ -40,20 +41,17 @@ def parse_toml(text: str) -> dict[str, Any]:
     """The tables of a TOML file. Raises ``ValueError`` for an invalid file, and for a file that is slow to parse."""
     import tomllib
 
-    if len(text) > MOST_CHARACTERS or _steps(text) > _MOST_STEPS:
+    lines = text.split("\n")
+    dots = [line.count(".") for line in lines]
+    header = max((count for line, count in zip(lines, dots, strict=True) if line.lstrip().startswith("[")), default=0)
+    # An upper bound of the cost of the keys: each dot may separate parts of a key, or of its table's header.
+    steps = sum((header + count + 1) * (count + _STEPS_PER_PART) for count in dots)
+    if len(text) > MOST_CHARACTERS or steps > _MOST_STEPS:
         raise ValueError("too much to be parsed at once")
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise ValueError("its parts are nested too deeply") from None
-
-
-def _steps(text: str) -> int:
-    """An upper bound of the cost of the keys: each dot may separate parts of a key, or of its table's header."""
-    lines = text.split("\n")
-    dots = [line.count(".") for line in lines]
-    header = max((count for line, count in zip(lines, dots, strict=True) if line.lstrip().startswith("[")), default=0)
-    return sum((header + count + 1) * (count + _STEPS_PER_PART) for count in dots)
 
 
 _MOST_HEADINGS = 100
@@ -372,12 +370,6 @@ def project_tags(folder: Path, deadline: float = math.inf) -> tuple[str, ...]:
 def _places(folder: Path) -> Iterator[Path]:
     """The folder, and the folders above it in the same repository."""
     above = [folder, *folder.parents][:_MOST_FOLDERS]
-    top = next((number for number, place in enumerate(above) if _is_there(place / ".git")), 0)
+    # Unlike ``Path.exists``, it is False for a folder that may not be read.
+    top = next((number for number, place in enumerate(above) if os.path.exists(place / ".git")), 0)  # noqa: PTH110
     yield from above[: top + 1]
-
-
-def _is_there(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):
-        return False
