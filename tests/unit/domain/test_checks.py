@@ -18,7 +18,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from retrieval.domain.checks import (
     JSONSyntaxError,
     JSONTextError,
-    arguments,
     checked_choice,
     checked_number,
     checked_positive,
@@ -353,17 +352,3 @@ def test_a_number_that_is_not_above_0_or_too_large_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match="share is a number of many digits"):
         checked_number("share", values[-1])
     assert checked_positive("seconds", 0.5, "2", 10) == 0.5
-
-
-def test_arguments_are_passed_on_by_their_names() -> None:
-    """Without the object itself, and without those that the other function does not take."""
-
-    class Base:
-        def __init__(self, **given: Any) -> None:
-            self.given = given
-
-    class Named(Base):
-        def __init__(self, name: str, *, kind: str = "a", size: int = 1) -> None:
-            super().__init__(**arguments(locals(), "size"), all=size)
-
-    assert Named("x", size=2).given == {"name": "x", "kind": "a", "all": 2}
