@@ -47,6 +47,7 @@ class Service(ServedPlatforms):
         self.metrics.registry.register(self.figures)
         self._collections = Latest[tuple[str, str], tuple[Platform, Collection]](MOST_HANDLES)
         self._tickets = Latest[str, tuple[Platform, RetrievalService]](MOST_HANDLES)
+        self._tickets_config = RetrievalConfig()
 
     def _observe(self, platform: Platform) -> Platform:
         platform.observer = self.metrics
@@ -74,7 +75,7 @@ class Service(ServedPlatforms):
         """The tenant's ticket service."""
         cached = self._tickets.get(platform.settings.tenant)
         if cached is None or cached[0] is not platform:
-            cached = platform, RetrievalService(RetrievalConfig(), platform)
+            cached = platform, RetrievalService(self._tickets_config, platform)
         self._tickets.keep(platform.settings.tenant, cached)
         return cached[1]
 

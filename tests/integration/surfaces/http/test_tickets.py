@@ -8,10 +8,12 @@ import pytest
 import pytest_asyncio
 from fastapi import FastAPI
 from httpx2 import AsyncClient
+from pydantic import ValidationError
 
 from retrieval import Platform
 from retrieval.apps.tickets import TICKET_FILTERABLE, RetrievalRequest, RetrievalService, ticket_item
 from retrieval.domain.errors import DatabaseUnreachableError
+from retrieval.surfaces.http.app import create_app
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -126,3 +128,10 @@ async def test_health_reveals_no_internals(
     health = await client.get("/v2/retrieval/health")
     assert (health.status_code, health.json()["error_type"]) == (503, "DatabaseUnreachableError")
     assert "secret-host" not in health.text
+
+
+async def test_wrong_settings_are_refused_at_the_start(app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service that starts can answer."""
+    monkeypatch.setenv("RETRIEVAL_DEFAULT_TOP_K", "0")
+    with pytest.raises(ValidationError, match="default_top_k"):
+        create_app(app.state.service.settings)
