@@ -486,9 +486,9 @@ class MetaphorRetriever:
         # A domain is unusual if there are enough verdicts, but none in it, and no metaphor comes from it.
         if await count_verdicts(handle, at_most=KNOWN_FROM_VERDICTS) < KNOWN_FROM_VERDICTS:
             return None
-        async for _ in self.corpus.collection.scan({**values.IN_CORPUS, "domain": domain}, batch=1):
+        if await count_verdicts(handle, domain=domain, at_most=1):
             return None
-        is_known = await count_verdicts(handle, domain=domain, at_most=1)
+        is_known = domain in {metaphor.domain.strip().casefold() async for metaphor in self.corpus}
         return None if is_known else f"the domain {domain!r:.80} is unusual"
 
     async def _suggested(self, search: MetaphorSearch, corpus: Sequence[Entry], why: str) -> Suggestions:

@@ -125,13 +125,13 @@ async def test_the_number_of_backtracks_is_the_callers(house: Platform, new_corp
 
 async def test_an_unusual_domain_calls_for_it(house: Platform, new_corpus: NewCorpus) -> None:
     """From twenty verdicts on, a domain is unusual if it has no verdict and no metaphor."""
-    corpus, llm = await new_corpus(), ScriptedLLM(GOOD)
+    corpus, llm = await new_corpus([*CORPUS, replace(CORPUS[0], id="tide", domain=" Physics")]), ScriptedLLM(GOOD)
     retriever = retriever_of(house, corpus, llm)
     unusual = replace(FLOW, domain="falconry")
     await house.feedback_each([verdict(corpus, number) for number in range(19)])
     assert (await retriever.retrieve(unusual)).why_generated is None
     await house.feedback_each([verdict(corpus, 19)])
-    for usual in ("logistics", "music", ""):
+    for usual in ("logistics", "music", "PHYSICS", ""):
         assert (await retriever.retrieve(replace(FLOW, domain=usual))).why_generated is None
     answer = await retriever.retrieve(unusual)
     assert answer.why_generated == "the domain 'falconry' is unusual"
