@@ -21,7 +21,7 @@ from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import handle_of
 from retrieval.domain import llm as llms
-from retrieval.domain.errors import LLMRejectedError, RetrievalError
+from retrieval.domain.errors import InvalidRequestError, LLMRejectedError, RetrievalError
 from retrieval.domain.llm import LLM
 from retrieval.engine.shared_calls import SharedCalls
 
@@ -108,7 +108,7 @@ def suggested_metaphors(answer: object, problem: Problem) -> list[Metaphor]:
     suggestions = answer.get("metaphors") if isinstance(answer, Mapping) else answer
     shape, metaphors = JSONShape(_SUGGESTION), list[Metaphor]()
     for suggestion in suggestions[:MOST_EXAMINED] if isinstance(suggestions, list) else ():
-        with contextlib.suppress(LLMRejectedError):
+        with contextlib.suppress(LLMRejectedError, InvalidRequestError):  # JSON schemas allow NaN
             if name := _name(shape.checked(suggestion)["name"]):
                 metaphors.append(_metaphor(name, suggestion, problem))
         if len({metaphor.name.casefold() for metaphor in metaphors}) == SUGGESTIONS:
@@ -196,7 +196,7 @@ class Generator:
     budget_seconds: float
     """The seconds that a retrieval waits; later retrievals do not ask a slower model until it answers."""
     refused: dict[str, tuple[datetime, str]] = field(default_factory=dict)
-    """Recent failed requests, each with its time and the reason."""
+    """Recent requests that got no usable answer, each with its time and the reason."""
 
     @property
     def name(self) -> str:
@@ -211,7 +211,7 @@ class Generator:
         ``TimeoutError`` after ``seconds``.
         """
         key = (id(self.llm), self.corpus.collection.name, PROMPT_VERSION, request.problem.description)
-        shared: Suggestions = await self._calls.result(key, lambda: self._suggest(request), seconds)
+        shared: Suggestions = await self._calls.result(key, lambda: self._remembered(request), seconds)
         return Suggestions(shared, shared.notes)  # a copy, because a caller may change its list
 
     async def in_time(self, request: SuggestionRequest, seconds: float) -> Suggestions:
@@ -230,6 +230,15 @@ class Generator:
         """Whether there are earlier suggestions for this problem's text that are not excluded."""
         where = {"kind": KIND, "status": [ACTIVE, CANDIDATE], SUGGESTED_FOR: problem_hash(problem)}
         return any([item.item_id not in exclude async for item in self.corpus.collection.scan(where)])
+
+    async def _remembered(self, request: SuggestionRequest) -> Suggestions:
+        try:
+            return await self._suggest(request)
+        except LLMRejectedError as error:
+            if len(self.refused) >= REFUSED_MAX:
+                self.refused.pop(next(iter(self.refused)))
+            self.refused[request.prompt] = (self.now(), llms.plain_error(error))
+            raise
 
     async def _suggest(self, request: SuggestionRequest) -> Suggestions:
         from retrieval.adapters.llms.json_shape import JSONShape  # searches do not need its libraries
@@ -254,11 +263,7 @@ class Generator:
                     notes.append(llms.plain(f"the suggestion {metaphor.name!r} was refused: {why_not}"))
         if not kept:
             why = "; ".join(notes) or "its answer holds no metaphor"
-            message = f"{self.name} suggested nothing that can be used: {why}"
-            if len(self.refused) >= REFUSED_MAX:
-                self.refused.pop(next(iter(self.refused)))
-            self.refused[request.prompt] = (self.now(), message)
-            raise LLMRejectedError(message)
+            raise LLMRejectedError(f"{self.name} suggested nothing that can be used: {why}")
         return Suggestions(kept, tuple(notes))
 
     async def _keep(self, metaphor: Metaphor, request: SuggestionRequest) -> str | None:

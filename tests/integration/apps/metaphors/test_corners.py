@@ -15,6 +15,7 @@ from retrieval.domain.errors import (
     EmbedderUnavailableError,
     InvalidRequestError,
     InvalidVectorError,
+    LLMRejectedError,
     WrongDimensionError,
 )
 from tests.support.metaphors import CORPUS, ScriptedLLM, metaphor, suggestion
@@ -61,15 +62,22 @@ async def test_a_batch_whose_time_is_used_up_asks_no_more(house: Platform, corpu
     assert not llm.prompts
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ([suggestion("Pipes", "anything")], "much like 'pipes'"),
+        (LLMRejectedError("the model's answer is not JSON"), "not JSON"),
+    ],
+)
 async def test_after_an_unusable_answer_the_model_is_not_called_at_once(
-    house: Platform, corpus: MetaphorCorpus
+    house: Platform, corpus: MetaphorCorpus, answer: Any, why: str
 ) -> None:
     """The notes say why each time."""
-    llm = ScriptedLLM([suggestion("Pipes", "anything")])
+    llm = ScriptedLLM(error=answer) if isinstance(answer, Exception) else ScriptedLLM(answer)
     retriever = MetaphorRetriever(corpus, llm, platform=house, generate_below=1)
     answers = [await retriever.retrieve(FLOW) for _ in range(3)]
     assert len(llm.prompts) == 1
-    assert all("much like 'pipes'" in answer.notes[0] for answer in answers)
+    assert all(why in answer.notes[0] for answer in answers)
 
 
 async def test_verdicts_from_anywhere_settle_candidates(house: Platform, new_corpus: NewCorpus) -> None:

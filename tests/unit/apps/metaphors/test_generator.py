@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -70,7 +71,9 @@ def test_at_most_three_names_are_taken() -> None:
     ]
 
 
-@pytest.mark.parametrize("bad", [None, 7, {}, {"name": "Weir"}, suggestion(concreteness=1.1), suggestion(domain=7)])
+@pytest.mark.parametrize(
+    "bad", [None, 7, {}, {"name": "Weir"}, *(suggestion(concreteness=value) for value in (1.1, math.nan, "high"))]
+)
 @pytest.mark.parametrize("of", [lambda suggestions: suggestions, lambda suggestions: {"metaphors": suggestions}])
 def test_a_suggestion_that_does_not_fit_does_not_lose_the_others(of: Callable[[list[Any]], Any], bad: object) -> None:
     """Not every server enforces the schema."""
