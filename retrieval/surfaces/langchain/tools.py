@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from contextlib import suppress
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
@@ -100,7 +101,7 @@ def shown(tickets: Any) -> Any:
     return shown_value(tickets, _LINES)
 
 
-class ScoringArguments(models.Weighted, frozen=True):
+class ScoringArguments(BaseModel, frozen=True):
     """The arguments of ``apply_hybrid_scoring``."""
 
     similar_tickets: list[dict[str, Any]] = Field(
@@ -119,6 +120,12 @@ class ScoringArguments(models.Weighted, frozen=True):
     @classmethod
     def _given(cls, values: Any) -> Any:
         return models.given_weights(values)
+
+    @model_validator(mode="after")
+    def _both_weights(self) -> Self:
+        with suppress(models.ProcessingError):  # raised by the tool: a ``ToolNode`` drops the reason of this one
+            models.complete_weights(self)
+        return self
 
 
 @tool(args_schema=ScoringArguments)
@@ -264,7 +271,7 @@ class PatternRecognitionAgent(Runnable[State, Update]):
     async def preview_search(self, title: str, description: str, domain: str, config: Any) -> dict[str, Any]:
         """The hits of a search under another configuration, and the differences; it is not recorded.
 
-        ``config`` is a ``search_config``, or a ``config`` of ``RetrievalService.preview_search``. Returns
+        ``config``: ``top_k`` and weights, or another ``config`` of ``RetrievalService.preview_search``. Returns
         ``similar_tickets``, ``search_metadata`` and ``config_used`` of that configuration, and the ``preview``: the
         ranking of every weighting, with the moves and their reasons. Raises the errors of
         ``RetrievalService.preview_search``, with ``ProcessingError`` for an invalid configuration.
@@ -324,8 +331,9 @@ def _part(state: Any, name: str) -> Any:
 def _options(config: Any) -> dict[str, Any]:
     if config is None:
         return {}
-    options = config.model_dump(exclude_unset=True) if isinstance(config, BaseModel) else config
-    if not isinstance(options, Mapping):
+    given = config.model_dump(exclude_unset=True) if isinstance(config, BaseModel) else config
+    options = given if isinstance(given, Mapping) else getattr(given, "__dict__", None)
+    if options is None:
         raise models.ProcessingError(f'the configuration is {config!r:.80}; give a mapping such as {{"top_k": 20}}')
     return {name: value for name, value in options.items() if value is not None}
 

@@ -177,11 +177,10 @@ async def test_a_state_may_be_an_object_and_so_may_its_configuration() -> None:
         top_k: int = 7
         vector_weight: float | None = None
 
-    state = SimpleNamespace(title=QUESTION["title"], description="", search_config=Config(top_k=1, vector_weight=None))
-
-    update = await pattern_recognition_agent(state)
-
-    assert (update["status"], len(update["similar_tickets"])) == ("success", 1)
+    for config in (Config(top_k=1, vector_weight=None), SimpleNamespace(top_k=1, vector_weight=None)):
+        state = SimpleNamespace(title=QUESTION["title"], description="", search_config=config)
+        update = await pattern_recognition_agent(state)
+        assert (update["status"], len(update["similar_tickets"])) == ("success", 1)
 
 
 async def test_a_preview_is_the_search_under_other_weights_and_is_not_recorded(platform: SyncPlatform) -> None:
@@ -302,14 +301,15 @@ def test_the_tools_work_without_await() -> None:
 
 
 async def test_an_agents_calls_of_the_tools_are_answered_in_a_graph(platform: SyncPlatform) -> None:
-    """A ``ToolNode`` runs those of a platform of their own."""
+    """A ``ToolNode`` runs those of a platform of their own, and tells the model why an argument is refused."""
     builder = StateGraph(Workflow)
-    builder.add_node("tools", ToolNode(ticket_tools(platform)))
+    builder.add_node("tools", ToolNode(ticket_tools(platform), handle_tool_errors=True))
     builder.add_edge(START, "tools")
     builder.add_edge("tools", END)
     calls = [
         {"name": "get_index_stats", "args": {}, "id": "1", "type": "tool_call"},
         {"name": "search_similar_tickets", "args": {"title": "a", "description": "b", "top_k": 1}, "id": "2"},
+        {"name": "apply_hybrid_scoring", "args": {"similar_tickets": [], "vector_weight": 2}, "id": "3"},
     ]
 
     state = await builder.compile().ainvoke({"messages": [AIMessage("", tool_calls=calls)]})
@@ -317,6 +317,7 @@ async def test_an_agents_calls_of_the_tools_are_answered_in_a_graph(platform: Sy
     contents = {message.tool_call_id: message.content for message in state["messages"][1:]}
     assert f'"total_vectors": {len(TICKETS)}' in contents["1"]
     assert "similar_tickets" in contents["2"]
+    assert "vector_weight is 2.0; it must be a number from 0 to 1" in contents["3"]
 
 
 def test_the_tools_tell_a_model_what_to_give_them() -> None:
