@@ -92,10 +92,10 @@ def as_ticket(item: Item) -> Item:
     Raises ``InvalidItemError`` for hours that are not a number.
     """
     typed = {name: _text(value) if name in TICKET_TEXTS else value for name, value in item.attributes.items()}
-    hours_text = typed.get(HOURS)
-    if isinstance(hours_text, str):
+    hours = typed.get(HOURS)
+    if hours is not None and not is_finite(hours):
         del typed[HOURS]
-        typed |= {HOURS: _hours(hours_text, item.item_id)} if hours_text.strip() else {}
+        typed |= {HOURS: _hours(hours, item.item_id)} if str(hours).strip() else {}
     return replace(item, attributes=typed | _missing_times(item.occurred_at, typed))
 
 
@@ -162,12 +162,12 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int | float) else value
 
 
-def _hours(hours_text: str, key: str) -> float:
+def _hours(hours: object, key: str) -> float:
     """The number in a text; ``+5`` and ``.5`` are numbers too."""
-    text = hours_text.strip()
+    text = str(hours).strip()
     if len(text) > _LONGEST_NUMBER or not _NUMBER.fullmatch(text):
         raise InvalidItemError(
-            f"ticket {key!r}: {HOURS} is {hours_text!r:.60}, which is not a number; write hours such as 4.5",
+            f"ticket {key!r}: {HOURS} is {hours!r:.60}, which is not a number; write hours such as 4.5",
             item_id=key,
         )
     return float(text)

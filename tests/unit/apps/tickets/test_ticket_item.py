@@ -77,8 +77,8 @@ def test_hours_may_be_written_as_a_text(written: str, hours: float) -> None:
     assert attributes(resolution_time_hours=written) == {"resolution_time_hours": hours}
 
 
-@pytest.mark.parametrize("written", ["soon", "4,5", "4.5h", "1,234.5", "NaN", "inf", "9" * 400])
-def test_hours_that_are_not_a_number_are_refused(written: str) -> None:
+@pytest.mark.parametrize("written", ["soon", "4,5", "4.5h", "1,234.5", "NaN", "inf", "9" * 400, True, [4]])
+def test_hours_that_are_not_a_number_are_refused(written: object) -> None:
     """They would silently not count."""
     with pytest.raises(InvalidItemError, match=r"'T-1': resolution_time_hours is .* write hours such as"):
         attributes(resolution_time_hours=written)
