@@ -38,12 +38,6 @@ MOST = 20
 _BY_MEANING = Profile(legs={"dense": 1.0})
 
 
-async def text_vector(collection: Collection, metaphor: Metaphor) -> Vector:
-    """The vector of the metaphor's text as a stored document. Raises as ``Collection.vectors_of``."""
-    vector: Vector = (await collection.vectors_of([values.embedded_text(metaphor)], role=TextRole.DOCUMENT))[0]
-    return vector
-
-
 async def own_vector(collection: Collection, embedding: Sequence[float] | None, key: str) -> Vector | None:
     """The vector that a metaphor or problem with that key brings; None: it brings none.
 
@@ -55,6 +49,14 @@ async def own_vector(collection: Collection, embedding: Sequence[float] | None, 
     if space is None:
         raise InvalidVectorError("the corpus has no embedding space; leave out the embedding, or configure an embedder")
     vector: Vector = checked_vectors([embedding], space, [repr(key)])[0]
+    return vector
+
+
+async def vector_of(collection: Collection, metaphor: Metaphor) -> Vector:
+    """The metaphor's own vector, else that of its text. Raises as ``own_vector`` and ``Collection.vectors_of``."""
+    vector = await own_vector(collection, metaphor.embedding, metaphor.id)
+    if vector is None:
+        [vector] = await collection.vectors_of([values.embedded_text(metaphor)], role=TextRole.DOCUMENT)
     return vector
 
 
@@ -88,7 +90,8 @@ class MetaphorCorpus:
 
         A stored static metaphor that is no longer in ``static`` is archived. A metaphor that ``add`` stored under an id
         of ``static`` does not change. Candidates with enough verdicts are settled. A corpus that was opened earlier
-        with other static metaphors still returns those: pass the same list everywhere.
+        with other static metaphors still returns those: pass the same list everywhere. Raises ``InvalidVectorError``
+        for an embedding of another space.
         """
         checked_platform("platform", platform)
         collection = await platform.collection(name, profile=values.METAPHORS_PROFILE, filterable=values.FILTERABLE)
@@ -160,7 +163,7 @@ class MetaphorCorpus:
             vector = (await self.embeddings([metaphor.id])).get(metaphor.id)
             if vector is not None:
                 return replace(metaphor, embedding=vector)
-        return replace(metaphor, embedding=tuple(map(float, await text_vector(self._collection, metaphor))))
+        return replace(metaphor, embedding=tuple(map(float, await vector_of(self._collection, metaphor))))
 
     async def add(
         self,
@@ -267,7 +270,7 @@ class MetaphorCorpus:
         similarities = {item.item_id: (values.metaphor_of(item), 1.0) async for item in self._collection.scan(where)}
         near: Sequence[Hit] = ()
         if await self._collection.space() is not None:
-            vector = metaphor.embedding or (await text_vector(self._collection, metaphor))
+            vector = await vector_of(self._collection, metaphor)
             near = await self._collection.unrecorded().search(
                 vector=vector, where={**known, "status": [ACTIVE, CANDIDATE]}, limit=MOST, profile=_BY_MEANING
             )
@@ -285,6 +288,9 @@ class MetaphorCorpus:
         for key in [key for key, item in stored.items() if item.source != values.STATIC]:
             _log.warning("metaphor %r was added by an application, and does not change", key)
             del items[key], self._static[key]
+        if own := {key: metaphor.embedding for key, metaphor in self._static.items() if metaphor.embedding}:
+            vectors = [await own_vector(self._collection, embedding, key) for key, embedding in own.items()]
+            await self._collection.add([items[key] for key in own], embeddings=vectors)
         removed = [
             item async for item in self._stored(ACTIVE) if item.source == values.STATIC and item.item_id not in items
         ]

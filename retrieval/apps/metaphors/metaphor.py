@@ -107,7 +107,7 @@ class Metaphor:
     concreteness: float | None = None
     """The ease of picturing it, 0 (abstract) to 1 (tangible); None: unknown."""
     embedding: tuple[float, ...] | None = None
-    """Its vector in the corpus's space; None: it is made from the text. ``add`` stores it, scaled to length 1."""
+    """Its vector in the corpus's space; None: it is made from the text. A corpus stores it, scaled to length 1."""
 
     def __post_init__(self) -> None:
         checked_text("a metaphor's id", self.id, is_needed=True)

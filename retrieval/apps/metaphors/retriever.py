@@ -11,7 +11,7 @@ from uuid import UUID
 
 from retrieval.adapters.embedders.batching import all_of
 from retrieval.apps.metaphors import metaphor as values
-from retrieval.apps.metaphors.corpus import MetaphorCorpus, own_vector, text_vector
+from retrieval.apps.metaphors.corpus import MetaphorCorpus, own_vector, vector_of
 from retrieval.apps.metaphors.generator import Generator, SuggestionRequest, Suggestions, suggestion_prompt
 from retrieval.apps.metaphors.metaphor import Entry, Metaphor, MetaphorSearch, Problem
 from retrieval.apps.probation import ACTIVE, CANDIDATE
@@ -418,7 +418,7 @@ class MetaphorRetriever:
             return search
         collection = self.corpus.collection
         stored = (await collection.embeddings([failed.id])).get(failed.id)
-        away = await text_vector(collection, failed) if stored is None else stored
+        away = await vector_of(collection, failed) if stored is None else stored
         question = await own_vector(collection, search.problem.embedding, search.problem.id)
         if question is None:
             [question] = await collection.vectors_of([search.problem.description])

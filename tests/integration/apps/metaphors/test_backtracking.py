@@ -156,10 +156,12 @@ async def test_a_first_backtrack_alone_does_not(house: Platform, corpus: Metapho
 
 
 async def test_a_metaphor_of_no_corpus_can_fail_too(retriever: MetaphorRetriever) -> None:
-    """Its text is used instead of its stored vector."""
+    """Its own vector or its text is used instead of its stored vector."""
     stranger = Metaphor(id="stranger", name="Stranger", description=PIPES.description)
-    answer = await retriever.retrieve_after_backtrack(FLOW, stranger, "it broke", ["pipes"])
-    assert lead(answer) < lead(await retriever.retrieve(FLOW, exclude=["pipes"])) - 0.05
+    vector = (await retriever.corpus.embed(stranger)).embedding
+    for failed in (stranger, Metaphor(id="stranger", name="Stranger", embedding=vector)):
+        answer = await retriever.retrieve_after_backtrack(FLOW, failed, "it broke", ["pipes"])
+        assert lead(answer) < lead(await retriever.retrieve(FLOW, exclude=["pipes"])) - 0.05
 
 
 async def test_an_answer_after_a_failure_can_be_replayed(retriever: MetaphorRetriever, house: Platform) -> None:

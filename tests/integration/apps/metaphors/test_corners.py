@@ -102,12 +102,15 @@ async def judge(house: Platform, collection: str, key: str) -> None:
 
 async def test_an_own_vector_is_what_a_metaphor_is_found_by(house: Platform, new_corpus: NewCorpus) -> None:
     """One of another space is refused, and nothing is stored."""
-    corpus = await new_corpus()
-    own = (0.0, 3.0, *[0.0] * 254)
+    own, static = (0.0, 3.0, *[0.0] * 254), (*[0.0] * 255, 3.0)
+    corpus = await new_corpus([*CORPUS, Metaphor(id="static", name="Static", embedding=static)])
     await corpus.add(Metaphor(id="own", name="Own", embedding=own))
     assert (await corpus.embeddings(["own"]))["own"][1] == pytest.approx(1)
-    answer = await MetaphorRetriever(corpus, platform=house).retrieve(Problem(id="p", description="d", embedding=own))
-    assert answer[0][0].id == "own"
+    retriever = MetaphorRetriever(corpus, platform=house)
+    for key, vector in {"own": own, "static": static}.items():
+        [(found, score)] = await retriever.retrieve(Problem(id="p", description="d", embedding=vector), limit=1)
+        assert found.id == key
+        assert score == pytest.approx(1)
     with pytest.raises(WrongDimensionError):
         await corpus.add(Metaphor(id="flat", name="Flat", embedding=(1.0, 2.0)))
     with pytest.raises(InvalidVectorError):
