@@ -299,7 +299,7 @@ class MetaphorCorpus:
             _log.warning("collection %r: %s", self._collection.name, note)
 
     async def _stored(self, *statuses: str) -> AsyncIterator[Item]:
-        async for item in self._collection.scan({**values.IN_CORPUS, "status": list(statuses)}):
+        async for item in self._collection.scan({"kind": values.KIND, "status": list(statuses)}):
             yield item
 
     async def _items(self, ids: str | Sequence[str]) -> dict[str, Item]:

@@ -173,11 +173,6 @@ def validate_metaphor(metaphor: Metaphor) -> tuple[bool, list[str]]:
 
 KIND = "metaphor"
 
-IN_CORPUS: Mapping[str, str] = MappingProxyType({"kind": KIND, "status": ACTIVE})
-"""The filter of the metaphors of the corpus. Candidates are not in it yet, archived metaphors no longer: they stay
-stored so that they are not suggested again.
-"""
-
 NAME_KEY, RICHNESS, CONCRETENESS, PROVENANCE = "name_key", "richness", "concreteness", "provenance"
 SUGGESTED_FOR = "suggested_for"
 """The filterable attribute with the ``problem_hash`` of a suggestion's provenance."""

@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from langchain_core.runnables import Runnable, RunnableConfig
 from langchain_core.tools import BaseTool, StructuredTool, tool
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from retrieval.apps.tickets import RetrievalConfig, RetrievalRequest, RetrievalResponse, RetrievalService, models
 from retrieval.apps.tickets.answers import metadata_of, rescored
@@ -116,16 +116,13 @@ class ScoringArguments(BaseModel, frozen=True):
         models.NORMALIZATION_HOURS, description="Hours from which on a resolution earns nothing, above 0."
     )
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _given(cls, values: Any) -> Any:
-        return models.given_weights(values)
-
-    @model_validator(mode="after")
-    def _both_weights(self) -> Self:
+    def _both_weights(cls, values: Any, validate: ModelWrapValidatorHandler[Self]) -> Self:
+        arguments = validate(models.given_weights(values))
         with suppress(models.ProcessingError):  # raised by the tool: a ``ToolNode`` drops the reason of this one
-            models.complete_weights(self)
-        return self
+            models.complete_weights(arguments)
+        return arguments
 
 
 @tool(args_schema=ScoringArguments)
@@ -135,10 +132,7 @@ def apply_hybrid_scoring(
     metadata_weight: float = models.METADATA_WEIGHT,
     time_normalization_hours: float = models.NORMALIZATION_HOURS,
 ) -> list[dict[str, Any]]:
-    """Score tickets by vector similarity and metadata, priority and how soon they were resolved, the best first.
-
-    Gives the tickets with similarity_score and metadata_score.
-    """
+    """Give tickets a similarity_score and metadata_score, by priority and time to resolve; the best first."""
     found = rescored(similar_tickets, vector_weight, metadata_weight, time_normalization_hours)
     return [shown(ticket) for ticket in found]
 
