@@ -157,8 +157,8 @@ class PriorityWeights(BaseModel):
     def by_name(self) -> dict[str, float]:
         """The weight of each name, aliases included."""
         weights: dict[str, float] = self.model_dump()
-        names = {name.strip().casefold() for name in weights}
-        aliases = {alias: weights[name] for alias, name in ALIASES.items() if alias.casefold() not in names}
+        plain = {name.strip().casefold(): weight for name, weight in weights.items()}
+        aliases = {alias: plain[name.casefold()] for alias, name in ALIASES.items() if alias.casefold() not in plain}
         return aliases | weights
 
 

@@ -33,7 +33,8 @@ def test_a_name_is_worth_its_weight(name: str | None, value: float) -> None:
 def test_jiras_names_are_worth_what_they_stand_for() -> None:
     """By their own weights where these are changed."""
     assert [worth(name) for name in ("Blocker", "major", "Minor", "Trivial")] == [1.0, 0.5, 0.3, 0.3]
-    assert worth("Blocker", PriorityWeights(Critical=0.9)) == 0.9
+    for name in ("Critical", "critical"):
+        assert worth("Blocker", PriorityWeights.model_validate({name: 0.9})) == 0.9
     assert set(ALIASES.values()) <= set(PriorityWeights.model_fields)
 
 
