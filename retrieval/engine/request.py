@@ -348,8 +348,7 @@ def checked_words(
     if query is None:
         return ""
     if not isinstance(query, str):
-        hint = "; give a vector as vector=" if place == ("query",) else ""
-        raise InvalidRequestError(f"{wording(place)} must be text, not {type(query).__name__}{hint}").at(*place)
+        raise InvalidRequestError(f"{wording(place)} must be text, not {type(query).__name__}").at(*place)
     bounds.check_query(query, place)
     if "\x00" in query:
         raise InvalidRequestError(f"{wording(place)} contains a NUL byte; remove it").at(*place)
