@@ -8,10 +8,12 @@ SELECT
 FROM collections AS c
 JOIN retrievals AS r ON r.collection_id = c.collection_id;
 COMMENT ON VIEW analytics_queries IS 'The log of recorded searches, one a row.';
+COMMENT ON COLUMN analytics_queries.query IS
+    'The searched words, without the marks of phrases and prefixes, and without excluded words.';
 COMMENT ON COLUMN analytics_queries.condition IS 'The filter; {}: none.';
 COMMENT ON COLUMN analytics_queries.actor IS 'The actor who asked, or a pseudonym.';
 COMMENT ON COLUMN analytics_queries.top_score IS
-    'The score of the first hit; comparable within one profile version only.';
+    'The score of the first hit; comparable within one profile and model version only.';
 COMMENT ON COLUMN analytics_queries.score_spread IS 'The first score minus the fifth, or minus the last of fewer.';
 COMMENT ON COLUMN analytics_queries.profile_version IS
     '0: the call had its own profile, or an application composed the answer.';
@@ -27,8 +29,8 @@ CREATE TYPE analytics_poor_queries_row AS (
     last_asked_at timestamptz
 );
 COMMENT ON COLUMN analytics_poor_queries_row.reason IS
-    'no result; or low score: among the lowest 5 % of the best scores of the same profile version in the '
-    'period, of 20 searches or more.';
+    'no result, perhaps because of a filter; or low score: among the lowest 5 % of the best scores of 20 searches or more '
+    'in the period with the same profile, model and legs.';
 COMMENT ON COLUMN analytics_poor_queries_row.searches IS 'The number of such searches with the query.';
 COMMENT ON COLUMN analytics_poor_queries_row.top_score IS 'The mean best score; NULL without a result.';
 
@@ -41,7 +43,8 @@ BEGIN ATOMIC
         asked.profile_version, avg(asked.top_score), max(asked.retrieved_at)
     FROM (
         SELECT c.name, r.query, r.hits = 0 AS is_empty, r.profile_version, r.top_score, r.retrieved_at,
-            cume_dist() OVER (PARTITION BY c.collection_id, r.profile_version, r.hits = 0 ORDER BY r.top_score) AS share
+            cume_dist() OVER (PARTITION BY c.collection_id, r.profile_version, r.request -> 'profile', r.request -> 'origin',
+                r.model_version, r.legs, r.hits = 0 ORDER BY r.top_score) AS share
         FROM collections AS c
         JOIN retrievals AS r ON r.collection_id = c.collection_id
         WHERE r.retrieved_at >= since AND r.retrieved_at < until

@@ -94,15 +94,16 @@ MANY = """
     INSERT INTO retrievals (collection_id, retrieval_id, retrieved_at, query, condition, request, profile_version,
         model_version, policy, statistics_at, seed, eligible, hits, path, notes, timings_ms, retrieval_time_ms,
         top_score, generation_triggered, backtrack_count, pool_items)
-    SELECT %(id)s, gen_random_uuid(), '2026-03-02 10:00+00', 'query ' || n, '{}', '{}', 1, 0, 'off/1', now(), 1, 0, 3,
-        'exact', '{}', '{}', 1, n / 20.0, false, 0, '{}'
+    SELECT %(id)s, gen_random_uuid(), '2026-03-02 10:00+00', 'query ' || n, '{}', own.request::jsonb, own.version, 0,
+        'off/1', now(), 1, 0, 3, 'exact', '{}', '{}', 1, n / 20.0, false, 0, '{}'
     FROM generate_series(1, 20) AS n
+    CROSS JOIN LATERAL (VALUES (1, '{}'), (0, format('{"profile": {"depth": %%s}}', n / 2))) AS own (version, request)
     ON CONFLICT DO NOTHING
 """
 
 
 async def fill(platform: Platform) -> None:
-    """Two days of searches in ``docs``, and twenty with scores from .05 to 1 in ``many``."""
+    """Two days of searches in ``docs``; in ``many`` twenty with scores to 1, and as many with profiles of their own."""
     docs, many = await platform.collection("docs"), await platform.collection("many")
     await docs.add([{"_id": item_id, "title": f"Item {item_id}", "text": "text"} for item_id in "abc"])
     await docs.add([{"_id": "d", "text": "text", "status": "archived"}])
@@ -271,11 +272,12 @@ async def test_queries_are_the_log(two: tuple[Platform, Platform]) -> None:
 
 
 async def test_poor_queries_found_nothing_or_scored_among_the_lowest(two: tuple[Platform, Platform]) -> None:
-    """The lowest of twenty scores is poor; none of three is."""
+    """The lowest of twenty scores is poor; none of three is, and none among scores of different profiles of calls."""
     rows = await rows_of(two[0], "poor_queries", None)
-    assert sorted(columns_of(rows, "collection", "query", "reason", "searches", "top_score")) == [
-        ("docs", "two", "no result", 1, None),
-        ("many", "query 1", "low score", 1, pytest.approx(0.05)),
+    columns = ("collection", "query", "reason", "searches", "profile_version", "top_score")
+    assert sorted(columns_of(rows, *columns)) == [
+        ("docs", "two", "no result", 1, 2, None),
+        ("many", "query 1", "low score", 1, 1, pytest.approx(0.05)),
     ]
 
 
