@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
+from unicodedata import normalize
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_counts
@@ -263,7 +264,7 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     request = checked_request(
         text, limit=spelling.COMPLETION_ITEMS, condition=condition, profile=profile, syntax=False, bounds=bounds
     )
-    typed = spelling.split_typed(text)
+    typed = spelling.split_typed(normalize("NFC", text))
     request = replace(request, prefixes=(typed.beginning,)) if typed.beginning else request
     rankings = await _with_current(handle, stored, lambda searcher: searcher.leg_rankings(request))
     ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL][: spelling.COMPLETION_ITEMS]]

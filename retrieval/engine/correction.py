@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from unicodedata import normalize
 
 from retrieval.adapters.store.search.words import beginnings_of, known_spellings, terms_beginning, unknown_words
 from retrieval.domain.search import spelling
@@ -26,6 +27,7 @@ async def corrected_query(
 
     Known words cost one statement, and each unknown word one to three more.
     """
+    query = normalize("NFC", query)
     checkable = spelling.checkable(query, syntax=syntax)
     words = [word for word in checkable if with_synonyms(word.spelling, synonyms) == word.spelling]
     if not words:

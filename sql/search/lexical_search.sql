@@ -141,7 +141,7 @@ CREATE OR REPLACE FUNCTION holds_phrase(config regconfig, content text, wanted t
 RETURNS boolean
 LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
 DECLARE
-    read text := usual_width(left(content, 200000));
+    read text := usual_form(left(content, 200000));
     spaced text := spaced_out(read);
     place integer := 0;
     run text;
@@ -174,7 +174,7 @@ CREATE OR REPLACE FUNCTION items_containing(collection bigint, phrase text) RETU
 LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT SET enable_seqscan = off AS $$
 DECLARE
     config regconfig;
-    read text := usual_width(left(phrase, 200000));
+    read text := usual_form(left(phrase, 200000));
     wanted tsquery;
     runs text[];
     overlap integer;

@@ -18,10 +18,15 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN '\u0E00-\u0E7F\u1100-\u11FF\u3005-\u3007\u3040-\u30FA\u30FC-\u30FF\u3400-\u9FFF\uAC00-\uD7AF\uF900-\uFAFF'
     || '\U00020000-\U0003FFFF';
 
--- A text with half-width kana and full-width letters replaced by the ordinary ones.
-CREATE OR REPLACE FUNCTION usual_width(content text) RETURNS text
+-- A text with composed characters: files of macOS and PDFs have é, が and 한 as several.
+CREATE OR REPLACE FUNCTION composed(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE WHEN content ~ '[\uFF00-\uFFEF]' THEN normalize(content, NFKC) ELSE content END;
+RETURN CASE WHEN content ~ '[\u0300-\u036F\u1100-\u11FF\u3099\u309A]' THEN normalize(content, NFC) ELSE content END;
+
+-- That text with half-width kana and full-width letters replaced by the ordinary ones.
+CREATE OR REPLACE FUNCTION usual_form(content text) RETURNS text
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
+RETURN CASE WHEN content ~ '[\uFF00-\uFFEF]' THEN normalize(content, NFKC) ELSE composed(content) END;
 
 -- That text with a space after each character of such a script, so that every configuration can compare them by
 -- position.
@@ -43,7 +48,7 @@ RETURNS TABLE (lexeme integer, frequency integer, term text)
 LANGUAGE sql STABLE PARALLEL SAFE AS $$
     SELECT lexeme_id(collection, one.term), sum(one.occurrences)::integer, min(one.term)
     -- OFFSET 0, so that each is computed once, not for each use.
-    FROM (SELECT usual_width(left(content, 200000)) AS text OFFSET 0) AS given
+    FROM (SELECT usual_form(left(content, 200000)) AS text OFFSET 0) AS given
     CROSS JOIN LATERAL (SELECT given.text ~ ('[' || unspaced() || ']') AS has_unspaced OFFSET 0) AS scripts
     CROSS JOIN LATERAL (
         SELECT word.lexeme AS term, coalesce(cardinality(word.positions), 1) AS occurrences
@@ -83,7 +88,7 @@ CREATE OR REPLACE FUNCTION prefix_terms(collection bigint, config regconfig, pre
 RETURNS TABLE (lexeme integer, document_frequency integer)
 LANGUAGE sql STABLE AS $$
     WITH asked AS MATERIALIZED (
-        SELECT lower(usual_width(left(prefix, 200))) COLLATE "C" AS beginning
+        SELECT lower(usual_form(left(prefix, 200))) COLLATE "C" AS beginning
     ),
     stems AS MATERIALIZED (
         SELECT word.lexeme COLLATE "C" AS stem
@@ -187,5 +192,5 @@ BEGIN
 END
 $$;
 
-GRANT EXECUTE ON FUNCTION lexeme_id, unspaced, usual_width, spaced_out, analyze_text, prefix_terms, query_terms
+GRANT EXECUTE ON FUNCTION lexeme_id, unspaced, composed, usual_form, spaced_out, analyze_text, prefix_terms, query_terms
     TO @app@, @definer@;

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from unicodedata import normalize
 
 from retrieval.domain.checks import is_storable
 from retrieval.domain.errors import EmptyQueryError, InvalidProfileError, InvalidRequestError
@@ -45,7 +46,8 @@ class ParsedQuery:
 
 
 def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
-    """Read a query. Raises ``EmptyQueryError`` if it needs words and has exclusions only."""
+    """Read a query, in composed characters. Raises ``EmptyQueryError`` if it needs words and has exclusions only."""
+    text = normalize("NFC", text)
     if _SIGN.search(text) is None:
         return ParsedQuery(text.strip())
     parts: dict[str, list[str]] = {"words": [], "phrases": [], "excluded": [], "prefixes": []}

@@ -191,12 +191,16 @@ async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: 
 
 
 async def test_snippets_of_titles_of_scripts_without_spaces_and_of_corrected_words(platform: Platform) -> None:
-    """An item without a body shows its title; without words the beginning of the text is shown."""
+    """An item without a body shows its title; without words the beginning of the text; characters in parts as one."""
     papers = await fill(platform)
     await papers.add([{"id": "t", "title": "Zeppelins"}, {"id": "j", "text": "\u6771\u4eac\u90fd\u306e\u5929\u6c17"}])
+    await papers.add([{"id": "c", "text": "Cafe\u0301 au lait"}])
+    assert (await papers.complete("cafe\u0301")).queries == ("Caf\u00e9",)
     for query, item_id, marked in [
         ("zeppelin", "t", "<mark>Zeppelins</mark>"),
         ("zepelin", "t", "<mark>Zeppelins</mark>"),
+        ("caff\u00e9", "c", "<mark>Caf\u00e9</mark> au lait"),
+        ("caffe\u0301", "c", "<mark>Caf\u00e9</mark> au lait"),
         ("\u6771\u4eac", "j", "<mark>\u6771\u4eac</mark>\u90fd\u306e\u5929\u6c17"),
     ]:
         hits = await papers.search(query, legs=["lexical"], snippet=80, typos=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from unicodedata import normalize
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
@@ -79,7 +80,7 @@ _MARKED = """
     ) AS query
     CROSS JOIN items AS item
     CROSS JOIN LATERAL (
-        SELECT translate(left(coalesce(nullif(item.body, ''), item.title), %(read)s), %(marks)s, '') AS text
+        SELECT translate(composed(left(coalesce(nullif(item.body, ''), item.title), %(read)s)), %(marks)s, '') AS text
     ) AS shown
     WHERE item.collection_id = %(collection_id)s AND item.item_id = ANY(%(ids)s)
 """
@@ -95,7 +96,7 @@ async def marked_texts(
     """
     parameters = {
         **_place(collection),
-        "words": words,
+        "words": normalize("NFC", words),
         "ids": list(item_ids),
         "read": READ,
         "marks": "".join(MARKS),
@@ -114,7 +115,8 @@ _BEGUN = """
 
 async def beginnings_of(at: CollectionPlace, item_ids: Sequence[str], characters: int) -> list[tuple[str, str, str]]:
     """The id, the title and the beginning of the body of each existing item, in the order of ``item_ids``."""
-    return [tuple(row) for row in await at.read(Compiled(_BEGUN), ids=list(item_ids), read=characters)]
+    rows = await at.read(Compiled(_BEGUN), ids=list(item_ids), read=characters)
+    return [(item_id, normalize("NFC", title), normalize("NFC", body)) for item_id, title, body in rows]
 
 
 async def unknown_words(

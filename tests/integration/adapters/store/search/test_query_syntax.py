@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unicodedata import normalize
 
 import psycopg
 import pytest
@@ -29,6 +30,7 @@ UNSPACED = {
     "mixed": "PostgreSQLの設定ファイルを変更する error コード 42",
     "rare": "𠮷野家で𩸽を食べる",
     "half": "ﾊﾝｶｸのｶﾀｶﾅとＡＢＣ",
+    "apart": normalize("NFD", "깃발 が Café crème"),
 }
 
 
@@ -111,12 +113,16 @@ async def test_an_english_collection_answers_by_its_stems(platform: Platform, qu
         ("カタカナ", {"half"}),
         ("ﾊﾝｶｸ", {"half"}),
         ("abc", {"half"}),
+        ("깃발", {"apart"}),
+        ("café", {"apart"}),
+        (normalize("NFD", '"café crème"'), {"apart"}),
+        (normalize("NFD", "error crème -café"), {"mixed"}),
     ],
 )
 async def test_scripts_without_spaces_are_searched_by_runs_and_single_characters(
     platform: Platform, query: str, item_ids: set[str]
 ) -> None:
-    """A phrase is its characters in order, a character matches anywhere, and widths and planes do not matter."""
+    """A phrase is its characters in order, a character matches anywhere; width, plane and parts do not matter."""
     assert await _matching_ids(await _fill(platform, UNSPACED), query) == item_ids
 
 
