@@ -31,6 +31,7 @@ UNSPACED = {
     "rare": "𠮷野家で𩸽を食べる",
     "half": "ﾊﾝｶｸのｶﾀｶﾅとＡＢＣ",
     "apart": normalize("NFD", "깃발 が Café crème"),
+    "joined": "the oﬃce ﬁle",
 }
 
 
@@ -117,6 +118,7 @@ async def test_an_english_collection_answers_by_its_stems(platform: Platform, qu
         ("café", {"apart"}),
         (normalize("NFD", '"café crème"'), {"apart"}),
         (normalize("NFD", "error crème -café"), {"mixed"}),
+        ('"office files"', {"joined"}),
     ],
 )
 async def test_scripts_without_spaces_are_searched_by_runs_and_single_characters(
