@@ -63,6 +63,7 @@ CREATE TYPE analytics_latency_row AS (
 COMMENT ON COLUMN analytics_latency_row.day IS 'In UTC.';
 COMMENT ON COLUMN analytics_latency_row.path IS 'The way of the dense leg: exact, approximate, none.';
 COMMENT ON COLUMN analytics_latency_row.stage IS 'embed, candidates, items and so on; total: the whole search.';
+COMMENT ON COLUMN analytics_latency_row.searches IS 'Each of many searches at once has the duration of their call.';
 COMMENT ON COLUMN analytics_latency_row.p50_ms IS 'The median; percentiles between two searches are interpolated.';
 
 CREATE FUNCTION analytics_latency(
