@@ -36,7 +36,7 @@ async def measure(platform: Platform, data: Path, task: Task, variants: Sequence
 
     async def search(text: str, *, where: dict[str, Any] | None, limit: int, variant: str) -> list[str]:
         legs = None if variant == "fused" else [variant]
-        hits = await collection.search(text, where=where, limit=limit, legs=legs, profile=profile)
+        hits = await collection.search(text, where=where, limit=limit, legs=legs, profile=profile, syntax=False)
         return [hit.item_id for hit in hits]
 
     return await evaluate(
