@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
 from types import MappingProxyType
 from typing import Protocol
 
@@ -75,10 +74,16 @@ def checked_scores(scores: object, texts: int) -> list[float]:
     if len(numbers) != texts:
         raise RerankerRejectedError(f"it gave {len(numbers)} scores for {texts} texts")
     for score in numbers:
-        # NumPy's numbers are neither int nor float.
-        if isinstance(score, bool) or not isinstance(score, Real) or not 0 <= score <= 1:  # type: ignore[operator]
+        if isinstance(score, bool) or not _is_number(score) or not 0 <= score <= 1:
             raise RerankerRejectedError(f"a score is {score!r:.40}, not a number from 0 to 1")
     return [float(score) for score in numbers]
+
+
+def _is_number(value: object) -> bool:
+    try:
+        return math.isfinite(value)  # type: ignore[arg-type]  # NumPy's numbers and tensors are neither int nor float
+    except (TypeError, OverflowError):
+        return False
 
 
 def squashed(logit: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -68,9 +69,10 @@ def test_another_value_is_refused_in_python_too() -> None:
         Profile(rerank={"candidates": 3})  # type: ignore[arg-type]
 
 
-def test_scores_of_numpy_are_taken() -> None:
+def test_scores_of_any_type_of_number_are_taken() -> None:
     """Any numeric type is valid."""
     assert checked_scores(np.array([0.0, 0.5, 1.0], dtype=np.float32), 3) == [0.0, 0.5, 1.0]
+    assert checked_scores([np.array(0.5), Decimal("0.25")], 2) == [0.5, 0.25]  # a tensor also gives its numbers as such
     assert checked_scores((1,), 1) == [1.0]
     assert checked_scores([], 0) == []
 
