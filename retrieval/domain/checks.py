@@ -27,6 +27,7 @@ from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar, cast
 from retrieval.domain.errors import InvalidRequestError
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+_Refusal = type[InvalidRequestError]
 
 _NAMES_LISTED = 20
 _NAME_CHARACTERS = 60
@@ -129,9 +130,8 @@ def is_number(value: object, low: float = -math.inf, high: float = math.inf) -> 
 
 
 def checked_whole(
-    name: str, value: object, low: float = -math.inf, high: float = math.inf, *,
-    error: type[InvalidRequestError] = InvalidRequestError,
-) -> int:  # fmt: skip
+    name: str, value: object, low: float = -math.inf, high: float = math.inf, *, error: _Refusal = InvalidRequestError
+) -> int:
     """The whole number. Raises ``error`` for anything but one from ``low`` to ``high``."""
     if is_whole(value, low, high):
         return value
@@ -144,9 +144,7 @@ def _written(value: object) -> str:
     return "a number of many digits" if isinstance(value, int) and abs(value) > 10**80 else f"{value!r:.80}"
 
 
-def checked_number(
-    name: str, value: object, high: float = 1, *, error: type[InvalidRequestError] = InvalidRequestError
-) -> float:
+def checked_number(name: str, value: object, high: float = 1, *, error: _Refusal = InvalidRequestError) -> float:
     """The number. Raises ``error`` for anything but a number from 0 to ``high``."""
     if is_number(value, 0, high):
         return float(value)
@@ -155,12 +153,7 @@ def checked_number(
 
 
 def checked_positive(
-    name: str,
-    value: object,
-    example: str,
-    high: float = math.inf,
-    *,
-    error: type[InvalidRequestError] = InvalidRequestError,
+    name: str, value: object, example: str, high: float = math.inf, *, error: _Refusal = InvalidRequestError
 ) -> float:
     """The number. Raises ``error`` for anything but a number above 0, at most ``high``."""
     if is_number(value, 0, high) and value:
@@ -170,7 +163,7 @@ def checked_positive(
 
 
 def checked_choice(
-    name: str, value: object, choices: type[_Choice], *, error: type[InvalidRequestError] = InvalidRequestError
+    name: str, value: object, choices: type[_Choice], *, error: _Refusal = InvalidRequestError
 ) -> _Choice:
     """The member of ``choices`` of that value. Raises ``error``, which lists them."""
     try:
@@ -340,7 +333,7 @@ def time_fault(value: object) -> str:
     return ""
 
 
-def checked_time(name: str, value: object, *, error: type[InvalidRequestError] = InvalidRequestError) -> datetime:
+def checked_time(name: str, value: object, *, error: _Refusal = InvalidRequestError) -> datetime:
     """The time. Raises ``error`` for anything but a time that can be stored and read back in UTC."""
     if fault := time_fault(value):
         shown = value.isoformat() if isinstance(value, datetime) else f"{value!r:.80}"

@@ -69,6 +69,9 @@ async def read_examples(workplace: Workplace, target: JobTarget, *, until: datet
     )
 
 
+_Vectors = Mapping[UUID, Vector]
+
+
 class _Search(NamedTuple):
     """The parts of a rated search that a model learns from."""
 
@@ -81,6 +84,9 @@ class _Search(NamedTuple):
     """Relevance by item, of shown or rated items that the record has."""
     legs: Mapping[str, Mapping[str, float]]
     """Scores from 0 to 1 by leg and item; empty where there is one leg."""
+
+
+_Searches = Mapping[UUID, _Search]
 
 
 def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Search:
@@ -108,7 +114,7 @@ def _question(search: RatedSearch) -> str:
     return words or vector or str(search.retrieval_id)
 
 
-async def _vectors(workplace: Workplace, target: JobTarget, searches: Mapping[UUID, _Search]) -> dict[UUID, Vector]:
+async def _vectors(workplace: Workplace, target: JobTarget, searches: _Searches) -> dict[UUID, Vector]:
     """The vectors of the searches: those given, and those of the words, most of which are cached."""
     vectors = {key: unit(search.vector) for key, search in searches.items() if search.vector is not None}
     space = target.collection.space
@@ -137,11 +143,7 @@ async def _embed(embedder: CachedEmbedder, texts: Sequence[str]) -> dict[str, Ve
 
 
 def _rated_examples(
-    verdicts: Sequence[CountedVerdict],
-    searches: Mapping[UUID, _Search],
-    vectors: Mapping[UUID, Vector],
-    until: datetime,
-    half_life: timedelta,
+    verdicts: Sequence[CountedVerdict], searches: _Searches, vectors: _Vectors, until: datetime, half_life: timedelta
 ) -> list[Example]:
     rated_searches = [searches.get(verdict.retrieval_id) if verdict.retrieval_id else None for verdict in verdicts]
     events = faded(map(_event, verdicts, rated_searches), until, half_life)
@@ -173,11 +175,7 @@ def _event(verdict: CountedVerdict, search: _Search | None) -> Event:
     )
 
 
-def _slates(
-    by_search: Mapping[UUID, Sequence[CountedVerdict]],
-    searches: Mapping[UUID, _Search],
-    vectors: Mapping[UUID, Vector],
-) -> list[Slate]:
+def _slates(by_search: Mapping[UUID, Sequence[CountedVerdict]], searches: _Searches, vectors: _Vectors) -> list[Slate]:
     return [
         Slate(
             question=search.question,
