@@ -174,13 +174,17 @@ class Platform:
             else:
                 stack.callback(self._embedders.forget, self._tenant_id)
             self._parts = self._make_parts(self._database, calls)
-            for part in (self._parts.sampler, self._parts.recorder, self._parts.accesses):
+            # The recorder closes first: it waits for searches in progress, which have samples and accesses too.
+            for part in (self._parts.accesses, self._parts.sampler, self._parts.recorder):
                 stack.push_async_callback(part.aclose)
             self._stack = stack.pop_all()
         return self
 
     async def close(self) -> None:
-        """Store the waiting records, and close the connections. A second call does nothing."""
+        """Wait a few seconds for searches in progress, store the records, and close the connections.
+
+        A second call does nothing.
+        """
         if self._database is not None:
             self._database.check_loop()
         await self._stack.pop_all().aclose()

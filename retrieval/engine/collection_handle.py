@@ -257,26 +257,27 @@ def from_a_replica(
     """The call, reading from a replica, or from the primary where no replica is fresh enough or the replica fails.
 
     It raises ``UnknownCollectionError`` as with ``checks_existence``. Searches that are not recorded read from the
-    primary, because measurements and writes depend on them.
+    primary, because measurements and writes depend on them. Closing the platform waits for the call.
     """
 
     @checks_existence
     @wraps(call)
     async def read(handle: CollectionHandle, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
-        replicas = handle.database.replicas if handle.is_recorded else None
-        replica = None if replicas is None else await replicas.chosen()
-        if replicas is None or replica is None:
+        with handle.parts.recorder.awaited():
+            replicas = handle.database.replicas if handle.is_recorded else None
+            replica = None if replicas is None else await replicas.chosen()
+            if replicas is None or replica is None:
+                return await call(handle, *args, **kwargs)
+            await handle.fresh()
+            try:
+                on_replica = await handle.on(replica)
+                if on_replica is not None:
+                    return await call(on_replica, *args, **kwargs)
+            except PoolExhaustedError:
+                raise  # a request that is too large for a replica is too large for the primary
+            except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
+                replicas.failed(replica, error)
             return await call(handle, *args, **kwargs)
-        await handle.fresh()
-        try:
-            on_replica = await handle.on(replica)
-            if on_replica is not None:
-                return await call(on_replica, *args, **kwargs)
-        except PoolExhaustedError:
-            raise  # a request that is too large for a replica is too large for the primary
-        except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
-            replicas.failed(replica, error)
-        return await call(handle, *args, **kwargs)
 
     return read
 

@@ -12,7 +12,8 @@ import asyncio
 import logging
 import random
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -110,6 +111,8 @@ class Recorder:
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
     _flushes: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
     """The callers that wait until all records up to a number are settled."""
+    _awaited: set[asyncio.Future[None]] = field(default_factory=set)
+    """One for each search in progress."""
     _is_closing: bool = False
     _pause: float = 0.0
     """Seconds until the next attempt; 0 unless the last attempt failed."""
@@ -153,8 +156,21 @@ class Recorder:
             self._hurry.set()
             await future
 
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Let ``aclose`` wait for what the block records."""
+        done = asyncio.get_running_loop().create_future()
+        self._awaited.add(done)
+        try:
+            yield
+        finally:
+            self._awaited.remove(done)
+            done.cancel()
+
     async def aclose(self) -> None:
-        """Store the waiting records or count them as lost, and store the losses."""
+        """Store the records, also of searches in progress, or count them as lost, and store the losses."""
+        if self._awaited:
+            await asyncio.wait(self._awaited, timeout=WAIT_SECONDS)
         self._is_closing = True
         self._hurry.set()
         if self._task is not None:

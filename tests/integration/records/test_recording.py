@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -184,12 +185,16 @@ async def test_only_the_share_that_the_profile_asks_for_is_recorded(platform: Pl
 
 @pytest.mark.usefixtures("waiting")
 async def test_closing_the_platform_records_what_waits(database_url: str, settings: Settings) -> None:
-    """A program that ends after its search has recorded it."""
+    """A program that ends after its search has recorded it, and one that it began before."""
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
-        result = await (await _fill(platform)).search("common")
+        collection = await _fill(platform)
+        result = await collection.search("common")
         assert platform.recording.waiting == 1
+        running = asyncio.create_task(collection.search("common"))
+        await asyncio.sleep(0)
     async with connect(database_url, settings=settings, embedder=HashingEmbedder()) as platform:
-        assert (await _record_of(platform, result)).query == "common"
+        for answered in (result, await running):
+            assert (await _record_of(platform, answered)).query == "common"
 
 
 async def test_a_search_that_waits_is_on_record_when_it_answers(platform: Platform) -> None:
