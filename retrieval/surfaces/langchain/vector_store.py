@@ -28,6 +28,7 @@ from retrieval.domain.search.hit import Hit, SearchResult
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned, check_share
 from retrieval.domain.search.signals import VectorSimilarity
+from retrieval.engine.request import MAX_LIMIT
 from retrieval.surfaces.langchain.bridge import Bridge, log_notes
 from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, RetrievalEmbeddings
 from retrieval.surfaces.langchain.metadata_filters import of_metadata
@@ -61,7 +62,11 @@ async def by_profile(
     known = (await handle_of(collection).fresh()).attributes
     where = of_metadata(every_of(condition, options.pop("where", None)), known)
     asked = {"query": question} if isinstance(question, str) else {"vector": question}
-    return await collection.search(**asked, where=where, limit=k, **{"syntax": False} | options)
+    return await collection.search(**asked, where=where, limit=_checked_k(k), **{"syntax": False} | options)
+
+
+def _checked_k(k: object) -> int:
+    return checked_whole("k", k, 1, MAX_LIMIT, error=InvalidLimitError)
 
 
 async def by_similarity(
@@ -101,8 +106,7 @@ async def by_difference(
     check_share("lambda_mult", share)
     diversity = replace(base.diversity, relevance_share=share)
     checked_whole("fetch_k", fetch_k, 0, error=InvalidLimitError)
-    checked_whole("k", k, 0, error=InvalidLimitError)
-    profile = replace(base, depth=min(MAX_DEPTH, max(k, fetch_k, 1)), diversity=diversity)
+    profile = replace(base, depth=min(MAX_DEPTH, max(_checked_k(k), fetch_k)), diversity=diversity)
     return await by_profile(collection, question, k, condition, **options | {"profile": profile})
 
 

@@ -265,6 +265,7 @@ def test_one_invalid_document_refuses_the_call(store: RetrievalVectorStore) -> N
         (lambda store: store.get_by_ids("12"), "ids come in a list"),
         (lambda store: store.similarity_search_by_vector(5), "the numbers of an embedding come in a list"),
         (lambda store: store.similarity_search_by_vector("abc"), "the numbers of an embedding come in a list"),
+        (lambda store: store.similarity_search("login", k=0), "k is 0; it must be a whole number from 1 to 1,000$"),
         (lambda store: store.max_marginal_relevance_search("login", k=None), "k is None"),
         (lambda store: store.max_marginal_relevance_search("login", fetch_k="20"), "fetch_k is '20'"),
         (lambda store: store.max_marginal_relevance_search("login", lambda_mult=3), "lambda_mult is 3; it must be"),
