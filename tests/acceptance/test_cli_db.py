@@ -68,9 +68,9 @@ def test_data_is_not_destroyed_without_a_yes(program: Program) -> None:
 
 @pytest.mark.parametrize("revision", ["9999", ""])
 def test_an_unknown_revision_is_refused(program: Program, revision: str) -> None:
-    """With those there are; a script may have set no name."""
+    """With those there are, before anything is asked; a script may have set no name."""
     assert "there are base, 0001" in program.fails("db", "upgrade", revision)
-    assert "there are base, 0001" in program.fails("db", "downgrade", revision, "--yes")
+    assert "there are base, 0001" in program.fails("db", "downgrade", revision)
 
 
 def test_several_upgrades_at_once_wait_for_each_other(program: Program) -> None:

@@ -14,6 +14,7 @@ import psycopg
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy.exc import DBAPIError
 
@@ -57,6 +58,13 @@ def downgrade(url: str, schema: str, revision: str = "-1") -> None:
         _refuse_if_ahead(connection, schema)
         with _revision_errors(revision):
             command.downgrade(_config(connection, schema), revision)
+
+
+def check_revision(schema: str, revision: str) -> None:
+    """Raise ``SchemaRevisionError`` for a revision that does not exist; a number of steps, such as -1, passes."""
+    with _revision_errors(revision):
+        if not revision.startswith(("-", "+")):
+            ScriptDirectory.from_config(_config(None, schema)).get_revisions(revision)
 
 
 def upgrade_sql(schema: str) -> str:

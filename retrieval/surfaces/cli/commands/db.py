@@ -62,6 +62,7 @@ def downgrade(
     from retrieval.adapters.store.installation import schema
 
     with _server() as (url, name):
+        schema.check_revision(name, revision)
         confirm(f"Downgrade schema {name!r} to {revision!r}, and destroy the data of newer revisions?", yes=yes)
         schema.downgrade(url, name, revision)
         _print(schema.status(url, name), url, as_json=as_json)
