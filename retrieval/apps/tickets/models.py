@@ -335,7 +335,7 @@ class RetrievalRequest(Weighted, frozen=True, hide_input_in_errors=True, extra="
     """
 
     query_text: str | None = None
-    query_embedding: list[float] | None = None
+    query_embedding: list[Annotated[float, _NUMERIC]] | None = None
     """Shape (dimensions of the collection's space,); 3072 for text-embedding-3-large."""
     title: str | None = None
     description: str | None = None

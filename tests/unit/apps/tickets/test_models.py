@@ -46,6 +46,7 @@ def test_a_preview_that_cannot_be_is_refused(config: dict[str, object]) -> None:
         {"vector_weight": "0.5"},
         {"metadata_weight": False},
         {"time_normalization_hours": True},
+        {"query_embedding": [0.5, "1"]},
         {"priority_weights": {"High": True}},
         {"priority_weights": {"Urgent": False}},
     ],
