@@ -162,7 +162,8 @@ WHERE NOT EXISTS (
     SELECT FROM arms AS a
     WHERE a.collection_id = c.collection_id AND a.item_id = i.item_id AND a.context = '' AND a.uses > 0
 );
-COMMENT ON VIEW analytics_unused_items IS 'Items that are stored and were never shown, or shown and never used.';
+COMMENT ON VIEW analytics_unused_items IS
+    'Stored items without feedback that counts: never shown, or shown and never used.';
 COMMENT ON COLUMN analytics_unused_items.created_at IS 'The time when the item was first stored.';
 COMMENT ON COLUMN analytics_unused_items.state IS 'never shown, or never used: shown, without feedback that counts.';
 COMMENT ON COLUMN analytics_unused_items.last_shown_at IS
