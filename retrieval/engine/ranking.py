@@ -271,11 +271,23 @@ def best_of_groups(ranked: Sequence[Fused], group_of: Mapping[str, Any]) -> list
 def group_key(item_id: str, group: Any) -> str:
     """The text that identifies an item's group. An item without a group (None) is a group by itself.
 
-    Groups are JSON values: 1 and 1.0 are one group, and true is another.
+    Groups are JSON values: 1 and 1.0 are one group, as are [1] and [1.0], and true is another.
     """
     if group is None:
         return f"item {item_id}"
-    return repr(int(group) if isinstance(group, float) and group.is_integer() else group)
+    return repr(_without_zeros(group))
+
+
+def _without_zeros(value: Any) -> Any:
+    """The JSON value with whole numbers as integers, also within lists and objects."""
+    match value:
+        case float():
+            return int(value) if value.is_integer() else value
+        case list():
+            return list(map(_without_zeros, value))
+        case dict():
+            return {name: _without_zeros(part) for name, part in value.items()}
+    return value
 
 
 def _alone(candidates: Sequence[Candidate]) -> list[Fused]:

@@ -62,7 +62,7 @@ def test_no_candidates_make_an_empty_ranking() -> None:
 
 def test_of_each_group_the_best_stays_in_order() -> None:
     """Any type of value can be a group; the number 1, also as 1.0, the text "1" and true differ."""
-    groups = {"a": "x", "b": "x", "c": 1, "d": "1", "e": 1.0, "f": True, "g": [1], "h": [1], "i": {"x": 1}}
+    groups = {"a": "x", "b": "x", "c": 1, "d": "1", "e": 1.0, "f": True, "g": [1], "h": [1.0], "i": {"x": 1}}
     assert [candidate.item_id for candidate in best_of_groups(_ranked(*groups), groups)] == [
         "a",
         "c",
