@@ -1,8 +1,9 @@
 -- Stores feedback.
 
 -- Sets the weight to 0 of those added events that exceed a daily cap: of their actor, or of the API key that sent them,
--- on their item. It locks the items' arms, so that a key's cap is exact. Only record_feedback calls it.
-CREATE OR REPLACE FUNCTION within_caps(added added_feedback[], sent_by text) RETURNS added_feedback[]
+-- on their item, counted in the order of the call's keys. It locks the items' arms, so that a key's cap is exact. Only
+-- record_feedback calls it.
+CREATE OR REPLACE FUNCTION within_caps(added added_feedback[], keys uuid[], sent_by text) RETURNS added_feedback[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 BEGIN
@@ -43,10 +44,10 @@ BEGIN
                 count(*) OVER (PARTITION BY event.collection_id, event.actor) AS all_of_actor,
                 row_number() OVER (PARTITION BY event.collection_id, event.item_id ORDER BY place) AS of_item,
                 count(*) OVER (PARTITION BY event.collection_id, event.item_id) AS all_of_item
-            FROM unnest(added) WITH ORDINALITY AS event (
-                row_id, collection_id, item_id, subject, actor, reward, weight, contexts, occurred_at, discounted, decay,
-                place
-            )
+            FROM unnest(added) AS event
+            CROSS JOIN LATERAL (
+                SELECT array_position(keys, own.feedback_key) AS place FROM feedback AS own WHERE own.ctid = event.row_id
+            ) AS given
             CROSS JOIN LATERAL learning_state(event.collection_id) AS state
             CROSS JOIN (
                 SELECT coalesce(max(key.feedback_cap), 0) AS key_cap FROM api_keys AS key
@@ -69,12 +70,12 @@ BEGIN
     SELECT array_agg(ROW(
         one.row_id, one.collection_id, one.item_id, one.subject, one.actor, one.reward,
         CASE WHEN one.reason = '' THEN one.weight ELSE 0 END, one.contexts, one.occurred_at, one.reason, one.decay
-    )::added_feedback ORDER BY one.place)
+    )::added_feedback)
     INTO added FROM judged AS one;
     RETURN added;
 END
 $$;
-GRANT EXECUTE ON FUNCTION within_caps(added_feedback[], text) TO @definer@;
+GRANT EXECUTE ON FUNCTION within_caps(added_feedback[], uuid[], text) TO @definer@;
 
 -- Stores events, given as an array for each column (NULL: empty in all events), and adds them to the arms of all their
 -- context buckets. Returns the number of recorded events, of repeated ones (by their key), and of those that replaced a
@@ -219,7 +220,7 @@ BEGIN
         RETURN;
     END IF;
     IF is_crowded OR sent_by <> '' THEN
-        added := within_caps(added, sent_by);
+        added := within_caps(added, feedback_keys, sent_by);
         is_plain := false;
     END IF;
     IF NOT is_plain THEN

@@ -169,20 +169,20 @@ async def test_a_verdict_on_an_item_that_was_not_shown_does_not_count(platform: 
 
 
 async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
-    """Events beyond the cap are stored and do not count, one by one and in batches."""
+    """Events beyond the cap are stored and do not count, one by one and in batches, in the order of the call."""
     await _stored(platform)
     await (await platform.collection("docs")).set_learning(daily_cap=3)
     events = [
         Feedback(collection="docs", item_id=item_id, helpful=True, actor="u", kind=kind)
         for kind in "xy"
-        for item_id in "ab"
+        for item_id in "ba"
     ]
     assert not (await platform.feedback_each(events[:2])).discounted
     assert (await platform.feedback_each(events)).discounted == {"over the daily cap": 1}
     alone = await platform.feedback(collection="docs", item_id="c", helpful=True, actor="u")
     assert alone.discounted == {"over the daily cap": 1}
     assert not (await platform.feedback(collection="docs", item_id="c", helpful=True, actor="v")).discounted
-    assert [await _raw(platform, item_id) for item_id in "abc"] == [(2, 2), (1, 1), (1, 1)]
+    assert [await _raw(platform, item_id) for item_id in "abc"] == [(1, 1), (2, 2), (1, 1)]
     await (await platform.collection("docs")).set_learning(daily_cap=6)
     assert not (await platform.feedback(collection="docs", item_id="d", helpful=True, actor="u")).discounted
 
