@@ -23,15 +23,10 @@ CREATE OR REPLACE FUNCTION composed(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 RETURN CASE WHEN content ~ '[\u0300-\u036F\u1100-\u11FF\u3099\u309A]' THEN normalize(content, NFC) ELSE content END;
 
--- That text with half-width kana, full-width letters and ligatures (ﬁ in PDFs) replaced by the ordinary letters. An
--- ordinary text is searched for any of these characters once.
+-- That text with half-width kana, full-width letters and ligatures (ﬁ in PDFs) replaced by the ordinary letters.
 CREATE OR REPLACE FUNCTION usual_form(content text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
-RETURN CASE
-    WHEN content !~ '[\u0300-\u036F\u1100-\u11FF\u3099\u309A\uFB00-\uFB06\uFF00-\uFFEF]' THEN content
-    WHEN content ~ '[\uFB00-\uFB06\uFF00-\uFFEF]' THEN normalize(content, NFKC)
-    ELSE normalize(content, NFC)
-END;
+RETURN CASE WHEN content ~ '[\uFB00-\uFB06\uFF00-\uFFEF]' THEN normalize(content, NFKC) ELSE composed(content) END;
 
 -- That text with a space after each character of such a script, so that every configuration can compare them by
 -- position.
