@@ -21,5 +21,10 @@ def size(number: float) -> str:
 
 def several(number: int, noun: str) -> str:
     """``1 item``, ``1,200 items``, ``2 queries``, ``3 searches``, ``4 indexes``."""
-    plural = f"{noun[:-1]}ies" if noun.endswith("y") else noun + ("es" if noun.endswith(("ch", "x")) else "s")
-    return f"{number:,} {noun if number == 1 else plural}"
+    return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("y"):
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("ch", "x")) else f"{noun}s"

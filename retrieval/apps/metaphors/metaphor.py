@@ -408,10 +408,8 @@ def part(leg: str, rank: int, raw: float, weight: float = 1.0) -> Contribution:
 
 def entry_of(hit: Hit) -> Entry:
     """The metaphor of a hit; its relevance is the part of the score without the learned reward."""
-    relevance, learned = (
-        hit.score,
-        next((part for part in hit.explanation.contributions if part.leg == "learned"), None),
-    )
+    relevance = hit.score
+    learned = next((part for part in hit.explanation.contributions if part.leg == "learned"), None)
     if learned is not None:
         share = learned.weight if learned.weight < 1 else LEARNED_SHARE
         relevance = (hit.score - learned.value) / (1 - share)

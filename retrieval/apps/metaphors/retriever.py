@@ -297,17 +297,11 @@ class MetaphorRetriever:
         relevance = values.relevance_of_each(base)
         expected = await self.model.expectations(search.problem, list(relevance), relevance)
         bonus = {key: expectation.uncertainty for key, expectation in expected.items()}
-        places = {key: rank for rank, key in enumerate(sorted(bonus, key=lambda key: (-bonus[key], key)), 1)}
+        order = sorted(bonus, key=lambda key: (-bonus[key], key))
+        added = {key: [values.part("uncertainty", rank, bonus[key], rate)] for rank, key in enumerate(order, 1)}
         explored = [
             values.entry_by(
-                entry.metaphor,
-                entry.relevance,
-                *entry.explanation.contributions,
-                *(
-                    values.part("uncertainty", places[key], bonus[key], rate)
-                    for key in [entry.metaphor.id]
-                    if key in bonus
-                ),
+                entry.metaphor, entry.relevance, *entry.explanation.contributions, *added.get(entry.metaphor.id, [])
             )
             for entry in base
         ]

@@ -1,4 +1,4 @@
-"""What is imported at its first use."""
+"""Modules and names are imported at their first use."""
 
 from __future__ import annotations
 
