@@ -103,6 +103,20 @@ def told(kind: type) -> type[BaseModel]:
     return create_model(kind.__name__, __base__=_Described, __doc__=about, **fields)
 
 
+def listed(name: str, about: str, next_page: str | None = None, /, **parts: type) -> type[BaseModel]:
+    """The model of a response with a list of a domain class, by the list's name.
+
+    ``next_page``: the description of the member ``next``, of a response that may have a next page.
+    """
+    fields: dict[str, Any] = {part: list[told(kind)] for part, kind in parts.items()}  # type: ignore[misc]
+    if next_page is not None:
+        fields["next"] = Annotated[str | None, Field(description=next_page)]
+    return create_model(name, __base__=_Described, __doc__=about, **fields)
+
+
+AFTER = "The value of `after` for the next page; null: there is none."
+
+
 def _json_fields(kind: type, *, may_be_null: bool = False) -> Iterator[tuple[str, Any]]:
     """The name and the annotated type of each field that ``as_dict`` of that class returns."""
     types: dict[str, Any] = {}

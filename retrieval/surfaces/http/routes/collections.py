@@ -19,7 +19,7 @@ from retrieval.domain.json_schema import AttributeSchema
 from retrieval.engine.reading import infos_after
 from retrieval.surfaces.http.caller import AdminPlatform, ReadCollection, ReadPlatform, service_of
 from retrieval.surfaces.http.json_bodies import After, CollectionName, JSONAnswer, JSONBodies, at, sent_profile
-from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, told
+from retrieval.surfaces.http.models import AFTER, InlineProfile, Sent, listed, told
 
 
 class NeighboursSent(Sent):
@@ -71,13 +71,9 @@ class CollectionSettings(
     """The space of your own vectors; left out: the space of the service's embedder."""
 
 
-class CollectionPage(AnswerPart):
-    """A page of collections, in the order of their names."""
-
-    collections: list[CollectionInfo]
-    next: str | None
-    """The value of `after` for the next page; null: there is none."""
-
+CollectionPage = listed(
+    "CollectionPage", "A page of collections, in the order of their names.", AFTER, collections=CollectionInfo
+)
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=JSONBodies)
 named = APIRouter(prefix="/v1/collections/{name}", tags=["collections"], route_class=JSONBodies)

@@ -16,7 +16,7 @@ from retrieval.engine.request import checked_item_ids
 from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
 from retrieval.surfaces.http.caller import ReadCollection, WriteCollection
 from retrieval.surfaces.http.json_bodies import After, ItemId, JSONAnswer, JSONBodies, at, object_of
-from retrieval.surfaces.http.models import AnswerPart, Sent, told
+from retrieval.surfaces.http.models import AFTER, AnswerPart, Sent, listed, told
 from retrieval.surfaces.http.routes.items import MAX_ITEMS
 
 ChunkTokens = Annotated[int, Field(ge=32, le=MAX_TOKENS)]
@@ -74,13 +74,9 @@ class DocumentsReportTold(AnswerPart):
     """The outcome for the chunks; `removed` counts chunks of former versions."""
 
 
-class DocumentPage(AnswerPart):
-    """A page of documents, approximately in the order of their ids."""
-
-    documents: list[DocumentEntry]
-    next: str | None
-    """The value of `after` for the next page; null: there is none."""
-
+DocumentPage = listed(
+    "DocumentPage", "A page of documents, approximately in the order of their ids.", AFTER, documents=DocumentEntry
+)
 
 router = APIRouter(prefix="/v1/collections/{name}/documents", tags=["documents"], route_class=JSONBodies)
 

@@ -20,7 +20,7 @@ from retrieval.services.doctor.diagnose import diagnose
 from retrieval.services.reembed import Reembedding, ReembeddingCost
 from retrieval.surfaces.http.caller import AdminPlatform, ReadPlatform, service_of
 from retrieval.surfaces.http.json_bodies import CollectionName, JSONAnswer, JSONBodies, restore
-from retrieval.surfaces.http.models import AnswerPart, Sent, told
+from retrieval.surfaces.http.models import AnswerPart, Sent, listed, told
 from retrieval.surfaces.http.problems import RefusalError
 from retrieval.surfaces.http.readiness import HOLDS_SECONDS, Readiness, ReadinessCheck
 from retrieval.surfaces.since import age_or_time, time_of
@@ -68,16 +68,8 @@ class ReembeddingBegun(AnswerPart):
     """Left out in the response of a dry run."""
 
 
-class Statistics(AnswerPart):
-    """The state of each collection, by name."""
-
-    collections: list[CollectionStatus]
-
-
-class AnalyticsViews(AnswerPart):
-    """The views, by name."""
-
-    views: list[AnalyticsView]
+Statistics = listed("Statistics", "The state of each collection, by name.", collections=CollectionStatus)
+AnalyticsViews = listed("AnalyticsViews", "The views, by name.", views=AnalyticsView)
 
 
 class AnalyticsRows(AnswerPart):

@@ -17,7 +17,7 @@ from retrieval.surfaces.http import json_bodies
 from retrieval.surfaces.http.bulk import CSV_TYPE, MEDIA_TYPE, BulkAnswer, LineReader
 from retrieval.surfaces.http.caller import ReadCollection, WriteCollection, service_of
 from retrieval.surfaces.http.json_bodies import IfMatch, ItemId, JSONAnswer
-from retrieval.surfaces.http.models import AnswerPart, Sent, Vector, told
+from retrieval.surfaces.http.models import AFTER, AnswerPart, Sent, Vector, listed, told
 
 MAX_ITEMS = 1000
 """The greatest number of items in one batch; ``/items/bulk`` accepts any number."""
@@ -81,12 +81,7 @@ class DeleteRequest(Sent, examples=[{"item_ids": ["T-1", "T-2"]}]):
     """A list of at most 1000."""
 
 
-class ItemPage(AnswerPart):
-    """A page of items, in the order of their ids."""
-
-    items: list[StoredItem]
-    next: str | None
-    """The value of `after` for the next page; null: there is none."""
+ItemPage = listed("ItemPage", "A page of items, in the order of their ids.", AFTER, items=StoredItem)
 
 
 class Deleted(AnswerPart):

@@ -15,7 +15,7 @@ from retrieval.domain.search.profile import MAX_VERSION, Profile, StoredProfile
 from retrieval.surfaces.http import json_bodies
 from retrieval.surfaces.http.caller import AdminCollection, ReadCollection
 from retrieval.surfaces.http.json_bodies import JSONAnswer
-from retrieval.surfaces.http.models import AnswerPart, InlineProfile, Sent, told
+from retrieval.surfaces.http.models import InlineProfile, Sent, listed, told
 from retrieval.surfaces.http.routes.search import RankedBody, arguments_of
 
 _PROFILE: JsonDict = {"legs": {"dense": 0.6, "lexical": 0.4}, "fusion": {"kind": "weighted_sum"}}
@@ -46,10 +46,7 @@ class ProfileChange(Sent, examples=[{"profile": _PROFILE, "note": "meaning count
         return self
 
 
-class ProfileVersions(AnswerPart):
-    """The versions, the newest first."""
-
-    profiles: list[StoredProfile]
+ProfileVersions = listed("ProfileVersions", "The versions, the newest first.", profiles=StoredProfile)
 
 
 class PreviewRequest(

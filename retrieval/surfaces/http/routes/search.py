@@ -118,19 +118,13 @@ class PassagesRequest(RankedBody, examples=[{"query": "who gets parental leave?"
     """The greatest number of chunks that are added on each side of a hit."""
 
 
-class BatchAnswer(models.AnswerPart):
-    """One result per query, in the same order."""
-
-    results: list[SearchResult]
-
-
-class RetrievalPage(models.AnswerPart):
-    """Recorded searches, the newest first."""
-
-    retrievals: list[RetrievalSummary]
-    next: str | None
-    """The value of the parameter `before` for the next page; null: this is the last page."""
-
+BatchAnswer = models.listed("BatchAnswer", "One result per query, in the same order.", results=SearchResult)
+RetrievalPage = models.listed(
+    "RetrievalPage",
+    "Recorded searches, the newest first.",
+    "The value of the parameter `before` for the next page; null: this is the last page.",
+    retrievals=RetrievalSummary,
+)
 
 router = APIRouter(prefix="/v1/collections/{name}", tags=["search"], route_class=json_bodies.JSONBodies)
 
