@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg import AsyncConnection, sql
@@ -98,12 +98,7 @@ async def stored_documents(url: str, store: LangChainStore, *, page: int) -> Asy
                 await cursor.execute(statement, {"after": after, "page": page, **layout.parameters})
                 rows = await cursor.fetchall()
                 if rows:
-                    documents = [_document(row) for row in rows]
-                    yield (
-                        [_own_id(*pair, seen_ids) for pair in zip(documents, rows, strict=True)]
-                        if layout.may_repeat_ids
-                        else documents
-                    )
+                    yield [_document(row, seen_ids if layout.may_repeat_ids else set()) for row in rows]
                     after = rows[-1][0]
                 if len(rows) < page:
                     return
@@ -128,20 +123,16 @@ def _without_driver(url: str) -> str:
     return f"{scheme.partition('+')[0]}://{remainder}"
 
 
-def _document(row: TupleRow) -> LangChainDocument:
-    _, id_, text, vector, json, others = row
+def _document(row: TupleRow, seen_ids: set[str]) -> LangChainDocument:
+    """The document; if an earlier document has its id, with its row's key as the id."""
+    key, id_, text, vector, json, others = row
+    is_renamed = id_ in seen_ids
+    seen_ids.add(id_)
     metadata = {name: value for name, value in (others or {}).items() if value is not None}
     if isinstance(json, Mapping):
         metadata |= json
-    return LangChainDocument(id=id_, text=text or "", metadata=metadata, vector=vector)
-
-
-def _own_id(document: LangChainDocument, row: TupleRow, seen_ids: set[str]) -> LangChainDocument:
-    """The document; if an earlier document has its id, with its row's key as the id."""
-    if document.id in seen_ids:
-        return replace(document, id=row[0], is_renamed=True)
-    seen_ids.add(document.id)
-    return document
+    own_id = key if is_renamed else id_
+    return LangChainDocument(id=own_id, text=text or "", metadata=metadata, vector=vector, is_renamed=is_renamed)
 
 
 def _statement(layout: _Layout) -> sql.Composed:

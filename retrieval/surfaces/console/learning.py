@@ -62,7 +62,7 @@ async def _rising(visit: Visit, name: str) -> h.Node:
     ]
     none = h.p(".hint")["No item was used more or less often in the last 14 days than in the 14 before."]
     title = "Rising and sinking items: verdicts of the last 14 days against the 14 before"
-    return plots.figure(title, drawing or none, changes.columns, changes.values, plots.sql_of("rising_items", name))
+    return plots.stored_figure(title, drawing or none, changes, name)
 
 
 async def _exploration(visit: Visit, name: str) -> h.Node:
@@ -83,8 +83,7 @@ async def _exploration(visit: Visit, name: str) -> h.Node:
             f"{whole['explored_share']:.1%} of hits were explored; such a hit earned {abs(whole['cost']):.3f} ",
             "less." if whole["cost"] >= 0 else "more.",
         ]
-    title = "Exploration: its share and its cost"
-    return plots.figure(title, [drawing, summary], rows.columns, rows.values, plots.sql_of("exploration", name))
+    return plots.stored_figure("Exploration: its share and its cost", [drawing, summary], rows, name)
 
 
 def _number(value: object) -> float | None:
@@ -107,7 +106,7 @@ async def _arms(visit: Visit, name: str) -> h.Node:
     shares = {title: [float(row[column]) for column in _SHARE] for title, row in rows}
     drawing = plots.bars("Share of good verdicts", shares) if rows else _NO_FEEDBACK
     title = "Verdicts by item: share of good verdicts, with 95 % intervals"
-    return plots.figure(title, [drawing, more], usage.columns, usage.values, plots.sql_of("usage", name))
+    return plots.stored_figure(title, [drawing, more], usage, name)
 
 
 _SHARE = ("success_rate", "success_low", "success_high")
@@ -131,8 +130,7 @@ async def _over_time(visit: Visit, name: str) -> h.Node:
     if series:
         label = "Share of good verdicts since the first day, of the most used items"
         drawing = plots.lines(label, [f"{day:%d %b}" for day in days], series, least=0.0, most=1.0)
-    title = "The most used items over the last 28 days, with 95 % intervals"
-    return plots.figure(title, drawing, usage.columns, usage.values, plots.sql_of("usage_by_day", name))
+    return plots.stored_figure("The most used items over the last 28 days, with 95 % intervals", drawing, usage, name)
 
 
 def _filled(values: Sequence[float | None]) -> list[float | None]:
@@ -153,8 +151,7 @@ async def _contexts(visit: Visit, name: str) -> h.Node:
         for row in contexts[: _BARS + 1]
     }
     drawing = plots.bars("Mean reward by context, with 95 % intervals", rewards) if rewards else _NO_FEEDBACK
-    title = "Reward by context in the last 28 days"
-    return plots.figure(title, drawing, contexts.columns, contexts.values, plots.sql_of("contexts", name))
+    return plots.stored_figure("Reward by context in the last 28 days", drawing, contexts, name)
 
 
 async def _models(visit: Visit, collection: Collection) -> h.Node:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import htpy as h
 from starlette.routing import Route
@@ -18,7 +17,7 @@ from retrieval.domain.errors import InvalidRequestError, NotFoundError, UnknownC
 from retrieval.domain.records.analytics import AnalyticsTable
 from retrieval.services.reembed import ACTIONS, Reembedding, possible_actions, told_without_text
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
-from retrieval.surfaces.console.plots import Series, figure, lines, sql_of
+from retrieval.surfaces.console.plots import Series, lines, stored_figure
 from retrieval.surfaces.http.routes.installation import examined
 
 CONTRACT = 0.99
@@ -70,12 +69,11 @@ def _overview(visit: Visit, statuses: Sequence[CollectionStatus]) -> h.Node:
 
 async def _latency(visit: Visit, name: str) -> h.Node:
     latency = await visit.platform.analytics("latency", collection=name, since=_WEEKS)
-    rows = sorted((row for row in latency if row["stage"] == "total"), key=lambda row: row["day"])
-    paths = sorted({row["path"] for row in rows})
-    days = sorted({row["day"] for row in rows})
+    totals = {(row["day"], row["path"]): row for row in latency if row["stage"] == "total"}
+    days = sorted({day for day, _ in totals})
     series = [
-        Series(f"{quantile}, {path}", [_at(rows, day, path, f"{quantile}_ms") for day in days])
-        for path in paths
+        Series(f"{quantile}, {path}", [totals.get((day, path), {}).get(f"{quantile}_ms") for day in days])
+        for path in sorted({path for _, path in totals})
         for quantile in ("p50", "p95", "p99")
     ]
     drawing = (
@@ -83,12 +81,7 @@ async def _latency(visit: Visit, name: str) -> h.Node:
         if days
         else h.p(".hint")["Nothing was recorded in the last 28 days."]
     )
-    title = "Latency in milliseconds: median, 95 % and 99 %"
-    return figure(title, drawing, latency.columns, latency.values, sql_of("latency", name))
-
-
-def _at(rows: Sequence[Any], day: object, path: str, column: str) -> float | None:
-    return next((float(row[column]) for row in rows if row["day"] == day and row["path"] == path), None)
+    return stored_figure("Latency in milliseconds: median, 95 % and 99 %", drawing, latency, name)
 
 
 async def _recall(visit: Visit, chosen: CollectionStatus) -> h.Node:
@@ -99,7 +92,7 @@ async def _recall(visit: Visit, chosen: CollectionStatus) -> h.Node:
         if not chosen.indexes
         else "Not measured yet; the job recall measures it on recorded searches."
     ]  # fmt: skip
-    return figure(title, drawing, recall.columns, recall.values, sql_of("recall", chosen.name))
+    return stored_figure(title, drawing, recall, chosen.name)
 
 
 def _recall_lines(rows: AnalyticsTable) -> h.Node:

@@ -9,6 +9,7 @@ from typing import Any
 
 import htpy as h
 
+from retrieval.domain.records.analytics import AnalyticsTable
 from retrieval.surfaces.console.frame import shown_value, table
 
 WIDTH, HEIGHT = 640.0, 220.0
@@ -226,6 +227,11 @@ def figure(
         ],
         sql_to_copy(sql) if sql else None,
     ]
+
+
+def stored_figure(title: str, drawing: h.Node, numbers: AnalyticsTable, collection: str) -> h.Element:
+    """A plot of the figures of a collection that a view of the database has."""
+    return figure(title, drawing, numbers.columns, numbers.values, sql_of(numbers.view, collection))
 
 
 def timings(retrieval_id: object, stages: Mapping[str, float], total: float) -> h.Element:

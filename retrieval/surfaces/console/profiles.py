@@ -20,7 +20,7 @@ from retrieval.services.compare import ProfileComparison, compare_profiles, name
 from retrieval.services.evaluate import Report, evaluate, parse_metrics
 from retrieval.services.judgements import missing_items, read_pairs
 from retrieval.surfaces.console.frame import Visit, empty, notice, page, shown_value, table, view
-from retrieval.surfaces.console.plots import bars, figure, interval, sql_of
+from retrieval.surfaces.console.plots import bars, interval, stored_figure
 
 _METRICS = "nDCG@10,R@10,MRR@10"
 _MOST_JUDGED = 500
@@ -219,10 +219,8 @@ async def _rewards(visit: Visit, collection: Collection) -> h.Node:
     }
     drawing = bars("Mean reward of rated hits by version, with 95 % intervals", values)
     none = h.p(".hint")["No hit was rated in the last 28 days."]
-    sql = sql_of("profiles", collection.name)
-    return figure(
-        "Rewards by version in the last 28 days", drawing if rows else none, rewards.columns, rewards.values, sql
-    )
+    title = "Rewards by version in the last 28 days"
+    return stored_figure(title, drawing if rows else none, rewards, collection.name)
 
 
 ROUTES: tuple[Route, ...] = (

@@ -142,15 +142,11 @@ class RetrievalServer(MCPServer[Any]):
         }
         try:
             return await answered_within(self.seconds, held(super().call_tool(name, given, context)))
-        except DatabaseUnreachableError as error:
-            _report(name, error)
-            return _error_result(f"{name}: {failure_line(error)}")
-        except ToolError as error:
+        except (DatabaseUnreachableError, ToolError) as error:
             cause = error.__cause__ or error
             # A validation error inside the tool is not an error of the caller's arguments.
-            reported = error if isinstance(error, UnexpectedToolError) and isinstance(cause, ValidationError) else cause
-            _report(name, reported)
-            return _error_result(f"{name}: {failure_line(reported)}")
+            is_internal = isinstance(error, UnexpectedToolError) and isinstance(cause, ValidationError)
+            return _error_result(_reported(name, error if is_internal else cause))
 
     async def read_resource(
         self, uri: AnyUrl | str, context: Context[Any, Any] | None = None
@@ -160,13 +156,8 @@ class RetrievalServer(MCPServer[Any]):
             raise ResourceError(f"{uri} needs the scope {Scope.READ.value!r}; {self._remedy(*_READING)}")
         try:
             return await answered_within(self.seconds, held(super().read_resource(uri, context)))
-        except DatabaseUnreachableError as error:
-            _report(str(uri), error)
-            raise ResourceError(f"{uri}: {failure_line(error)}") from None
-        except UnexpectedResourceError as error:
-            cause = error.__cause__ or error
-            _report(str(uri), cause)
-            raise ResourceError(f"{uri}: {failure_line(cause)}") from None
+        except (DatabaseUnreachableError, UnexpectedResourceError) as error:
+            raise ResourceError(_reported(str(uri), error.__cause__ or error)) from None
 
     def _not_offered(self, name: str, tools: Iterable[str]) -> str:
         if name not in self._needed:
@@ -189,11 +180,13 @@ def _error_result(line: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(type="text", text=line)], is_error=True)
 
 
-def _report(what: str, error: BaseException) -> None:
-    """Log the error with the details that the client does not get."""
+def _reported(what: str, error: BaseException) -> str:
+    """The line for the client; the error is logged with the details that the client does not get."""
+    line = failure_line(error)
     if isinstance(error, ValidationError) or is_the_callers(error):
-        _log.info("%s was refused: %s", what, failure_line(error))
-    elif failure_line(error) == UNEXPECTED:
+        _log.info("%s was refused: %s", what, line)
+    elif line == UNEXPECTED:
         _log.error("%s failed: %r", what, error, exc_info=error)
     else:
         _log.warning("%s failed: %s", what, error)
+    return f"{what}: {line}"
