@@ -56,7 +56,8 @@ def matches(item: Item, filter_: Filter, filterable: Filterable = ()) -> bool:
                 _same(member, value) for member in among if member in operands for value in operands if value == member
             )
         case Compare(field, operator, value):
-            return _ordered(_value_of(item, field, filterable), operator, _operand(value, field, filterable))
+            stored, operand = _value_of(item, field, filterable), _operand(value, field, filterable)
+            return _matches_json(item, Exists(field)) and _ordered(stored, operator, operand)
         case Contains():
             raise AssertionError("no filter here is about words")
 
@@ -243,7 +244,10 @@ leaves = st.one_of(
         lambda name, value: {name: value},
         st.sampled_from(["kind", "status", "source"]),
         st.one_of(
-            texts, st.lists(texts, max_size=3), st.builds(lambda value: {"ne": value}, texts), st.just({"exists": True})
+            texts,
+            st.lists(texts, max_size=3),
+            st.dictionaries(st.sampled_from(("ne", *OPERATORS)), texts, min_size=1, max_size=2),
+            st.just({"exists": True}),
         ),
     ),
     st.builds(lambda tags: {"tags": tags}, st.lists(st.sampled_from(TAGS), max_size=3)),

@@ -50,7 +50,7 @@ def present_value(field: Field) -> sa.ColumnElement[Any]:
     """A field's value; NULL if the item lacks it, also where the table has an empty text or list."""
     if not field.is_attribute and field.name == "tags":
         return sa.func.nullif(items.c.tags, _NOWHERE)
-    if not field.is_attribute and field.name in filters.TEXT_FIELDS:
+    if field in _NEVER_NULL and field != _KEY:
         return sa.func.nullif(items.c[field.name], sa.literal_column("''"))
     return field_value(field)
 
@@ -175,7 +175,7 @@ def _one_of(filter_: OneOf, values_of: ValuesOf) -> Condition:
 def _compare(filter_: Compare) -> Condition:
     order, field = ORDER[filter_.operator], filter_.field
     if not field.is_attribute:
-        result: Condition = order(items.c[field.name], late(filter_, lambda leaf: leaf.value))
+        result: Condition = order(present_value(field), late(filter_, lambda leaf: leaf.value))
         return result
     # JSON also orders values of different types; a filter compares only values of one type.
     attribute = field_value(field)
