@@ -481,9 +481,9 @@ class Collection:
     async def value_counts(self, field: str, *, where: Where | Filter | None = None) -> list[ValueCount]:
         """Count the items of each value of the field, the most frequent first; archived items do not count.
 
-        ``field`` is an attribute, named as in a filter, ``tags`` (each tag of an item counts), ``kind``, ``status`` or
-        ``source``; ``where`` filters the items. Raises ``InvalidRequestError`` for another field, ``UnknownFieldError``
-        for an attribute that no item has, and the errors of filters.
+        ``field`` is an attribute, named as in a filter, ``tags``, ``kind``, ``status`` or ``source``; each tag and
+        each element of a list counts. ``where`` filters the items. Raises ``InvalidRequestError`` for another field,
+        ``UnknownFieldError`` for an attribute that no item has, and the errors of filters.
         """
         return await reading.value_counts(self._handle, field, where=where)
 

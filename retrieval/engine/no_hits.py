@@ -114,7 +114,7 @@ async def _hint(handle: CollectionHandle, part: Filter, types: Mapping[str, Sequ
     if near and not isinstance(part, Compare) and "string" in kinds:
         return f"; did you mean {_shown([folded[name] for name in dict.fromkeys(near)], kinds)}?"
     if kinds == ["number"] and (numbers := [value for value in existing if is_number(parse_value(value))]):
-        return f"; its values are from {min(numbers, key=float)} to {max(numbers, key=float)}"  # others may be lists
+        return f"; its values are from {min(numbers, key=float)} to {max(numbers, key=float)}"  # others may be objects
     more = " …" if len(existing) > _SHOWN else ""
     return f"; there are {_shown(existing[:_SHOWN], kinds)}{more}" if existing else ""
 

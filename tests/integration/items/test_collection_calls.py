@@ -167,15 +167,15 @@ async def test_values_are_counted_by_tag_and_within_a_filter(docs: Collection) -
         await docs.value_counts("levle")
 
 
-async def test_equal_numbers_are_one_value(platform: Platform) -> None:
-    """The count of a number is that of the items which its filter finds, however the number was written."""
+async def test_a_count_is_that_of_the_items_which_its_filter_finds(platform: Platform) -> None:
+    """However a number was written; a list counts once for each of its elements, and an empty one has none."""
     own = await platform.collection("numbers")
-    minutes = [30, 30.0, 2.5, 2.50, 0, -0.0, 1e2, 100]
+    minutes = [30, 30.0, 2.5, 2.50, 0, -0.0, 1e2, 100, [30, 2.5, 30.0], [0], []]
     await own.add({"id": f"n{n}", "title": "disk", "minutes": value} for n, value in enumerate(minutes))
-    counts = {"0": 2, "100": 2, "2.5": 2, "30": 2}
-    assert {count.value: count.items for count in await own.value_counts("minutes")} == counts
+    counts = {"0": 3, "100": 2, "2.5": 3, "30": 3}
+    assert {count.value: count.items for count in await own.value_counts("minutes")} == {**counts, "": 1}
     assert (await own.search("disk", facets=["minutes"])).facets["minutes"] == counts
-    assert len([item async for item in own.scan({"minutes": 30})]) == 2
+    assert len([item async for item in own.scan({"minutes": 30})]) == 3
 
 
 async def test_without_a_model_standings_are_raw_counts(platform: Platform) -> None:

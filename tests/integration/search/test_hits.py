@@ -142,7 +142,7 @@ NOTHING = "the filter lets nothing through: no item has "
         ({"year": "1960"}, 'year = "1960"; its values are numbers, such as '),
         ({"year": 1961}, "year = 1961; its values are from 1958 to 1990"),
         ({"year": {"gte": 2000}}, "year \u2265 2000; its values are from 1958 to 1990"),
-        ({"size": 99}, "size = 99; its values are from 3 to 3"),
+        ({"size": 99}, "size = 99; its values are from 1 to 3"),
         ({"checked": "true"}, 'checked = "true"; its values are true or false'),
         ({"tags": "wings"}, 'tags = "wings"; did you mean "wing"?'),
         ({"kind": "note"}, 'kind = "note"'),

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import array
 
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
@@ -54,7 +55,7 @@ async def value_counts(
 ) -> list[ValueCount]:
     """The counts by value, the most frequent first, in one statement; archived items are left out.
 
-    An item counts once for each of its tags.
+    An item counts once for each of its tags, and for each element of a list.
     """
     rows_ = _values(collection, field, filter_).subquery("found")
     value, number = rows_.c.value, sa.func.count()
@@ -77,7 +78,7 @@ FACET_VALUES = 50
 """The most values of a facet that are returned, the most frequent first."""
 
 FACET_ROWS = 100_000
-"""The most items, or tags of items, that a facet counts."""
+"""The most items, or tags and elements of items, that a facet counts."""
 
 
 async def facet_counts(
@@ -116,17 +117,31 @@ def _values(collection: StoredCollection, field: Field, filter_: Filter | None) 
 
 
 def _value(field: Field) -> sa.ColumnElement[str]:
+    """A field's value as text; a list's different elements, each in a row, because a filter finds the item by each."""
     if field.is_attribute:
         attributes = sa.type_coerce(items.c.attributes, sa.types.NullType())
         name: sa.BindParameter[Any] = sa.bindparam("attribute", [field.name, *field.path], type_=sa.ARRAY(sa.Text()))
-        value = attributes.op("#>", return_type=sa.types.NullType())(name)
-        text = attributes.op("#>>", return_type=sa.Text())(name)
-        # 1 and 1.0 are one number, as they are for a filter.
-        number = sa.cast(sa.func.trim_scale(sa.cast(value, sa.Numeric())), sa.Text())
-        is_number = sa.func.jsonb_typeof(value) == sa.literal_column("'number'")
-        return sa.func.coalesce(sa.case((is_number, number), else_=text), sa.literal_column("''"))
+        held = attributes.op("#>", return_type=sa.types.NullType())(name)
+        element = sa.func.jsonb_array_elements(held, type_=sa.types.NullType()).column_valued()
+        elements = sa.func.nullif(
+            sa.func.array(sa.select(_text(element)).distinct().scalar_subquery()), sa.literal_column("'{}'")
+        )
+        is_list = sa.func.jsonb_typeof(held) == sa.literal_column("'array'")
+        each = sa.case((is_list, sa.func.coalesce(elements, _NO_VALUE)), else_=array([_text(held)]))
+        return sa.func.unnest(each, type_=sa.Text())
     column: sa.ColumnElement[str] = item_tags.c.tag if field.name == "tags" else items.c[field.name]
     return column
+
+
+_NO_VALUE: sa.ColumnClause[Any] = sa.literal_column("'{\"\"}'")
+
+
+def _text(value: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
+    """A JSON value as text, or empty; 1 and 1.0 are one number, as they are for a filter."""
+    number = sa.cast(sa.func.trim_scale(sa.cast(value, sa.Numeric())), sa.Text())
+    text = value.op("#>>", return_type=sa.Text())(sa.literal_column("'{}'"))
+    is_number = sa.func.jsonb_typeof(value) == sa.literal_column("'number'")
+    return sa.func.coalesce(sa.case((is_number, number), else_=text), sa.literal_column("''"))
 
 
 async def count_vectors(at: CollectionPlace, space: StoredSpace | None) -> int:
