@@ -52,12 +52,20 @@ _TUNED = {
     )
 }
 
+_NOT_ENGLISH = Profile(legs={"dense": 0.2, "lexical": 0.8}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), depth=20)
+"""For texts that the tuned model hardly knows: what resembles the best hit for it is as good as chance."""
+
 _UNTUNED = Profile(legs={"dense": 1.0, "lexical": 1.0}, depth=20)
 
 
-def default_profile(space: EmbeddingSpace | None) -> Profile:
-    """The space's tuned profile; for any other space both legs have the same weight, by rank (RRF, k = 60)."""
-    return _TUNED.get((space.provider, space.model), _UNTUNED) if space else _UNTUNED
+def default_profile(space: EmbeddingSpace | None, language: str = "english") -> Profile:
+    """The space's tuned profile; for any other space both legs have the same weight, by rank (RRF, k = 60).
+
+    ``language``: the collection's text search configuration; the tuned model knows English only.
+    """
+    tuned = _TUNED.get((space.provider, space.model)) if space else None
+    is_english = "english" in language or "simple" in language
+    return (tuned if is_english else _NOT_ENGLISH) if tuned else _UNTUNED
 
 
 _LEAST_LIMIT = 10

@@ -66,7 +66,7 @@ async def find_or_make(
     first_space = await space_of_new()
     space = None if first_space is None else await register_space(database, first_space)
     if stored is None:
-        first = profile or default_profile(space.space if space else None)
+        first = profile or default_profile(space.space if space else None, language)
         create = partial(store.create_collection, neighbours=neighbours, schema=schema, index_kind=index_kind)
         async with database.transaction(tenant_id) as connection:
             whose, number = (connection, tenant_id, name), space.space_id if space else None
@@ -84,8 +84,9 @@ async def _give_space(database: Database, tenant_id: int, stored: StoredCollecti
     async with database.transaction(tenant_id) as connection:
         await store.set_space(connection, stored.collection_id, space.space_id)
         if stored.profile == default_profile(None):
+            first = default_profile(space.space, stored.text_search_config)
             note = f"the default of {space.space.name}"
-            version = await store.add_profile(connection, stored.collection_id, default_profile(space.space), note)
+            version = await store.add_profile(connection, stored.collection_id, first, note)
             await store.use_profile(connection, stored.collection_id, version)
 
 

@@ -103,10 +103,11 @@ async def principles_collection(platform: Platform, name: str = choosing.COLLECT
     space = await collection.space()
     profile, kind = (search.WORDS_PROFILE, "without") if space is None else (search.PRINCIPLES_PROFILE, "with")
     # Compares the stored forms, which ignore the order of signals.
-    stored, note = collection.profile.as_dict(), handle_of(collection).stored.profile_note
-    others = (search.PRINCIPLES_PROFILE, search.WORDS_PROFILE, default_profile(space))
+    stored, settings = collection.profile.as_dict(), handle_of(collection).stored
+    default = default_profile(space, settings.text_search_config)
+    others = (search.PRINCIPLES_PROFILE, search.WORDS_PROFILE, default)
     if (
-        note.startswith(_UNCHOSEN)
+        settings.profile_note.startswith(_UNCHOSEN)
         and stored in [other.as_dict() for other in others if other is not profile]
         and all(count.value == choosing.KIND for count in await collection.value_counts("kind"))
     ):

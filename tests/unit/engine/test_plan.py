@@ -31,6 +31,7 @@ from retrieval.engine.plan import (
     Way,
     account,
     choose_way,
+    default_profile,
     effort_for,
     few_by_facets,
     few_matches,
@@ -97,6 +98,17 @@ def test_preferred_items_are_searched_to_the_same_depth() -> None:
     deep = plan(LARGE, profile=profile, vector_note="no", limit=profile.depth, condition=request.preferred[0]).request
     assert (preferred.depth, preferred.with_items) == (first.request.depth, False)
     assert (preferred.few, preferred.reach) == (deep.few, deep.reach)
+
+
+def test_words_weigh_more_where_the_model_does_not_know_the_language() -> None:
+    """A model that knows only English resembles chance in others, and refining would spread it."""
+    local = EmbeddingSpace(provider="minilm", model="all-MiniLM-L6-v2", dimensions=384)
+    assert default_profile(local, "simple") == default_profile(local)
+    german = default_profile(local, "german")
+    assert german.legs["lexical"] > german.legs["dense"] > 0
+    assert german.refining.is_off
+    other = replace(local, provider="own")
+    assert default_profile(other, "german") == default_profile(other) == default_profile(None)
 
 
 def test_a_small_collection_is_searched_exactly() -> None:
