@@ -56,6 +56,16 @@ async def test_a_plain_search_makes_one_round_trip_of_one_statement(platform: Pl
     assert [len(texts) for texts in asked] == [1]
 
 
+async def test_a_large_page_by_words_has_the_items_that_hold_only_the_more_frequent_word(platform: Platform) -> None:
+    """The index preselects by the rarest words; the more hits are wanted, the more words count as rare."""
+    roads = await platform.collection("roads")
+    long = [{"id": f"n{n}", "text": f"north {'street ' * 30}"} for n in range(300)]
+    await roads.add([*long, *({"id": f"s{n:03}", "text": "south"} for n in range(301))])
+    assert [hit.id for hit in await roads.search("north south", legs=["lexical"], limit=100)] == [
+        f"s{n:03}" for n in range(100)
+    ]
+
+
 @pytest.mark.parametrize(
     ("query", "item_id", "replacement"),
     [
