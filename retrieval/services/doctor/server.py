@@ -167,7 +167,11 @@ def check_settings(settings: Settings, database_bytes: int) -> Iterator[Finding]
             is_unwanted = setting.number is not None and rule.unwanted(setting.number)
         if is_unwanted:
             found = f"{rule.name} is {setting.text}: {rule.why}"
-            mend = f"ALTER SYSTEM SET {rule.name} = '{rule.good}'; SELECT pg_reload_conf();"
+            mend = f"ALTER {setting.holder} SET {rule.name} = '{rule.good}';"
+            if setting.holder is None:
+                mend = f"start the server with -c {rule.name}={rule.good}: its command line sets the value"
+            elif setting.holder == "SYSTEM":
+                mend += " SELECT pg_reload_conf();"
             yield rule.severity.finding("settings", found, mend, about=rule.name)
     buffers = settings.get(_BUFFERS)
     if buffers and buffers.number and buffers.number <= 128 * MEGABYTE < database_bytes:

@@ -64,6 +64,19 @@ async def test_a_sound_installation_has_no_error(platform: Platform) -> None:
     assert "'tickets': 1 item, nothing waits" in finding_of(diagnosis, "collection").found
 
 
+async def test_a_setting_is_mended_where_it_was_made(url: str, platform: Platform) -> None:
+    """A role's and a database's settings win over those of ``ALTER SYSTEM``; times are those of other connections."""
+    with opened(url) as connection:
+        here = connection.info.dbname
+        connection.execute(f"ALTER DATABASE {here} SET statement_timeout = '2s'".encode())
+        connection.execute(f"ALTER ROLE {connection.info.user} IN DATABASE {here} SET jit = on".encode())
+        for about, found in (("statement_timeout", "is 2000ms"), ("jit", "is on")):
+            finding = finding_of(await platform.doctor(), "settings", about)
+            assert found in finding.found
+            connection.execute(finding.mend.encode())
+    assert {"jit", "statement_timeout"}.isdisjoint(finding.about for finding in (await platform.doctor()).findings)
+
+
 async def test_an_examination_makes_neither_a_tenant_nor_months(url: str, settings: Settings) -> None:
     """It reports the missing tenant, without an error and without a finding on months; a collection is refused."""
     own = settings.changed(database_url=SecretStr(url), tenant="ghost")

@@ -105,17 +105,31 @@ class SettingValue(NamedTuple):
     """Bytes, seconds or a plain number; None: the value is a word."""
     text: str
     """The value as PostgreSQL shows it, such as ``64MB``."""
+    holder: str | None = "SYSTEM"
+    """What has the value, as in ``ALTER DATABASE shop SET``; None: the server's command line."""
 
 
 Settings = Mapping[str, SettingValue]
 
+# Times as a new connection has them: this one may have no limits. A role's value wins over a database's, and both over
+# the system's.
 _SETTINGS = """
     SELECT s.name, CASE
         WHEN s.unit LIKE '%%B' THEN pg_size_bytes(current_setting(s.name))
-        WHEN s.unit IN ('us', 'ms', 's', 'min', 'h', 'd')
-            THEN extract(epoch FROM current_setting(s.name)::interval)
+        WHEN s.unit = 'ms' THEN s.reset_val::numeric / 1000
         WHEN s.vartype IN ('integer', 'real') THEN s.setting::numeric
-    END::float, current_setting(s.name)
+    END::float, CASE s.unit WHEN 'ms' THEN s.reset_val || 'ms' ELSE current_setting(s.name) END,
+    CASE WHEN s.source <> 'command line' THEN coalesce((
+        SELECT coalesce(nullif(
+            concat_ws(' IN ', 'ROLE ' || quote_ident(r.rolname), 'DATABASE ' || quote_ident(d.datname)), ''
+        ), 'ROLE ALL')
+        FROM pg_db_role_setting o
+        LEFT JOIN pg_roles r ON r.oid = o.setrole LEFT JOIN pg_database d ON d.oid = o.setdatabase
+        WHERE coalesce(r.rolname, session_user) = session_user
+            AND coalesce(d.datname, current_database()) = current_database()
+            AND EXISTS (SELECT FROM unnest(o.setconfig) AS own WHERE starts_with(own, s.name || '='))
+        ORDER BY o.setrole = 0, o.setdatabase = 0 LIMIT 1
+    ), 'SYSTEM') END
     FROM pg_settings s WHERE s.name = ANY(%s)
 """
 
@@ -123,7 +137,7 @@ _SETTINGS = """
 async def read_settings(connection: _Connection, names: Sequence[str]) -> Settings:
     """These settings by name."""
     cursor = await connection.execute(_SETTINGS, (list(names),))
-    return {name: SettingValue(number, text) for name, number, text in await cursor.fetchall()}
+    return {name: SettingValue(*value) for name, *value in await cursor.fetchall()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -138,6 +138,12 @@ def test_a_setting_worth_changing_is_reported(name: str, value: SettingValue, se
     assert mend in finding.mend
 
 
+def test_a_setting_of_the_command_line_is_changed_there() -> None:
+    """``ALTER SYSTEM`` has no effect on it, as in a container that is started with ``postgres -c``."""
+    (finding,) = check_settings({**GOOD, "jit": SettingValue(None, "on", None)}, 0)
+    assert finding.mend.startswith("start the server with -c jit=off")
+
+
 def test_little_memory_is_enough_for_little_data() -> None:
     """The standard 128 MB hold a small database completely."""
     assert list(check_settings({**GOOD, "shared_buffers": SettingValue(128.0 * MB, "128MB")}, 20 * MB)) == []
