@@ -5,11 +5,11 @@
 --   words: the terms of an active item are not those of its text, or an archived item has terms
 --   weights: an item's BM25 weights do not follow from its terms (not checked while weights are recomputed)
 --   statistics: the frequency of a lexeme (its number), or a total ('totals'), is not the sum over the items' terms,
---     including differences that are not folded yet
+--     including differences that are not folded yet, or a lexeme is spelled like another
 --   places: in a collection with neighbours, an item's place is not that of its attributes, time and text
---   filters: an item's tags or declared attributes differ from the tables for filters
+--   filters: an item's tags, its time or its declared attributes differ from the tables for filters
 --   vectors: a space in use has a vector of an archived item, or of a former text, or facets that are not the item's
---   mixtures: in a collection with neighbours, a space has an item's mixed vector and not its own
+--   mixtures: in a collection with neighbours, a space has an item's mixed vector and not its own of the same text
 --   records: the arrays of a recorded search do not fit each other, or an item was shown twice
 --   arms: an arm is not the sum of its events (retrieval/jobs/learning.py corrects it)
 -- It reads the snapshot of the calling statement, and writes nothing.
@@ -58,20 +58,20 @@ BEGIN
         END IF;
         RETURN QUERY
         WITH active AS MATERIALIZED (
-            SELECT item.item_id, item.tags FROM items AS item
+            SELECT item.item_id, item.tags, item.created_at FROM items AS item
             WHERE item.collection_id = collection AND item.item_id = ANY (page) AND item.status <> 'archived'
         ),
         wanted AS MATERIALIZED (
             SELECT
                 active.item_id, NULL AS name, false AS listed, tag AS as_text, NULL::double precision AS as_number,
-                NULL::timestamptz AS as_time
+                active.created_at AS as_time
             FROM active CROSS JOIN LATERAL unnest(active.tags) AS tag
             UNION
             SELECT held.item_id, held.name, held.listed, held.as_text, held.as_number, held.as_time
             FROM declared_values(collection, page) AS held
         ),
         known AS MATERIALIZED (
-            SELECT tag.item_id, NULL, false, tag.tag, NULL::double precision, NULL::timestamptz FROM item_tags AS tag
+            SELECT tag.item_id, NULL, false, tag.tag, NULL::double precision, tag.created_at FROM item_tags AS tag
             WHERE tag.collection_id = collection AND tag.item_id = ANY (page)
             UNION
             SELECT one.item_id, one.name, one.listed, one.as_text, one.as_number, one.as_time FROM attribute_values AS one
@@ -114,6 +114,7 @@ BEGIN
                     'SELECT ''mixtures'', known.item_id
                      FROM %I AS known LEFT JOIN own_vectors AS own
                          ON own.collection_id = $1 AND own.item_id = known.item_id AND own.space_id = $3
+                         AND own.content_hash = known.content_hash
                      WHERE known.collection_id = $1 AND known.item_id = ANY ($2) AND own.item_id IS NULL',
                     'embeddings_' || space)
                 USING collection, page, space;
@@ -138,7 +139,7 @@ BEGIN
         WHERE terms.collection_id = collection
         UNION ALL
         SELECT known.lexeme, -known.document_frequency FROM term_statistics AS known
-        WHERE known.collection_id = collection
+        WHERE known.collection_id = collection AND coalesce(lexeme_id(collection, known.term) = known.lexeme, true)
         UNION ALL
         SELECT fresh.lexeme, -fresh.difference
         FROM statistics_changes AS change

@@ -81,7 +81,7 @@ BEGIN
         WHERE known.collection_id = collection AND known.item_id = ANY (ids) AND NOT EXISTS (
             SELECT FROM items AS item
             WHERE item.collection_id = collection AND item.item_id = known.item_id AND item.status <> 'archived'
-                AND known.tag = ANY (item.tags)
+                AND known.tag = ANY (item.tags) AND known.created_at = item.created_at
         );
     END IF;
     INSERT INTO item_tags (collection_id, tag, item_id, created_at)

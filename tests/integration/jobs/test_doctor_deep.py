@@ -33,7 +33,10 @@ CORRUPTIONS = {
         (SELECT min(lexeme) FROM term_statistics)""",
     "statistics": "UPDATE collection_statistics SET total_length = total_length + 5",
     "statistics that are gone": "DELETE FROM collection_statistics",
+    "statistics of another spelling": """UPDATE term_statistics SET term = 'zebra' WHERE lexeme =
+        (SELECT min(lexeme) FROM term_statistics)""",
     "filters by tag": "DELETE FROM item_tags WHERE item_id = '1'",
+    "filters by a tag of another time": "UPDATE item_tags SET created_at = '2020-01-01' WHERE item_id = '1'",
     "filters by text": "UPDATE attribute_values SET as_text = 'blue' WHERE item_id = '1' AND as_text IS NOT NULL",
     "filters by number": "UPDATE attribute_values SET as_number = 99 WHERE item_id = '1' AND as_number IS NOT NULL",
     "filters by time": "DELETE FROM attribute_values WHERE item_id = '1' AND as_time IS NOT NULL",
@@ -171,11 +174,14 @@ async def test_a_text_that_was_changed_by_hand_is_embedded_again(url: str, platf
     assert await indexed(url, collection) == before
 
 
-async def test_an_item_whose_own_vector_is_gone_is_embedded_again(url: str, platform: Platform) -> None:
-    """Its mixed vector would else be mixed once more."""
+@pytest.mark.parametrize("corruption", ["DELETE FROM own_vectors", "UPDATE own_vectors SET content_hash = ''"])
+async def test_an_item_without_an_own_vector_of_its_text_is_embedded_again(
+    url: str, platform: Platform, corruption: str
+) -> None:
+    """Its mixed vector, or that of a former text, would else be mixed once more."""
     collection = await talk(platform)
     before = await indexed(url, collection)
-    await corrupt(url, collection, "DELETE FROM own_vectors WHERE item_id = '2'")
+    await corrupt(url, collection, f"{corruption} WHERE item_id = '2'")
     assert {disagreement.check for disagreement in await disagreements(platform, "talks")} == {"deep mixtures"}
     assert (await reindex(platform, collection))["mended"] == 1
     assert await disagreements(platform, "talks") == []

@@ -88,8 +88,11 @@ _RECOUNT_TERMS = """
         INSERT INTO term_statistics AS known (collection_id, lexeme, document_frequency)
         SELECT %(collection_id)s, counted.lexeme, counted.document_frequency FROM counted
         ORDER BY counted.lexeme
-        ON CONFLICT (collection_id, lexeme) DO UPDATE SET document_frequency = excluded.document_frequency
+        ON CONFLICT (collection_id, lexeme) DO UPDATE SET
+            document_frequency = excluded.document_frequency,
+            term = CASE WHEN lexeme_id(known.collection_id, known.term) = known.lexeme THEN known.term END
         WHERE known.document_frequency <> excluded.document_frequency
+            OR lexeme_id(known.collection_id, known.term) <> known.lexeme
         RETURNING 1
     ),
     removed AS (
