@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from retrieval import Collection, Platform, Settings, connect, read_items
 from retrieval.adapters.embedders.hashing import HashingEmbedder
+from retrieval.adapters.store.installation.backup import back_up
 from retrieval.adapters.store.installation.schema import downgrade, upgrade
+from retrieval.domain.errors import UnsupportedDatabaseError
 from retrieval.domain.search.hit import Path as SearchPath
 from retrieval.jobs.registry import JOBS
 from retrieval.jobs.run import RunReport
@@ -169,6 +172,13 @@ async def test_a_schema_is_set_up_and_removed(new_database: Callable[..., str], 
             assert await platform.collections() == []
         await _assert_nothing_is_left(url)
         downgrade(url, schema, "base")
+
+
+def test_a_backup_is_refused(through: str, tmp_path: Path) -> None:
+    """It would leave its settings on connections of other clients, whose searches would fail."""
+    with pytest.raises(UnsupportedDatabaseError, match="is a pooler: name the server itself in RETRIEVAL_DATABASE_URL"):
+        back_up(through, tmp_path / "backup", datetime.now(UTC))
+    assert not any(tmp_path.iterdir())
 
 
 async def test_a_cancelled_search_gives_its_server_connection_back(through: str, settings: Settings) -> None:

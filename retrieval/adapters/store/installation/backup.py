@@ -34,7 +34,7 @@ from retrieval.adapters.store.installation.embedded.cluster import Cluster, form
 from retrieval.adapters.store.installation.embedded.place import Account, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
 from retrieval.adapters.store.round_trip import CONNECTION
-from retrieval.adapters.store.translate import server_name, translated
+from retrieval.adapters.store.translate import URL_SETTING, server_name, translated
 from retrieval.domain import errors
 from retrieval.domain.checks import JSONTextError, json_of
 from retrieval.domain.serialization import Serializable
@@ -135,7 +135,7 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
 
     Raises ``ConflictError`` for a folder with contents, ``InvalidRequestError`` for one that cannot be written,
     ``MissingPrivilegeError`` for a login that does not see every row, ``UnsupportedDatabaseError`` for a server that is
-    too old, or newer than the installed programs, and for a cluster's database, and ``DatabaseError``.
+    too old, or newer than the installed programs, for a pooler and for a cluster's database, and ``DatabaseError``.
     """
     check_folder(folder)
     programs = _own_programs()
@@ -198,7 +198,7 @@ def restore_database(folder: Path, url: str) -> Backup:
     """Fill the empty database of that URL from a backup, in one transaction, after creating missing roles.
 
     Raises ``ConflictError`` if it holds tables, ``InvalidRequestError`` for an incomplete backup,
-    ``UnsupportedDatabaseError`` for a server older than the backup's or a pgvector that is too old, and
+    ``UnsupportedDatabaseError`` for a server older than the backup's, a pgvector that is too old or a pooler, and
     ``DatabaseError``.
     """
     manifest = read_manifest(folder)
@@ -403,6 +403,11 @@ def _connected(url: str) -> Iterator[psycopg.Connection[Any]]:
     """A connection that commits each statement, without the login's limits of time."""
     with translated(url), psycopg.connect(url, autocommit=True, **CONNECTION) as connection:
         check_session(connection)
+        if _row(connection, "SELECT pg_backend_pid()") != (connection.info.backend_pid,):
+            # Other clients would get its connections with the settings of pg_dump, and find nothing.
+            raise errors.UnsupportedDatabaseError(
+                f"{server_name(url)} is a pooler: name the server itself in {URL_SETTING} to save or restore a database"
+            )
         connection.execute(WITHOUT_LIMITS.format(is_local="false").encode())
         yield connection
 
