@@ -179,7 +179,7 @@ class Settings(BaseSettings):
     A service may be followed by its model, its address or both: ``ollama:bge-m3@http://gpu:11434``."""
     embedding_model: str | None = None
     """The service's model, if the embedder's name has none; unset: the service's default."""
-    embedding_dimensions: int | None = None
+    embedding_dimensions: int | None = Field(default=None, ge=1)
     """Dimensions requested from the model; unset: the model's own."""
     embedding_api_key: SecretStr | None = None
     """The key of the configured service; unset: the service's own setting below."""

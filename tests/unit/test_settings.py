@@ -81,6 +81,7 @@ def test_secrets_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         ("SCHEMA", "information_schema"),
         ("TENANT", ""),
         ("EMBEDDER", "gpt"),
+        ("EMBEDDING_DIMENSIONS", "0"),
         ("LLM", "gpt"),
         ("LLM_TIMEOUT_SECONDS", "0"),
         ("LLM_RETRIES", "-1"),

@@ -151,7 +151,10 @@ def translation(error: psycopg.Error, url: str, setting: str = URL_SETTING) -> e
                 "servers with ?target_session_attrs=read-write"
             )
         case _:
-            return errors.DatabaseError(f"the database refused: {reason}")
+            # Such as what to do about a full disk.
+            hint = error.diag.message_hint or ""
+            advice = hint and f"; {hint[0].lower()}{hint[1:].rstrip('.')}"
+            return errors.DatabaseError(f"the database refused: {reason}{advice}")
 
 
 def _unreachable(error: psycopg.Error, reason: str, url: str, setting: str) -> str | None:

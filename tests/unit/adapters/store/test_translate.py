@@ -63,7 +63,7 @@ def closed_ports() -> list[int]:
         (pg.ConnectionException("could not connect to db-2:5433 to get size"), DatabaseUnreachableError, NODE),
         (pg.InternalError_("failure on connection marked as essential: db-2:5433"), DatabaseUnreachableError, NODE),
         (pg.InternalError_("cache lookup failed"), DatabaseError, "cache lookup failed"),
-        (pg.DiskFull("no space left"), DatabaseError, "no space left"),
+        (pg.DiskFull("no space left", info={ord("H"): b"Check it."}), DatabaseError, "no space left; check it$"),
     ],
 )
 def test_each_error_has_its_translation(error: psycopg.Error, kind: type[DatabaseError], hint: str) -> None:
