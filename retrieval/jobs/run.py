@@ -15,7 +15,7 @@ from croniter import croniter
 from retrieval.adapters.embedders.cached import patiently
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation import queue
-from retrieval.adapters.store.items.collections import StoredCollection
+from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id
 from retrieval.adapters.tracing import span
 from retrieval.domain.errors import RetrievalError
 from retrieval.domain.serialization import Serializable
@@ -73,8 +73,10 @@ async def _run_recorded(workplace: Workplace, job: Job, target: JobTarget) -> tu
             await queue.end_run(place, run_id, outcome=queue.INTERRUPTED, details={})
         raise
     except RetrievalError as error:
-        _log.warning("job %s of %s failed: %s", job.name, target.collection.name, error)
-        outcome, details = queue.FAILED, {"error": str(error)}
+        # Policies hide a removed collection: the error is about rights.
+        reason = "the collection was removed" if await collection_by_id(place) is None else str(error)
+        _log.warning("job %s of %s failed: %s", job.name, target.collection.name, reason)
+        outcome, details = queue.FAILED, {"error": reason}
     except Exception as error:
         await queue.end_run(place, run_id, outcome=queue.FAILED, details={"error": f"{type(error).__name__}: {error}"})
         raise

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from retrieval import Platform
+from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace
 from retrieval.adapters.store.installation.queue import JobRun, begin_run, last_runs_of_tenant
 from retrieval.domain.errors import EmbedderUnavailableError
@@ -96,6 +97,19 @@ async def test_an_error_is_recorded_and_a_fault_is_also_raised(platform: Platfor
         await run_job(platform.workplace, job, target)
     (run_,) = await last_runs(platform)
     assert (run_.outcome, run_.details) == ("failed", {"error": "ZeroDivisionError: oh"})
+
+
+async def test_a_run_says_that_its_collection_was_removed(platform: Platform) -> None:
+    """The database's error would be about rights that nobody lacks."""
+    target = await target_of(platform, await platform.collection("docs"))
+
+    async def run(workplace: Workplace, target: JobTarget) -> dict[str, Any]:
+        await platform.remove_collection("docs")
+        await workplace.place(target).write(Compiled("INSERT INTO learning_states VALUES (%(collection_id)s)"))
+        return {}
+
+    report = await run_job(platform.workplace, Job(name="late", what="", noun="", run=run, is_needed=always), target)
+    assert (report.outcome, report.details) == ("failed", {"error": "the collection was removed"})
 
 
 async def test_a_run_that_is_cancelled_is_on_record_as_interrupted(platform: Platform) -> None:

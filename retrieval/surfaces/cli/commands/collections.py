@@ -209,13 +209,14 @@ def split(
     """
     with opened() as (platform, wait):
         info = wait(platform.split(collection, parts))
+    divided = several(info.parts, "part")
     if not info.has_hnsw:
-        said = f"{collection} is searched without an index; once it is large, it gets one in {info.parts} parts"
+        said = f"{collection} is searched without an index; once it is large, it gets one in {divided}"
     elif info.index_parts == info.parts:
-        said = f"{collection} has its index in {several(info.parts, 'part')}"
+        said = f"{collection} has its index in {divided}"
     else:
         said = (
-            f"{collection} is to have its index in {several(info.parts, 'part')}, and has it in {info.index_parts}; "
+            f"{collection} is to have its index in {divided}, and has it in {info.index_parts}; "
             f"as the owner of the tables: retrieval jobs run indexes --collection {collection}"
         )
     output.print_answer(info, said, as_json=as_json)
