@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import array
 
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
@@ -57,17 +56,18 @@ async def value_counts(
 
     An item counts once for each of its tags, and for each element of a list.
     """
-    rows_ = _values(collection, field, filter_).subquery("found")
-    value, number = rows_.c.value, sa.func.count()
-    statement = sa.select(value, number)
-    if collection.space is None:
-        statement = statement.add_columns(sa.literal_column("0"))
-    else:
-        vectors = embeddings_table(collection.space.space_id, collection.space.space.dimensions)
-        is_its = sa.and_(
-            vectors.c.collection_id == literal(collection.collection_id), vectors.c.item_id == rows_.c.item_id
-        )
-        statement = statement.add_columns(sa.func.count(vectors.c.item_id)).outerjoin_from(rows_, vectors, is_its)
+    found = _held(collection, field, filter_).subquery("found")
+    rows_: sa.FromClause = found
+    vectors: sa.ColumnElement[int] = sa.literal_column("0")
+    if collection.space is not None:
+        table = embeddings_table(collection.space.space_id, collection.space.space.dimensions)
+        is_its = sa.and_(table.c.collection_id == literal(collection.collection_id), table.c.item_id == found.c.item_id)
+        rows_, vectors = found.outerjoin(table, is_its), sa.func.count(table.c.item_id)
+    counts = sa.select(found.c.held, sa.func.count().label("number"), vectors.label("vectors")).select_from(rows_)
+    groups = counts.group_by(found.c.held).cte("groups")
+    value, values = _values(groups, field)
+    number = _total(groups.c.number)
+    statement = sa.select(value, number, _total(groups.c.vectors)).select_from(values)
     statement = statement.group_by(value).order_by(number.desc(), value)
     # The few items of a filter are looked up by nested loops.
     rows = await database.read(tenant_id, compiled(statement), JOINS_ALL if filter_ is None else {})
@@ -78,7 +78,7 @@ FACET_VALUES = 50
 """The most values of a facet that are returned, the most frequent first."""
 
 FACET_ROWS = 100_000
-"""The most items, or tags and elements of items, that a facet counts."""
+"""The most items, or tags of items, that a facet counts."""
 
 
 async def facet_counts(
@@ -96,17 +96,29 @@ async def facet_counts(
 
 
 def _facet(collection: StoredCollection, field: Field, filter_: Filter | None) -> Compiled:
-    rows = _values(collection, field, filter_).limit(FACET_ROWS + 1).subquery("found")
-    value, number = rows.c.value, sa.func.count()
-    statement = sa.select(value, number, sa.func.sum(number).over()).group_by(value)
+    held = _held(collection, field, filter_).limit(FACET_ROWS + 1).subquery("found").c.held
+    groups = sa.select(held, sa.func.count().label("number")).group_by(held).cte("groups")
+    value, values = _values(groups, field)
+    number, counted = _total(groups.c.number), sa.select(sa.func.sum(groups.c.number)).scalar_subquery()
+    statement = sa.select(value, number, counted).select_from(values).group_by(value)
     # One more, because items without a value are a group too.
     return compiled(statement.order_by(number.desc(), value).limit(FACET_VALUES + 1))
 
 
-def _values(collection: StoredCollection, field: Field, filter_: Filter | None) -> sa.Select[Any]:
-    """Rows of (value, item_id)."""
+def _total(counts: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    return sa.cast(sa.func.sum(counts), sa.BigInteger())
+
+
+def _held(collection: StoredCollection, field: Field, filter_: Filter | None) -> sa.Select[Any]:
+    """Rows of (what the item holds in the field, as text or JSON; item_id)."""
     table = item_tags if field.name == "tags" and not field.is_attribute else items
-    statement = sa.select(_value(field).label("value"), table.c.item_id)
+    if field.is_attribute:
+        name: sa.BindParameter[Any] = sa.bindparam("attribute", [field.name, *field.path], type_=sa.ARRAY(sa.Text()))
+        attributes = sa.type_coerce(items.c.attributes, sa.types.NullType())
+        held: sa.ColumnElement[Any] = attributes.op("#>", return_type=sa.types.NullType())(name)
+    else:
+        held = item_tags.c.tag if table is item_tags else items.c[field.name]
+    statement = sa.select(held.label("held"), table.c.item_id)
     statement = statement.where(table.c.collection_id == literal(collection.collection_id))
     if table is items:
         statement = statement.where(is_searchable)
@@ -116,24 +128,20 @@ def _values(collection: StoredCollection, field: Field, filter_: Filter | None) 
     return statement
 
 
-def _value(field: Field) -> sa.ColumnElement[str]:
-    """A field's value as text; a list's different elements, each in a row, because a filter finds the item by each."""
-    if field.is_attribute:
-        attributes = sa.type_coerce(items.c.attributes, sa.types.NullType())
-        name: sa.BindParameter[Any] = sa.bindparam("attribute", [field.name, *field.path], type_=sa.ARRAY(sa.Text()))
-        held = attributes.op("#>", return_type=sa.types.NullType())(name)
-        element = sa.func.jsonb_array_elements(held, type_=sa.types.NullType()).column_valued()
-        elements = sa.func.nullif(
-            sa.func.array(sa.select(_text(element)).distinct().scalar_subquery()), sa.literal_column("'{}'")
-        )
-        is_list = sa.func.jsonb_typeof(held) == sa.literal_column("'array'")
-        each = sa.case((is_list, sa.func.coalesce(elements, _NO_VALUE)), else_=array([_text(held)]))
-        return sa.func.unnest(each, type_=sa.Text())
-    column: sa.ColumnElement[str] = item_tags.c.tag if field.name == "tags" else items.c[field.name]
-    return column
+def _values(groups: sa.CTE, field: Field) -> tuple[sa.ColumnElement[str], sa.FromClause]:
+    """The value as text, and the rows of values with the counts of ``groups``, which has a row for what items hold.
 
-
-_NO_VALUE: sa.ColumnClause[Any] = sa.literal_column("'{\"\"}'")
+    A list has a row for each different element, because a filter finds the item by each.
+    """
+    held = groups.c.held
+    if not field.is_attribute:
+        return held, groups
+    is_list = sa.func.jsonb_typeof(held) == sa.literal_column("'array'")
+    none_for_empty = sa.func.coalesce(sa.func.nullif(held, sa.literal_column("'[]'")), sa.literal_column("'[null]'"))
+    elements = sa.case((is_list, none_for_empty), else_=sa.func.jsonb_build_array(held))
+    element = sa.func.jsonb_array_elements(elements, type_=sa.types.NullType()).column_valued("element")
+    texts = sa.select(_text(element).label("value")).distinct().lateral("texts")
+    return texts.c.value, groups.join(texts, sa.true())
 
 
 def _text(value: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
