@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import cache
+from functools import cache, lru_cache
 
 UNSPACED = (
     "\u0e00-\u0e7f\u1100-\u11ff\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
@@ -12,9 +12,13 @@ UNSPACED = (
 )
 """The scripts without spaces between words, inside a regular expression's brackets; as in ``sql/search/terms.sql``."""
 
+LETTERS = r"[^\W_]+(?:[{marks}]+[^\W_]+)*[{marks}]*"
+"""Letters with their marks, and digits, for ``word_pattern``."""
+
 _RUN = re.compile(f"[{UNSPACED}]+")
 _WORD = r"\w[\w{marks}]*"
 _SIGNED_WORD = rf"{_WORD}(?:[+#]+(?!\w))?|(?<!\w)[-\u2212](?=\d){_WORD}"
+_OTHER_FORMS = re.compile("[\ufb00-\ufb06\uff00-\uffef]")
 
 
 @cache
@@ -23,9 +27,19 @@ def _marks() -> str:
     return "".join(mark for mark in map(chr, range(0x300, 0xFE00)) if unicodedata.category(mark) in {"Mn", "Mc"})
 
 
-@cache
-def _pattern(form: str, *, is_ascii: bool) -> re.Pattern[str]:
-    return re.compile(form.format(marks="" if is_ascii else _marks()))
+def word_pattern(form: str, text: str, flags: int = 0) -> re.Pattern[str]:
+    """The regular expression for the text; ``{marks}`` within its brackets stands for those that complete letters."""
+    return _compiled(form, text.isascii(), flags)
+
+
+@lru_cache(maxsize=256)
+def _compiled(form: str, is_ascii: bool, flags: int) -> re.Pattern[str]:  # noqa: FBT001 - a key of the cache
+    return re.compile(form.replace("{marks}", "\u0300" if is_ascii else _marks()), flags)
+
+
+def usual_form(text: str) -> str:
+    """The text with composed characters, usual widths and no ligatures; as in ``sql/search/terms.sql``."""
+    return unicodedata.normalize("NFC" if _OTHER_FORMS.search(text) is None else "NFKC", text)
 
 
 def lowered(text: str) -> str:
@@ -39,12 +53,7 @@ def words(text: str) -> list[str]:
     A number keeps its minus, and a name its last signs: ``-5``, ``c++`` and ``c#`` are words.
     """
     text = lowered(text)
-    return _pattern(_SIGNED_WORD, is_ascii=text.isascii()).findall(text)
-
-
-def has_marks(text: str) -> bool:
-    """Whether letters of the text are completed by marks: regular expressions take these for the ends of words."""
-    return not text.isascii() and _pattern("[{marks}]", is_ascii=False).search(text) is not None
+    return word_pattern(_SIGNED_WORD, text).findall(text)
 
 
 def apart(text: str) -> tuple[str, str]:
@@ -63,4 +72,4 @@ def pairs(text: str) -> set[str]:
 def terms(text: str) -> frozenset[str]:
     """The distinct words of a text, in lower case; of scripts without spaces the pairs of characters."""
     spaced, runs = apart(lowered(text))
-    return frozenset({*_pattern(_WORD, is_ascii=spaced.isascii()).findall(spaced), *pairs(runs)})
+    return frozenset({*word_pattern(_WORD, spaced).findall(spaced), *pairs(runs)})

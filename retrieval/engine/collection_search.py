@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
-from unicodedata import normalize
 
 from retrieval.adapters.aside import LONG, LONG_TEXT, aside
 from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_counts
@@ -25,6 +24,7 @@ from retrieval.domain.search.profile import DEPTH, LegName, Profile, leg_name
 from retrieval.domain.search.query import SearchBounds, with_synonyms
 from retrieval.domain.search.snippet import LARGEST, READ, SMALLEST, snippet_of
 from retrieval.domain.search.spelling import Completions
+from retrieval.domain.words import usual_form
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence, from_a_replica
 from retrieval.engine.conditions import parsed_filter
 from retrieval.engine.correction import corrected_query
@@ -264,7 +264,7 @@ async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter
     request = checked_request(
         text, limit=spelling.COMPLETION_ITEMS, condition=condition, profile=profile, syntax=False, bounds=bounds
     )
-    typed = spelling.split_typed(normalize("NFC", text))
+    typed = spelling.split_typed(usual_form(text))
     request = replace(request, prefixes=(typed.beginning,)) if typed.beginning else request
     rankings = await _with_current(handle, stored, lambda searcher: searcher.leg_rankings(request))
     ids = [candidate.item_id for candidate in rankings[LegName.LEXICAL][: spelling.COMPLETION_ITEMS]]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,6 +26,7 @@ from retrieval.domain.errors import EmbedderRejectedError
 from retrieval.domain.items.embedding import Vector, Vectors
 from retrieval.domain.search.fusion import leg_features_again
 from retrieval.domain.search.profile_parts import Combination, Learned
+from retrieval.domain.words import words as words_of
 from retrieval.engine.decide import Models
 from retrieval.learning.clusters import LEAST_ITEMS, centroids, nearest, number_of_clusters
 from retrieval.learning.examples import Event, Example, Examples, Slate, faded, unit
@@ -108,8 +108,8 @@ def _reduce(search: RatedSearch, rated: set[str], space_id: int | None) -> _Sear
 
 
 def _question(search: RatedSearch) -> str:
-    """The words of the search without case and marks, else its vector: the same key each time that it is asked."""
-    words = " ".join(re.findall(r"\w+", search.query.casefold())) or search.query
+    """The words of the search without case and punctuation, else its vector: the same key each time it is asked."""
+    words = " ".join(words_of(search.query)) or search.query
     vector = None if search.vector is None else blake2b(search.vector.tobytes()).hexdigest()
     return words or vector or str(search.retrieval_id)
 

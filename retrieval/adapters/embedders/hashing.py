@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -12,8 +11,8 @@ import numpy as np
 
 from retrieval.adapters.embedders.batching import batches, prepared
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vector, Vectors
+from retrieval.domain.words import word_pattern
 
-_WORD = re.compile(r"\w+")
 _TRIGRAM_WEIGHT = 0.3
 # One step on another thread: long enough to outweigh the hand-over, short enough to be cancelled soon.
 _TEXTS_A_STEP = 64
@@ -38,7 +37,7 @@ def hashed_vector(text: str, dimensions: int, seed: int = 0) -> Vector:
 
 
 def _features(text: str) -> Iterator[tuple[str, float]]:
-    words = _WORD.findall(text)
+    words = word_pattern(r"[\w{marks}]+", text).findall(text)
     if not words and text.strip():
         yield "=" + text.strip(), 1.0
     for word in words:

@@ -17,11 +17,12 @@ from typing import Any
 from retrieval.adapters.llms.json_shape import JSONShape, checked_prompt
 from retrieval.domain.checks import is_number
 from retrieval.domain.errors import ConfigurationError, LLMRejectedError, LLMUnavailableError
+from retrieval.domain.words import LETTERS, word_pattern
 
 _TAGGED = re.compile(r"<query>(.*?)</query>", re.IGNORECASE | re.DOTALL)
 _LABELLED = re.compile(r"\bquery\s*:\s*(\S.*)$", re.IGNORECASE | re.MULTILINE)
 _QUOTED = re.compile(r"\"([^\"\n]+)\"")
-_WORD = re.compile(r"[^\W_]+(?:[-'’.&][^\W_]+)*")
+_WORD = rf"{LETTERS}(?:[-'’.&]{LETTERS})*"
 _POSSESSIVE = re.compile(r"['’]s?$")
 _AT_A_PLACE = re.compile(r"^\s*who\b.*\bat\s+(?:the\s+)?(.+?)\W*$", re.IGNORECASE | re.DOTALL)
 
@@ -53,13 +54,13 @@ def query_in(prompt: str) -> str:
 
 def content_words(text: str) -> list[str]:
     """The text's words except function words, each once, in order, without a final "'s"."""
-    words = [_POSSESSIVE.sub("", word) for word in _WORD.findall(text)]
+    words = [_POSSESSIVE.sub("", word) for word in word_pattern(_WORD, text).findall(text)]
     return _each_once([word for word in words if word.casefold() not in _STOPWORDS])
 
 
 def sim_rewrites(query: str, rng: random.Random) -> list[str]:
     """Two or three rewrites that differ from one another and from the query; none for a query without words."""
-    words = content_words(query) or _WORD.findall(query)
+    words = content_words(query) or word_pattern(_WORD, query).findall(query)
     if not words:
         return []
     place = _AT_A_PLACE.match(query)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 import unicodedata
 from collections.abc import Iterable, Mapping
@@ -24,6 +23,7 @@ from retrieval.domain.search.hit import Contribution, Explanation, Hit
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned, Recording
 from retrieval.domain.search.signals import AttributeValue, VectorSimilarity
+from retrieval.domain.words import LETTERS, word_pattern
 
 
 def checked_text(name: str, value: object, *, is_needed: bool = False) -> str:
@@ -54,7 +54,7 @@ _ARTICLES = frozenset({"a", "an", "the"})
 def name_key(name: str) -> str:
     """The name without case, punctuation and English articles: equal for ``The Ant-Colony`` and ``ant colony``."""
     folded = unicodedata.normalize("NFKC", name).casefold().replace("'", "").replace("’", "")
-    words = re.sub(r"[\W_]+", " ", folded).split()
+    words = word_pattern(LETTERS, folded).findall(folded)
     return " ".join([word for word in words if word not in _ARTICLES] or words) or folded.strip()
 
 

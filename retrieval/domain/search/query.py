@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from unicodedata import normalize
 
 from retrieval.domain.checks import is_storable
 from retrieval.domain.errors import EmptyQueryError, InvalidProfileError, InvalidRequestError
-from retrieval.domain.words import UNSPACED
+from retrieval.domain.words import UNSPACED, usual_form, word_pattern, words
 
 MOST_SIGNS = 32
 """Phrases, exclusions and prefixes of a query; a query with more is a pasted text, and all of it is words."""
@@ -18,18 +18,15 @@ MOST_SIGNS = 32
 LONGEST_PHRASE = 2000
 """Characters of a phrase; a longer one is a pasted text too."""
 
-_TOKEN = re.compile(
-    rf"""
+_TOKEN = rf"""
     (?<!\S) (?P<minus>-?) "(?P<straight>[^"]*)" (?!\w)
     | (?P<out>(?<!\S)-)? (?: [“„](?P<curly>[^“”„]*)[”“] | 「(?P<corner>[^「」]*)」 )
-    | (?<!\S) - (?P<excluded> [^\W\d_]\S* | \d+[^\W\d_]\w* (?!\S) )
-    | (?<!\S) (?P<prefix> \w\w[\w'’.-]* | [{UNSPACED}] ) \* (?!\S)
+    | (?<!\S) - (?P<excluded> [^\W\d_]\S* | \d+[^\W\d_][\w{{marks}}]* (?!\S) )
+    | (?<!\S) (?P<prefix> \w[\w{{marks}}][\w{{marks}}'’.-]* | [{UNSPACED}] ) \* (?!\S)
     | (?P<text> [^\s“„「]+ | [“„「] )
-    """,
-    re.VERBOSE,
-)
+"""
 _SIGN = re.compile(r'["“„「*]|(?<!\S)-')
-_AFTER_A_WORD = re.compile(r"(?<!\W)\W+\Z")
+_AFTER_A_WORD = r"(?<=[\w{marks}])[^\w{marks}]+\Z"
 _WORD = re.compile(r"[^\W_]")
 
 
@@ -51,17 +48,17 @@ def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
     if _SIGN.search(text) is None:
         return ParsedQuery(text.strip())
     parts: dict[str, list[str]] = {"words": [], "phrases": [], "excluded": [], "prefixes": []}
-    for token in _TOKEN.finditer(text):
+    for token in _tokens(text):
         kind, value = _kind(token)
         parts[kind].append(value)
         if kind in ("phrases", "prefixes"):
             parts["words"].append(value)
-    words, phrases, excluded, prefixes = (tuple(dict.fromkeys(part)) for part in parts.values())
+    plain, phrases, excluded, prefixes = (tuple(dict.fromkeys(part)) for part in parts.values())
     signs = sum(map(len, parts.values())) - len(parts["words"])
     is_pasted = signs > MOST_SIGNS or any(len(phrase) > LONGEST_PHRASE for phrase in [*phrases, *excluded])
     if is_pasted or not signs:
         return ParsedQuery(text.strip())
-    if needs_words and not any(map(_WORD.search, words)):
+    if needs_words and not any(map(_WORD.search, plain)):
         raise EmptyQueryError(
             "the query has only exclusions; give some words to search for as well, such as: timeout -redis"
         )
@@ -70,7 +67,11 @@ def parse_query(text: str, *, needs_words: bool = True) -> ParsedQuery:
 
 def plain_parts(text: str) -> list[tuple[int, str]]:
     """The pieces of a query that are neither phrases, exclusions nor prefixes, each with its place."""
-    return [(token.start(), token[0]) for token in _TOKEN.finditer(text) if _kind(token)[0] == "words"]
+    return [(token.start(), token[0]) for token in _tokens(text) if _kind(token)[0] == "words"]
+
+
+def _tokens(text: str) -> Iterator[re.Match[str]]:
+    return word_pattern(_TOKEN, text, re.VERBOSE).finditer(text)
 
 
 def _kind(token: re.Match[str]) -> tuple[str, str]:
@@ -79,9 +80,9 @@ def _kind(token: re.Match[str]) -> tuple[str, str]:
     if quoted and _WORD.search(quoted):
         return ("excluded" if token["minus"] or token["out"] else "phrases"), " ".join(quoted.split())
     if token["excluded"]:
-        return "excluded", _AFTER_A_WORD.sub("", token["excluded"])
+        return "excluded", word_pattern(_AFTER_A_WORD, token["excluded"]).sub("", token["excluded"])
     if token["prefix"]:
-        return "prefixes", token["prefix"]
+        return "prefixes", usual_form(token["prefix"])
     return "words", token[0]
 
 
@@ -139,8 +140,6 @@ MAX_GROUPS, MAX_IN_GROUP, MAX_LENGTH = 2000, 20, 100
 
 MAX_ADDED = 50
 
-_SYNONYM_WORD = re.compile(r"\w+")
-
 
 def checked_synonyms(groups: object) -> Synonyms:
     """The groups as they are kept. Raises ``InvalidProfileError`` for anything but lists of at least two texts each."""
@@ -155,7 +154,7 @@ def _checked_group(group: object) -> tuple[str, ...]:
     if isinstance(group, str) or not isinstance(group, Sequence) or not 2 <= len(group) <= MAX_IN_GROUP:
         raise InvalidProfileError(f"a group of synonyms is a list of 2 to {MAX_IN_GROUP} texts, not {group!r:.80}")
     for text in group:
-        if not is_storable(text) or len(text) > MAX_LENGTH or not _words(text):
+        if not is_storable(text) or len(text) > MAX_LENGTH or not words(text):
             raise InvalidProfileError(f"{text!r:.80} is not a synonym; give words of at most {MAX_LENGTH} characters")
     return tuple(group)
 
@@ -165,14 +164,14 @@ def with_synonyms(query: str, groups: Synonyms) -> str:
     if not groups:
         return query
     others, longest = _index(groups)
-    words, place = _words(query), 0
+    asked, place = tuple(words(query)), 0
     added: dict[str, None] = {}
-    while place < len(words):
-        size = next((n for n in range(longest, 0, -1) if words[place : place + n] in others), 0)
-        added |= dict.fromkeys(others[words[place : place + size]] if size else ())
+    while place < len(asked):
+        size = next((n for n in range(longest, 0, -1) if asked[place : place + n] in others), 0)
+        added |= dict.fromkeys(others[asked[place : place + size]] if size else ())
         place += size or 1
-    padded = f" {' '.join(words)} "
-    new = [text for text in added if f" {' '.join(_words(text))} " not in padded]
+    padded = f" {' '.join(asked)} "
+    new = [text for text in added if f" {' '.join(words(text))} " not in padded]
     return " ".join([query, *new[:MAX_ADDED]])
 
 
@@ -182,9 +181,5 @@ def _index(groups: Synonyms) -> tuple[Mapping[tuple[str, ...], Sequence[str]], i
     others: dict[tuple[str, ...], list[str]] = {}
     for group in groups:
         for text in group:
-            others.setdefault(_words(text), []).extend(other for other in group if other != text)
+            others.setdefault(tuple(words(text)), []).extend(other for other in group if other != text)
     return others, max(map(len, others))
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(_SYNONYM_WORD.findall(text.casefold()))

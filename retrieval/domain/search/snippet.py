@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from retrieval.domain.serialization import Serializable
-from retrieval.domain.words import pairs
+from retrieval.domain.words import pairs, usual_form, word_pattern
 
 SMALLEST, LARGEST = 20, 2000
 """Characters of a snippet."""
@@ -80,12 +80,13 @@ def _strip_marks(marked: str) -> tuple[str, list[Span]]:
 def _prefix_spans(text: str, prefixes: Sequence[str]) -> Iterator[Span]:
     # One expression for all, because each pass over a long text costs a millisecond.
     longest_first = "|".join(map(re.escape, sorted(prefixes, key=len, reverse=True)))
-    pattern = rf"(?<!\w)(?:{longest_first})\w*"
-    return (match.span() for match in re.finditer(pattern, text, re.IGNORECASE)) if prefixes else iter(())
+    beginning = rf"(?<![\w{{marks}}])(?:{longest_first})[\w{{marks}}]*"
+    for match in word_pattern(beginning, text, re.IGNORECASE).finditer(text) if prefixes else ():
+        yield match.span()
 
 
 def _pair_spans(text: str, words: str) -> Iterator[Span]:
-    wanted = pairs(words)
+    wanted = pairs(usual_form(words))
     for start in range(len(text)) if wanted else ():
         yield from ((start, start + size) for size in (1, 2) if text[start : start + size] in wanted)
 

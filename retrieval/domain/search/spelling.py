@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from retrieval.domain.search.query import plain_parts
 from retrieval.domain.serialization import Serializable
+from retrieval.domain.words import usual_form, word_pattern
 
 MAX_CHECKED = 64
 
@@ -39,7 +40,7 @@ _ALPHABETS = (
     "абвгдежзийклмнопрстуфхцчшщъыьэюяёєіїґў",
     "αβγδεζηθικλμνξοπρσςτυφχψωάέήίόύώϊϋΐΰ",
 )
-_WORD = re.compile(r"(?<![\w'’.@/-])[^\W\d_]+(?![\w'’@/-]|\.\w)")
+_WORD = r"(?<![\w{marks}'’.@/-])[^\W\d_]+(?:[{marks}]+[^\W\d_]+)*[{marks}]*(?![\w{marks}'’@/-]|\.\w)"
 
 
 class Word(NamedTuple):
@@ -66,10 +67,10 @@ def checkable(query: str, *, syntax: bool) -> list[Word]:
     is_shouted = query.isupper()
     words = []
     for start, part in parts:
-        for match in _WORD.finditer(part):
+        for match in word_pattern(_WORD, part).finditer(part):
             written = match[0]
             if SHORTEST <= len(written) <= LONGEST and (is_shouted or not any(map(str.isupper, written[1:]))):
-                words.append(Word(start + match.start(), start + match.end(), written.lower()))
+                words.append(Word(start + match.start(), start + match.end(), usual_form(written).lower()))
     return words[:MAX_CHECKED]
 
 
@@ -126,7 +127,7 @@ def likeliest(word: str, near: Iterable[NearWord]) -> NearWord | None:
 def spelling_of(term: str, word: str, texts: Iterable[str]) -> str | None:
     """The word of the texts that the term, such as "boundari", most likely stands for, given ``word``; or None."""
     beginning = term[:-1]
-    spellings = (match[0].lower() for text in texts for match in _WORD.finditer(text))
+    spellings = (match[0].lower() for text in texts for match in word_pattern(_WORD, text).finditer(text))
     alike = [spelling for spelling in dict.fromkeys(spellings) if spelling.startswith(beginning)]
     matcher = difflib.SequenceMatcher(b=word, autojunk=False)
 
@@ -160,7 +161,9 @@ READ = 2000
 _SIGNS = "'’-"
 """Signs within a word."""
 
-_WORD_FROM_BEHIND = re.compile(rf"[\w{_SIGNS}]*")
+_BEGINS = r"(?<![\w{marks}])"
+
+_WORD_FROM_BEHIND = rf"[\w{{marks}}{_SIGNS}]*"
 
 
 class Title(NamedTuple):
@@ -197,20 +200,20 @@ def split_typed(text: str) -> TypedText:
 
 def _last_word(text: str) -> str:
     """The word at the very end of the text; empty if there is none."""
-    from_behind = _WORD_FROM_BEHIND.match(text[::-1])
+    from_behind = word_pattern(_WORD_FROM_BEHIND, text).match(text[::-1])
     return "" if from_behind is None else from_behind[0][::-1].lstrip(_SIGNS)
 
 
 def completions_of(text: TypedText, items: Sequence[tuple[str, str, str]], limit: int) -> Completions:
     """The completions from items, best first, each with its id, its title and the start of its body."""
-    word = rf"(?<!\w){re.escape(text.beginning)}[\w'’-]*"
+    word = rf"{_BEGINS}{re.escape(text.beginning)}[\w{{marks}}{_SIGNS}]*"
     words = _completed(text, word, items)[:limit] if text.beginning else []
-    whole, holds = (text.before + text.beginning).casefold(), re.compile(word, re.IGNORECASE)
+    whole = (text.before + text.beginning).casefold()
     leading = [Title(item_id, title) for item_id, title, _ in items if title.casefold().startswith(whole)]
     holding = [
         Title(item_id, title)
         for item_id, title, _ in items
-        if title and not title.casefold().startswith(whole) and (not text.beginning or holds.search(title))
+        if title and not title.casefold().startswith(whole) and (not text.beginning or _words(word, title))
     ]
     return Completions(tuple(text.before + completed for completed in words), tuple((leading + holding)[:limit]))
 
@@ -218,7 +221,7 @@ def completions_of(text: TypedText, items: Sequence[tuple[str, str, str]], limit
 def _completed(text: TypedText, word: str, items: Sequence[tuple[str, str, str]]) -> list[str]:
     """The words that the text may go on with, best first, each in its most frequent spelling."""
     former = _last_word(text.before.rstrip())
-    follows = rf"(?<!\w){re.escape(former)}\W+({word})" if former else None
+    follows = rf"{_BEGINS}{re.escape(former)}[^\w{{marks}}]+({word})" if former else None
     written: dict[str, Counter[str]] = {}
     following, titled = Counter[str](), Counter[str]()
     for _, title, body in items:
@@ -237,5 +240,5 @@ def _completed(text: TypedText, word: str, items: Sequence[tuple[str, str, str]]
     ]
 
 
-def _words(pattern: str, text: str) -> set[str]:
-    return {word.rstrip("'’-") for word in re.findall(pattern, text, re.IGNORECASE)}
+def _words(form: str, text: str) -> set[str]:
+    return {word.rstrip(_SIGNS) for word in word_pattern(form, text, re.IGNORECASE).findall(text)}

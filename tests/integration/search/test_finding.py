@@ -201,16 +201,19 @@ async def test_a_long_text_is_cut_where_most_words_of_the_query_stand(platform: 
 
 
 async def test_snippets_of_titles_of_scripts_without_spaces_and_of_corrected_words(platform: Platform) -> None:
-    """An item without a body shows its title; without words the beginning of the text; characters in parts as one."""
+    """An item without a body shows its title; characters in parts are shown as one, ligatures as letters."""
     papers = await fill(platform)
     await papers.add([{"id": "t", "title": "Zeppelins"}, {"id": "j", "text": "\u6771\u4eac\u90fd\u306e\u5929\u6c17"}])
-    await papers.add([{"id": "c", "text": "Cafe\u0301 au lait"}])
+    await papers.add([{"id": "c", "text": "Cafe\u0301 au lait"}, {"id": "o", "text": "An o\ufb03ce"}])
     assert (await papers.complete("cafe\u0301")).queries == ("Caf\u00e9",)
+    assert (await papers.complete("of\ufb01")).queries == ("office",)
     for query, item_id, marked in [
         ("zeppelin", "t", "<mark>Zeppelins</mark>"),
         ("zepelin", "t", "<mark>Zeppelins</mark>"),
         ("caff\u00e9", "c", "<mark>Caf\u00e9</mark> au lait"),
         ("caffe\u0301", "c", "<mark>Caf\u00e9</mark> au lait"),
+        ("office", "o", "An <mark>office</mark>"),
+        ("offi*", "o", "An <mark>office</mark>"),
         ("\u6771\u4eac", "j", "<mark>\u6771\u4eac</mark>\u90fd\u306e\u5929\u6c17"),
     ]:
         hits = await papers.search(query, legs=["lexical"], snippet=80, typos=True)

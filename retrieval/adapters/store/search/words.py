@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from unicodedata import normalize
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.domain.search.snippet import MARKS, READ
+from retrieval.domain.words import usual_form
 
 # Each term is looked up separately, with LIMIT, because the planner would else read all terms of the collection.
 # Terms in changes that are not added up yet count as known too, so that recent writes are found.
@@ -80,7 +80,7 @@ _MARKED = """
     ) AS query
     CROSS JOIN items AS item
     CROSS JOIN LATERAL (
-        SELECT translate(composed(left(coalesce(nullif(item.body, ''), item.title), %(read)s)), %(marks)s, '') AS text
+        SELECT translate(usual_form(left(coalesce(nullif(item.body, ''), item.title), %(read)s)), %(marks)s, '') AS text
     ) AS shown
     WHERE item.collection_id = %(collection_id)s AND item.item_id = ANY(%(ids)s)
 """
@@ -96,7 +96,7 @@ async def marked_texts(
     """
     parameters = {
         **_place(collection),
-        "words": normalize("NFC", words),
+        "words": usual_form(words),
         "ids": list(item_ids),
         "read": READ,
         "marks": "".join(MARKS),
@@ -116,7 +116,7 @@ _BEGUN = """
 async def beginnings_of(at: CollectionPlace, item_ids: Sequence[str], characters: int) -> list[tuple[str, str, str]]:
     """The id, the title and the beginning of the body of each existing item, in the order of ``item_ids``."""
     rows = await at.read(Compiled(_BEGUN), ids=list(item_ids), read=characters)
-    return [(item_id, normalize("NFC", title), normalize("NFC", body)) for item_id, title, body in rows]
+    return [(item_id, usual_form(title), usual_form(body)) for item_id, title, body in rows]
 
 
 async def unknown_words(

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from retrieval.domain.words import LETTERS, word_pattern
+
 MOST_BYTES = 256 * 1024
 """The most bytes that are read of a file; manifests are smaller."""
 
@@ -69,7 +71,7 @@ MOST_KEYWORDS = 50
 _LONGEST = 40
 _SHORTEST = 3
 _MOST_CHARACTERS = 20_000
-_WORD = re.compile(r"[^\W_]+(?:[-_.+#]+[^\W_]+)*[+#]*")
+_WORD = rf"{LETTERS}(?:[-_.+#]+{LETTERS})*[+#]*"
 _PARTS = re.compile(r"[-_.+#]+")
 
 _STOP_WORDS = """
@@ -104,7 +106,7 @@ def keywords(texts: Iterable[str], most: int = MOST_KEYWORDS) -> tuple[str, ...]
 
 
 def _words(text: str) -> Iterable[str]:
-    for match in _WORD.finditer(text):
+    for match in word_pattern(_WORD, text).finditer(text):
         word = match[0]
         parts = _PARTS.split(word)
         yield from (part for part in dict.fromkeys([word, *parts]) if _is_keyword(part))

@@ -74,6 +74,7 @@ def test_names_of_other_scripts_and_of_articles_alone_keep_a_key() -> None:
     """No name has an empty key, which others would share."""
     assert name_key("Der Fluß") == name_key("der fluss")
     assert name_key("河") == "河"
+    assert name_key("नदी") == "नदी"
     assert name_key("The A") == "the a"
     assert name_key("!?") == "!?"
     assert name_key("The Sailor's Knot") == name_key("sailors knot")

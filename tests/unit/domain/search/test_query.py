@@ -34,6 +34,8 @@ from retrieval.domain.search.query import MAX_ADDED, MOST_SIGNS, ParsedQuery, pa
         ("interesti*", ParsedQuery("interesti", prefixes=("interesti",))),
         ("read time* -redis", ParsedQuery("read time", excluded=("redis",), prefixes=("time",))),
         ("東*", ParsedQuery("東", prefixes=("東",))),
+        ("भाषा हिन्* -नदी", ParsedQuery("भाषा हिन्", excluded=("नदी",), prefixes=("हिन्",))),
+        ("o\ufb00* \uff41\uff42*", ParsedQuery("off ab", prefixes=("off", "ab"))),
     ],
 )
 def test_syntax_is_read(text: str, query: ParsedQuery) -> None:
@@ -109,7 +111,12 @@ def test_a_long_run_of_signs_is_read_in_one_go() -> None:
     assert parse_query(f"x -a{signs}b").words.startswith("x")
 
 
-GROUPS = (("car", "automobile", "motor car"), ("heart attack", "myocardial infarction"), ("car", "wagon"))
+GROUPS = (
+    ("car", "automobile", "motor car"),
+    ("heart attack", "myocardial infarction"),
+    ("car", "wagon"),
+    ("हि", "his"),
+)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +127,7 @@ GROUPS = (("car", "automobile", "motor car"), ("heart attack", "myocardial infar
         ("Heart-attack risk", " myocardial infarction"),
         ("heart of an attack", ""),
         ("cars", ""),
+        ("हिन्दी", ""),
         ("car automobile", " motor car wagon"),
         ("", ""),
     ],

@@ -47,6 +47,7 @@ def test_marks_that_overlap_are_one() -> None:
 def test_a_prefix_with_a_sign_is_marked_whole() -> None:
     """The longest of the prefixes that begin a word counts."""
     assert snippet_of("log-rotation off", "", ("log", "log-rot"), 40).html == "<mark>log-rotation</mark> off"
+    assert snippet_of("हिन्दी, दीन", "", ("हिन्", "दी"), 40).html == "<mark>हिन्दी</mark>, <mark>दीन</mark>"
 
 
 def test_repeated_characters_are_marked_whole() -> None:

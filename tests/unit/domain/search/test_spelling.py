@@ -29,6 +29,7 @@ from retrieval.domain.search.spelling import (
         ("T-1234 user@mail.example time-out foo_bar abc1 node.js/path it's", []),
         ("end. comma, (brackets)", ["comma", "brackets"]),
         ("übrgens straße", ["übrgens", "straße"]),
+        ("परवरदिगार \uff57\uff4f\uff52\uff44", ["परवरदिगार", "word"]),
         ("", []),
         ("-onlyexcluded", []),
     ],
@@ -36,6 +37,11 @@ from retrieval.domain.search.spelling import (
 def test_words_that_could_be_misspelt_are_compared_and_names_are_not(query: str, words: list[str]) -> None:
     """Words of phrases are required unchanged; exclusions and prefixes are too."""
     assert [word.spelling for word in checkable(query, syntax=True)] == words
+
+
+def test_a_run_of_marks_is_read_in_one_go() -> None:
+    """A pattern that divides it in every way would not end here."""
+    assert checkable("word" + "\u0301\u0323" * 500 + "1", syntax=True) == []
 
 
 def test_without_syntax_every_word_counts() -> None:
@@ -121,6 +127,7 @@ def test_a_text_goes_on_with_what_follows_its_last_word_then_with_words_of_title
         "pumpkin Serve",
     )
     assert completions_of(split_typed("s"), items, 3).queries == ("soup", "salsa", "Spicy")
+    assert completions_of(split_typed("हिन्दी वि"), [("4", "", "हिन्दी विज्ञान, गावि")], 9).queries == ("हिन्दी विज्ञान",)
 
 
 @pytest.mark.parametrize(

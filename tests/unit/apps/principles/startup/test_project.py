@@ -313,6 +313,7 @@ def test_words_of_most_texts_come_first() -> None:
     """A word counts once a text; ties keep the order of first occurrence."""
     words = keywords(["Retry timeouts, retry!", "Timeouts in the parser", "Parser of timeouts"])
     assert words == ("timeouts", "parser", "retry")
+    assert keywords(["हिन्दी भाषा"]) == ("हिन्दी", "भाषा")
 
 
 def test_stop_words_and_those_of_commits_are_left_out() -> None:
