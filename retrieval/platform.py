@@ -613,12 +613,15 @@ class Platform:
         ``run`` does a worker's part in this process; ``pause`` and ``resume`` stop and continue it; ``switch`` makes
         every process search the target space; ``rollback`` returns to the former space at once; ``finish`` removes the
         former space now; ``abort`` ends it before the switch. ``wait``: switch in this process, or wait for the one
-        that does; without it, a worker switches. Raises ``InvalidRequestError`` for an action that is too early or too
-        late, and ``NotFoundError`` for a collection without a re-embedding.
+        that does, and embed what a rollback finds without a vector; without it, a worker does. Raises
+        ``InvalidRequestError`` for an action that is too early or too late, and ``NotFoundError`` for a collection
+        without a re-embedding.
         """
         target = await self._job_target(collection)
         if do not in {"status", "run"}:
             await reembed.change(self.workplace, target, do)
+        if do == "rollback" and wait:  # items written since the switch may wait in the former space
+            await job_runs.run_job(self.workplace, registry.job_named("embed"), await self._job_target(collection))
         if do == "run" or (do == "switch" and wait):
             report = await job_runs.run_job(self.workplace, registry.job_named("reembed"), target)
             if report.outcome == FAILED:

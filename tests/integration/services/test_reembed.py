@@ -209,8 +209,10 @@ async def test_concurrent_writes_are_in_both_spaces(platform: Platform, moving: 
     assert await JOBS["reembed"].is_needed(moving.workplace, await target_of(moving))
     await moving.reembedding("docs", "run")
     assert await pending(moving, new, former) == 0
+    await new.add([{"_id": "008", "text": "before the return"}])
     await moving.reembedding("docs", "rollback")
-    assert [hit.item_id for hit in await new.search("after the switch", legs=["dense"], limit=1)] == ["007"]
+    for query, item_id in (("after the switch", "007"), ("before the return", "008")):
+        assert [hit.item_id for hit in await new.search(query, legs=["dense"], limit=1)] == [item_id]
 
 
 async def test_a_writer_that_has_not_heard_of_the_switch_leaves_nothing_behind(
