@@ -270,14 +270,17 @@ class Searcher:
         return results
 
     async def leg_rankings(self, request: SearchRequest) -> dict[str, list[Candidate]]:
-        """Each leg's candidates before fusion, for tuning."""
+        """Each leg's candidates before fusion, without expired ones: for tuning and completions."""
         vectors = await query_vectors(self.collection, self.embedder, [request])
         [vector] = vectors.vectors
         plan = self._plan(request, vectors.why_none if vector is None else None)
         query = _query(request, vector, self._now(), plan.profile)
         bare = replace(plan.request, with_items=False, likely=None, with_vectors=False)
         bare = replace(bare, with_both_scores=SCORED_BOTH_WAYS.issubset(bare.legs), ranks_both_scores=True)
-        return (await store.find_candidates(self.database, self.tenant_id, bare, query)).rankings
+        found = await store.find_candidates(self.database, self.tenant_id, bare, query)
+        if self.collection.has_expiring:
+            [found] = await ranking.remove_expired(self.place, [found], self._now())
+        return found.rankings
 
     def _is_long(self, requests: Sequence[SearchRequest]) -> bool:
         """True if the requests need so much computation that it runs outside of the event loop."""

@@ -238,6 +238,7 @@ async def test_an_expired_memory_is_not_given_before_it_is_forgotten(store: Memo
         await store.get_memory("m")
     assert await store.get_memories(["m"]) == {}
     assert not await store.list_memories("p1")
+    assert (await (await platform.collection("memories")).complete("soo")).queries == ()
 
 
 async def test_pages_follow_one_another_without_gap_or_overlap(store: MemoryStore) -> None:
