@@ -6,6 +6,11 @@
 CREATE OR REPLACE FUNCTION within_caps(added added_feedback[], keys uuid[], sent_by text) RETURNS added_feedback[]
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
+DECLARE
+    places jsonb := (
+        SELECT jsonb_object_agg(own.key, own.place ORDER BY own.place DESC)
+        FROM unnest(keys) WITH ORDINALITY AS own (key, place)
+    );
 BEGIN
     IF sent_by <> '' THEN
         INSERT INTO arms AS arm (collection_id, item_id, context, successes, failures)
@@ -46,7 +51,8 @@ BEGIN
                 count(*) OVER (PARTITION BY event.collection_id, event.item_id) AS all_of_item
             FROM unnest(added) AS event
             CROSS JOIN LATERAL (
-                SELECT array_position(keys, own.feedback_key) AS place FROM feedback AS own WHERE own.ctid = event.row_id
+                SELECT (places ->> own.feedback_key::text)::integer AS place
+                FROM feedback AS own WHERE own.ctid = event.row_id
             ) AS given
             CROSS JOIN LATERAL learning_state(event.collection_id) AS state
             CROSS JOIN (
@@ -248,27 +254,28 @@ BEGIN
     -- Only the latest verdict of a subject counts: earlier ones are subtracted. If the latest has no weight, or not all
     -- of the contexts, the last use of an arm may be that of an earlier event, so the item's arms are counted again.
     SELECT array_agg(rival.verdict), array_agg(rival.ctid) INTO lost, places
-    FROM unnest(added) AS event
+    FROM (
+        SELECT DISTINCT one.collection_id, one.item_id, one.subject
+        FROM unnest(added) AS one WHERE one.subject IS NOT NULL
+    ) AS event
     CROSS JOIN LATERAL (
         SELECT said AS verdict, said.ctid FROM feedback AS said
         WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
             AND said.subject = event.subject AND said.superseded_at IS NULL
         ORDER BY said.occurred_at DESC, said.feedback_key DESC
         OFFSET 1
-    ) AS rival
-    WHERE event.subject IS NOT NULL;
+    ) AS rival;
     IF lost IS NULL THEN
         RETURN;
     END IF;
     WITH once AS MATERIALIZED (
-        SELECT DISTINCT ON (event.collection_id, event.item_id, event.feedback_key) event.*, (
+        SELECT event.*, (
             SELECT said.weight > 0 AND said.contexts @> event.contexts FROM feedback AS said
             WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
                 AND said.subject = event.subject AND said.superseded_at IS NULL
             ORDER BY said.occurred_at DESC, said.feedback_key DESC LIMIT 1
         ) AS latest_replaces
         FROM unnest(lost) AS event
-        ORDER BY event.collection_id, event.item_id, event.feedback_key
     ), gone AS (
         UPDATE feedback SET superseded_at = now() WHERE ctid = ANY(places)
     ), taken AS (
