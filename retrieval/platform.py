@@ -174,14 +174,14 @@ class Platform:
             else:
                 stack.callback(self._embedders.forget, self._tenant_id)
             self._parts = self._make_parts(self._database, calls)
-            # The recorder closes first: it waits for searches in progress, which have samples and accesses too.
+            # The recorder closes first: it waits for calls in progress, which have samples and accesses too.
             for part in (self._parts.accesses, self._parts.sampler, self._parts.recorder):
                 stack.push_async_callback(part.aclose)
             self._stack = stack.pop_all()
         return self
 
     async def close(self) -> None:
-        """Wait a few seconds for searches in progress, store the records, and close the connections.
+        """Wait a few seconds for calls in progress, store the records, and close the connections.
 
         A second call does nothing.
         """

@@ -17,7 +17,7 @@ from retrieval.domain.records.recorded import RecordedAnswer
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.search_record import ComposedAnswer
 from retrieval.domain.records.slate import ShownItem
-from retrieval.engine.collection_handle import CollectionHandle
+from retrieval.engine.collection_handle import CollectionHandle, checks_existence
 from retrieval.engine.reading import check_limit
 from retrieval.engine.recorder import is_sampled
 from retrieval.engine.request import MAX_LIMIT, checked_item_ids, checked_query_vector, checked_words
@@ -59,6 +59,7 @@ def checked_notes(notes: object) -> tuple[str, ...]:
 _log = logging.getLogger(__name__)
 
 
+@checks_existence
 async def record_answer(
     handle: CollectionHandle,
     query: str,
@@ -77,34 +78,33 @@ async def record_answer(
     checked_context(context)
     name, note_texts = checked_origin(origin), checked_notes(notes)
     milliseconds = checked_number("retrieval_time_ms", retrieval_time_ms, sys.float_info.max)
-    with parts.recorder.awaited():
-        stored = await _last_state(handle)
-        query_vector = None if vector is None else checked_query_vector(vector, stored)
-        about_vector = query_vector if about is None else checked_query_vector(about, stored)
-        if not handle.is_recorded or not is_sampled(stored.profile.recording, parts.chance):
-            return None
-        if about_vector is None and words and (embedder := handle.embedder_of(stored)) is not None:
-            about_vector = embedder.at_hand(words)  # None where the record would have to wait for an embedding
-        cluster, model_version = await _learned_state(handle, stored, about_vector)
-        answer = ComposedAnswer(
-            retrieval_id=uuid7(int(parts.wall_clock() * 1000), parts.chance),
-            collection_id=stored.collection_id,
-            query=words,
-            vector=query_vector,
-            space_id=None if stored.space is None else stored.space.space_id,
-            shown=items,
-            context=context,
-            origin=name,
-            retrieval_time_ms=milliseconds,
-            notes=note_texts,
-            cluster=cluster,
-            model_version=model_version,
-        )
-        if stored.profile.recording.wait:
-            [is_kept] = await parts.recorder.store([answer])
-        else:
-            is_kept = parts.recorder.offer(answer)
-        return answer.retrieval_id if is_kept else None
+    stored = await _last_state(handle)
+    query_vector = None if vector is None else checked_query_vector(vector, stored)
+    about_vector = query_vector if about is None else checked_query_vector(about, stored)
+    if not handle.is_recorded or not is_sampled(stored.profile.recording, parts.chance):
+        return None
+    if about_vector is None and words and (embedder := handle.embedder_of(stored)) is not None:
+        about_vector = embedder.at_hand(words)  # None where the record would have to wait for an embedding
+    cluster, model_version = await _learned_state(handle, stored, about_vector)
+    answer = ComposedAnswer(
+        retrieval_id=uuid7(int(parts.wall_clock() * 1000), parts.chance),
+        collection_id=stored.collection_id,
+        query=words,
+        vector=query_vector,
+        space_id=None if stored.space is None else stored.space.space_id,
+        shown=items,
+        context=context,
+        origin=name,
+        retrieval_time_ms=milliseconds,
+        notes=note_texts,
+        cluster=cluster,
+        model_version=model_version,
+    )
+    if stored.profile.recording.wait:
+        [is_kept] = await parts.recorder.store([answer])
+    else:
+        is_kept = parts.recorder.offer(answer)
+    return answer.retrieval_id if is_kept else None
 
 
 async def answers_of(handle: CollectionHandle, session: str, *, origin: str | None, limit: int) -> list[RecordedAnswer]:

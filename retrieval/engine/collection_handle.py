@@ -237,16 +237,20 @@ class CollectionHandle:
 def checks_existence(
     call: Callable[Concatenate[CollectionHandle, _Arguments], Awaitable[_Answer]],
 ) -> Callable[Concatenate[CollectionHandle, _Arguments], Coroutine[Any, Any, _Answer]]:
-    """The call, raising ``UnknownCollectionError`` instead of the database's error where the collection was removed."""
+    """The call, raising ``UnknownCollectionError`` instead of the database's error where the collection was removed.
+
+    Closing the platform waits for the call.
+    """
 
     @wraps(call)
     async def checked(handle: CollectionHandle, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
         collection_id = handle.stored.collection_id
-        try:
-            return await call(handle, *args, **kwargs)
-        except DatabaseError as error:
-            await handle.check_exists(error, collection_id)
-            raise
+        with handle.parts.recorder.awaited():
+            try:
+                return await call(handle, *args, **kwargs)
+            except DatabaseError as error:
+                await handle.check_exists(error, collection_id)
+                raise
 
     return checked
 
@@ -256,28 +260,27 @@ def from_a_replica(
 ) -> Callable[Concatenate[CollectionHandle, _Arguments], Coroutine[Any, Any, _Answer]]:
     """The call, reading from a replica, or from the primary where no replica is fresh enough or the replica fails.
 
-    It raises ``UnknownCollectionError`` as with ``checks_existence``. Searches that are not recorded read from the
-    primary, because measurements and writes depend on them. Closing the platform waits for the call.
+    Otherwise it is as with ``checks_existence``. Searches that are not recorded read from the primary, because
+    measurements and writes depend on them.
     """
 
     @checks_existence
     @wraps(call)
     async def read(handle: CollectionHandle, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
-        with handle.parts.recorder.awaited():
-            replicas = handle.database.replicas if handle.is_recorded else None
-            replica = None if replicas is None else await replicas.chosen()
-            if replicas is None or replica is None:
-                return await call(handle, *args, **kwargs)
-            await handle.fresh()
-            try:
-                on_replica = await handle.on(replica)
-                if on_replica is not None:
-                    return await call(on_replica, *args, **kwargs)
-            except PoolExhaustedError:
-                raise  # a request that is too large for a replica is too large for the primary
-            except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
-                replicas.failed(replica, error)
+        replicas = handle.database.replicas if handle.is_recorded else None
+        replica = None if replicas is None else await replicas.chosen()
+        if replicas is None or replica is None:
             return await call(handle, *args, **kwargs)
+        await handle.fresh()
+        try:
+            on_replica = await handle.on(replica)
+            if on_replica is not None:
+                return await call(on_replica, *args, **kwargs)
+        except PoolExhaustedError:
+            raise  # a request that is too large for a replica is too large for the primary
+        except (DatabaseError, UnknownCollectionError, UnknownFieldError) as error:
+            replicas.failed(replica, error)
+        return await call(handle, *args, **kwargs)
 
     return read
 

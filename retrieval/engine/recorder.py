@@ -13,7 +13,7 @@ import logging
 import random
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
@@ -111,8 +111,9 @@ class Recorder:
     _hurry: asyncio.Event = field(default_factory=asyncio.Event)
     _flushes: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
     """The callers that wait until all records up to a number are settled."""
-    _awaited: set[asyncio.Future[None]] = field(default_factory=set)
-    """One for each search in progress."""
+    _running: int = 0
+    """The number of calls in progress."""
+    _idle: asyncio.Event = field(default_factory=asyncio.Event)
     _is_closing: bool = False
     _pause: float = 0.0
     """Seconds until the next attempt; 0 unless the last attempt failed."""
@@ -159,18 +160,21 @@ class Recorder:
     @contextmanager
     def awaited(self) -> Iterator[None]:
         """Let ``aclose`` wait for what the block records."""
-        done = asyncio.get_running_loop().create_future()
-        self._awaited.add(done)
+        self._running += 1
         try:
             yield
         finally:
-            self._awaited.remove(done)
-            done.cancel()
+            self._running -= 1
+            if not self._running:
+                self._idle.set()
 
     async def aclose(self) -> None:
-        """Store the records, also of searches in progress, or count them as lost, and store the losses."""
-        if self._awaited:
-            await asyncio.wait(self._awaited, timeout=WAIT_SECONDS)
+        """Store the records, also of calls in progress, or count them as lost, and store the losses."""
+        if self._running:
+            self._idle.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await self._idle.wait()
         self._is_closing = True
         self._hurry.set()
         if self._task is not None:
