@@ -11,7 +11,7 @@ from typing import Any
 
 from retrieval.apps.tickets import models
 from retrieval.apps.tickets.models import MovedTicket, ProcessingError, RetrievalRequest, SimilarTicket
-from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of
+from retrieval.apps.tickets.ticket_item import DOMAIN, PRIORITY, RESOLUTION, hours_of, resolved_at_of, typed_attributes
 from retrieval.domain.checks import checked_list, is_number
 from retrieval.domain.search.hit import Hit
 from retrieval.domain.search.profile import LegName, Profile
@@ -65,8 +65,8 @@ def ticket_search(request: RetrievalRequest, config: models.RetrievalConfig) -> 
 
 def _where(request: RetrievalRequest) -> dict[str, Any]:
     where: dict[str, Any] = {}
-    if request.domain_filter:
-        where[DOMAIN] = request.domain_filter
+    if domain := (request.domain_filter or "").strip():
+        where[DOMAIN] = domain
     if request.as_of is not None:
         where["occurred_at"] = {"lt": request.as_of}
     excluded_ids = [*request.exclude_ids, *([request.exclude_self] if request.exclude_self is not None else [])]
@@ -210,13 +210,14 @@ def rescored(
     The score and the default weights are those of ``tickets_profile``. A ticket has a ``vector_similarity``, the
     cosine from -1 to 1 (negative counts as 0), and may have a ``priority`` and ``resolution_time_hours``. The mappings
     are not changed. Raises ``ProcessingError`` for a ticket without a similarity, or with one outside that range, and
-    what ``tickets_profile`` raises.
+    what ``typed_attributes`` and ``tickets_profile`` raise.
     """
     profile = models.tickets_profile(vector_weight, metadata_weight, priority_weights, time_normalization_hours)
     each = checked_list("tickets", tickets, '[{"vector_similarity": 0.8}]')
     scored: list[dict[str, Any]] = []
     for place, ticket in enumerate(each, 1):
-        facts = Facts(attributes=ticket, cosine=_cosine(ticket, place))
+        cosine = _cosine(ticket, place)
+        facts = Facts(attributes=typed_attributes(ticket, str(ticket.get("ticket_id", place))), cosine=cosine)
         values = {signal.key: signal.value(facts, _AT_ANY_TIME) for signal in profile.signals}
         score = sum(_contributions(values, profile).values())
         scored.append({**ticket, "similarity_score": score, "metadata_score": _metadata_score(values)})

@@ -86,17 +86,24 @@ def ticket_item(record: Mapping[str, Any]) -> Item:
 def as_ticket(item: Item) -> Item:
     """The same item with a ticket's attributes typed.
 
-    Domain, priority and resolution become texts without outer spaces, and hours in a text a number. If one of the time
-    of the ticket, the time of its resolution and the hours between is missing, it is computed from the other two.
+    If one of the time of the ticket, the time of its resolution and the hours between is missing, it is computed from
+    the other two. Raises ``InvalidItemError`` as ``typed_attributes`` does.
+    """
+    typed = typed_attributes(item.attributes, item.item_id)
+    return replace(item, attributes=typed | _missing_times(item.occurred_at, typed))
+
+
+def typed_attributes(attributes: Mapping[str, Any], ticket_id: str) -> dict[str, Any]:
+    """A ticket's attributes: domain, priority and resolution as texts without outer spaces, and hours as a number.
 
     Raises ``InvalidItemError`` for hours that are not a number.
     """
-    typed = {name: _text(value) if name in TICKET_TEXTS else value for name, value in item.attributes.items()}
+    typed = {name: _text(value) if name in TICKET_TEXTS else value for name, value in attributes.items()}
     hours = typed.get(HOURS)
     if hours is not None and not is_finite(hours):
         del typed[HOURS]
-        typed |= {HOURS: _hours(hours, item.item_id)} if str(hours).strip() else {}
-    return replace(item, attributes=typed | _missing_times(item.occurred_at, typed))
+        typed |= {HOURS: _hours(hours, ticket_id)} if str(hours).strip() else {}
+    return typed
 
 
 def with_ticket_parts(item: Item) -> Item:

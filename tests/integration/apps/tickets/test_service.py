@@ -56,8 +56,9 @@ async def test_a_domain_finds_none_where_tickets_have_no_domains_at_all(platform
 
 
 async def test_no_domain_is_every_domain(service: RetrievalService) -> None:
-    """An empty name too, as an agent gives that has not classified its ticket."""
-    assert await ids_of(service, domain_filter="") == await ids_of(service)
+    """An empty name too, as an agent gives that has not classified its ticket; spaces around a name do not count."""
+    assert await ids_of(service, domain_filter=" ") == await ids_of(service)
+    assert await ids_of(service, domain_filter=" MM ") == await ids_of(service, domain_filter="MM") != []
 
 
 async def test_without_vectors_the_service_says_what_is_missing(database_url: str, settings: Settings) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from retrieval.apps.tickets import PriorityWeights, ProcessingError, rescored
-from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
+from retrieval.domain.errors import InvalidItemError, InvalidProfileError, InvalidRequestError
 
 
 def test_the_score_is_the_formulas() -> None:
@@ -35,8 +35,11 @@ def test_weights_of_priorities_and_hours_can_be_given() -> None:
     ticket = {"vector_similarity": 0.5, "priority": "Urgent", "resolution_time_hours": 5}
 
     for weights in (PriorityWeights.model_validate({"Urgent": 0.9}), {"Urgent": 0.9}):
-        [scored] = rescored([ticket], time_normalization_hours=10, priority_weights=weights)
-        assert scored["metadata_score"] == pytest.approx(0.6 * 0.9 + 0.4 * 0.5)
+        for written in (ticket, {**ticket, "resolution_time_hours": " 5.0"}):
+            [scored] = rescored([written], time_normalization_hours=10, priority_weights=weights)
+            assert scored["metadata_score"] == pytest.approx(0.6 * 0.9 + 0.4 * 0.5)
+    with pytest.raises(InvalidItemError, match="ticket '1': resolution_time_hours is 'soon'"):
+        rescored([{**ticket, "resolution_time_hours": "soon"}])
     with pytest.raises(ValidationError, match="Urgent"):
         rescored([ticket], priority_weights={"Urgent": 9})
 
