@@ -76,6 +76,8 @@ async def test_a_session_is_given_the_best_and_some_that_are_new(
     assert [row for row in rows if not row[2]] == [(hit.principle.id, hit.score, False) for hit in ranked[:3]]
     assert rows[3:] == [("new", 0.6, True)]
     assert session.principles[0].principle == ranked[0].principle
+    [alone] = (await started(places, project, clock.now, session="s-2", limit=1)).principles
+    assert not alone.is_exploratory
 
 
 async def test_the_principles_shown_are_those_of_the_session_start(
