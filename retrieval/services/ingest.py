@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import PurePath
 from shlex import quote
+from typing import Any
 
 import numpy as np
 
@@ -235,8 +236,10 @@ async def ingest(
     return replace(report, items=items, archived=archived)
 
 
-def checked_first_batch(lines: Iterator[InputLine], *, skip: bool) -> Iterator[InputLine]:
-    """The same lines, after a check of the first batch.
+def checked_first_batch(
+    lines: Iterator[InputLine], schema: Mapping[str, Any] | None, *, skip: bool
+) -> Iterator[InputLine]:
+    """The same lines, after a check of the first batch, also by the schema of the collection.
 
     Raises what ``ingest`` would raise before it stores anything, so that no collection is made for such lines.
     """
@@ -247,7 +250,7 @@ def checked_first_batch(lines: Iterator[InputLine], *, skip: bool) -> Iterator[I
             first.append(line)
             yield line
 
-    if batch := _next_batch(noted(), skip=skip):
+    if batch := _next_batch(_fitting(noted(), AttributeSchema.checked(schema)), skip=skip):
         check_some_text(batch.items)
     return chain(first, lines)
 

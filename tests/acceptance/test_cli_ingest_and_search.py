@@ -104,8 +104,9 @@ def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> Non
     lines = [{"_id": "1", "text": "disk full", "host": "h1"}, {"_id": "2", "text": "disk full", "host": 7}]
     path = program.write("notes.jsonl", *lines)
     error = program.fails("ingest", "notes", path, "--schema", "schema.json")
+    assert program.json("collections", "list") == []
     assert "notes.jsonl:2: item '2' does not fit the collection's schema: attribute 'host': 7 is not of type" in error
-    process = program("ingest", "notes", path, "--on-error", "skip", "--json")
+    process = program("ingest", "notes", path, "--schema", "schema.json", "--on-error", "skip", "--json")
     assert counts(json.loads(process.stdout)) == {"read": 1, "added": 1, "embedded": 1, "rejected": 1}
 
     (program.folder / "other.json").write_text("{}")
@@ -469,7 +470,9 @@ def test_a_collection_has_its_own_language(program: Program) -> None:
     path = program.write("notiz.jsonl", {"_id": "1", "text": "Die Berichte sind langsam."})
     program.succeeds("ingest", "notizen", path, "--language", "german", "-q")
     assert program.json("search", "notizen", "Bericht", "-l", "lexical")["hits"]
-    assert "was made with the language 'german'" in program.fails("ingest", "notizen", path, "--language", "english")
+    other = program.fails("ingest", "notizen", path, "--language", "english", "--filterable", "host:text")
+    assert "was made with the language 'german'" in other
+    assert program.json("collections", "list")[0]["filterable"] == {}
     assert "no text search configuration 'klingon'" in program.fails("ingest", "neu", path, "--language", "klingon")
 
 

@@ -11,7 +11,7 @@ copy changes only documents that have changed since, and so completes an interru
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -19,10 +19,17 @@ import numpy as np
 from retrieval.adapters.readers.langchain_postgres import LangChainDocument, LangChainStore, stored_documents
 from retrieval.adapters.readers.records import document_item
 from retrieval.collection import Collection
-from retrieval.domain.errors import InvalidItemError, InvalidRequestError, InvalidVectorError, WrongDimensionError
+from retrieval.domain.errors import (
+    ConfigurationError,
+    InvalidItemError,
+    InvalidRequestError,
+    InvalidVectorError,
+    WrongDimensionError,
+)
 from retrieval.domain.items.embedding import Vector, checked_vectors
 from retrieval.domain.items.item import Item
 from retrieval.domain.serialization import Serializable
+from retrieval.platform import Platform
 
 __all__ = ["CopyReport", "LangChainStore", "copy_store"]
 
@@ -30,6 +37,11 @@ Rejected = Callable[[str, str], None]
 """Called with the id of a document that cannot be stored as an item, and the reason."""
 
 PAGE = 1000
+
+_NO_SPACE = (
+    "collection {!r} has no embedding space for the vectors; configure the embedder that made them, or make it with "
+    "platform.collection(name, space=EmbeddingSpace(...))"
+)
 
 _SAME = 0.9995
 """The least cosine of a stored vector with that of the source; vectors are stored in half precision."""
@@ -74,10 +86,7 @@ async def copy_store(
     be an item where ``rejected`` is not given, and the errors of ``DatabaseError``.
     """
     if await collection.space() is None:
-        raise InvalidRequestError(
-            f"collection {collection.name!r} has no embedding space for the vectors; configure the embedder that made "
-            "them, or make it with platform.collection(name, space=EmbeddingSpace(...))"
-        )
+        raise InvalidRequestError(_NO_SPACE.format(collection.name))
     report = CopyReport()
     async with aclosing(stored_documents(url, store, page=page)) as pages:
         async for documents in pages:
@@ -85,6 +94,15 @@ async def copy_store(
             if progress is not None:
                 progress(report)
     return report
+
+
+async def target_of(platform: Platform, name: str) -> Collection:
+    """The collection, made if it is missing. Raises ``InvalidRequestError`` if it would have no space for vectors."""
+    if name not in [known.name for known in await platform.collections()]:
+        with suppress(ConfigurationError):  # the dimensions are not known yet
+            if platform.embedder is None:
+                raise InvalidRequestError(_NO_SPACE.format(name))
+    return await platform.collection(name)
 
 
 async def _copied(

@@ -144,8 +144,8 @@ def pseudonymise(*, actor: Actor, yes: Yes = False, as_json: Json = False) -> No
     The pseudonym is random: nothing leads back to the name. Names of
     sessions are removed; the words of queries, and notes, stay as they are.
     """
-    confirm(f"Replace {actor:.80} permanently in all records?", yes=yes, as_json=as_json)
     with opened() as (platform, wait):
+        confirm(f"Replace {actor:.80} permanently in all records?", yes=yes, as_json=as_json)
         report = wait(platform.pseudonymise(actor))
     searches, events = several(report.retrievals, "search"), several(report.feedback, "event")
     print_answer(report, f"{searches} and {events} of feedback now have the name {report.pseudonym}", as_json=as_json)

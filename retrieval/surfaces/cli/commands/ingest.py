@@ -249,7 +249,7 @@ def _ingest(options: RunOptions, source: InputFiles, rejected: RejectedLines | N
     reads_input = STANDARD_INPUT in source.names
     with opened(when_interrupted=CONTINUES, reads_standard_input=reads_input) as (platform, wait):
         try:
-            lines = checked_first_batch(source.lines(), skip=rejected is not None)
+            lines = checked_first_batch(source.lines(), options.schema, skip=rejected is not None)
             if source.holds_tickets:
                 options = replace(options, filterable={**TICKET_FILTERABLE, **options.filterable})
             collection = wait(options.opened(platform, source.text_bytes))
@@ -294,20 +294,14 @@ class RunOptions:
         Raises ``InvalidRequestError`` for one of another language, and if the user refuses to send texts.
         """
         await announce_destination(platform, self.collection, text_bytes, yes=self.yes)
-        collection = await platform.collection(
-            self.collection,
-            language=self.language or "english",
-            filterable=self.filterable,
-            schema=self.schema,
-            index=self.index,
-        )
+        collection = await platform.collection(self.collection, language=self.language or "english", schema=self.schema)
         made_with = self.language and (await collection.info()).text_search_config
         if made_with != self.language:
             raise InvalidRequestError(
                 f"collection {self.collection!r} was made with the language {made_with!r}, which cannot be "
                 "changed; leave --language out, or ingest into another collection"
             )
-        return collection
+        return await platform.collection(self.collection, filterable=self.filterable, index=self.index)
 
 
 def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, name: str | None) -> None:
@@ -560,7 +554,7 @@ def import_langchain(
     the vectors. Run an interrupted copy again to complete it.
     """
     from retrieval.adapters.readers.langchain_postgres import LangChainStore, stored_documents
-    from retrieval.surfaces.langchain.migrate import CopyReport, copy_store
+    from retrieval.surfaces.langchain.migrate import CopyReport, copy_store, target_of
 
     store = LangChainStore(
         name=name, table=table_name, schema=schema,
@@ -580,7 +574,7 @@ def import_langchain(
             async with aclosing(stored_documents(url, store, page=1)) as pages:
                 await anext(pages, None)
             return await copy_store(
-                url, store, await platform.collection(collection),
+                url, store, await target_of(platform, collection),
                 rejected=report_skipped if skip else None,
                 progress=lambda report: update(Step(report.read, None, report.read)),
             )  # fmt: skip

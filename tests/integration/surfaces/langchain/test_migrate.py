@@ -282,4 +282,6 @@ def test_the_command_copies_and_counts(
                     "rejected": 0, "renamed": 0}  # fmt: skip
     assert run_program(["import-langchain", "none", "--name", "nothing", "--schema", docs.schema]) == 1
     assert "no collection 'nothing'" in capsys.readouterr().err
+    assert run_program(["import-langchain", "none", "--name", "docs", "--schema", docs.schema]) == 1
+    assert "has no embedding space for the vectors" in capsys.readouterr().err
     assert "none" not in [collection.name for collection in sync_platform.collections()]
