@@ -127,11 +127,8 @@ async def collection(name: CollectionName, platform: AdminPlatform, body: Collec
         space=space,
         neighbours=neighbours,
         schema=body.attribute_schema,
-        index=body.index,
     )
     is_new = handle_of(created).stored.is_new
-    if body.filterable:
-        await created.make_filterable(dict(body.filterable))
     # Also for a new one: another request may have created it first, with other settings.
     stored = await created.refresh()
     differences = {
@@ -141,6 +138,7 @@ async def collection(name: CollectionName, platform: AdminPlatform, body: Collec
     }
     if reasons := [reason for reason, is_other in differences.items() if is_other]:
         raise ConflictError(f"collection {stored.name!r:.80} exists already, and {'; '.join(reasons)}; leave it out")
+    created = await platform.collection(name, filterable=body.filterable, index=body.index)
     if neighbours is not None:
         await created.set_neighbours(neighbours)
     return JSONAnswer((await created.info()).as_dict(), 201 if is_new else 200)

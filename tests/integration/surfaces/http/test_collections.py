@@ -48,11 +48,13 @@ async def test_the_kind_of_index_is_chosen_and_changed(client: AsyncClient) -> N
 
 async def test_an_immutable_setting_is_a_conflict(client: AsyncClient) -> None:
     """The answer has the present setting; nothing is changed."""
-    await client.put("/v1/collections/fixed", json=SETTINGS)
+    before = await client.put("/v1/collections/fixed", json=SETTINGS)
+    others = {"filterable": {"hours": "number"}, "index": "full"}
     space = {"provider": "own", "model": "m", "dimensions": 3}
     for change in ({"language": "english"}, {"profile": {"legs": {"dense": 1.0}}}, {"space": space}):
-        answer = await client.put("/v1/collections/fixed", json=change)
+        answer = await client.put("/v1/collections/fixed", json={**change, **others})
         assert (answer.status_code, answer.json()["type"]) == (409, "/problems/conflict")
+    assert (await client.get("/v1/collections/fixed")).json() == before.json()
     assert "its embedding space is another" in answer.json()["detail"]
 
 
