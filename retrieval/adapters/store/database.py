@@ -337,6 +337,7 @@ class Database:
     def _settings_of(self, tenant_id: int | None, pairs: tuple[tuple[str, str], ...]) -> tuple[_Values, _Values]:
         own = {
             "role": self.names.app_role,
+            "timezone": "UTC",
             "search_path": self.search_path,
             "retrieval.tenant": "" if tenant_id is None else str(tenant_id),
         }

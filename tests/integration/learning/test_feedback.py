@@ -187,16 +187,6 @@ async def test_an_actor_has_a_daily_cap(platform: Platform) -> None:
     assert not (await platform.feedback(collection="docs", item_id="d", helpful=True, actor="u")).discounted
 
 
-async def test_many_events_of_one_actor_take_no_longer_than_others(platform: Platform) -> None:
-    """Each is compared with the verdicts on its item once, and found in the call once."""
-    await _stored(platform)
-    names = product(range(300), "abcd")
-    events = [Feedback(collection="docs", item_id=name, helpful=True, actor="u", key=f"{n}") for n, name in names]
-    async with asyncio.timeout(20):
-        assert (await platform.feedback_each(events)).recorded == 1200
-    assert [await _raw(platform, item_id) for item_id in "abcd"] == [(1, 1)] * 4
-
-
 async def test_a_key_has_a_cap_of_its_own_for_each_item_whatever_actors_it_names(platform: Platform) -> None:
     """Events beyond the cap are stored and do not count, in batches or singly; each key and item has its own cap."""
     await _stored(platform)

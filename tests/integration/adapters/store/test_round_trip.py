@@ -73,6 +73,15 @@ async def test_settings_and_tenant_hold_for_one_round_trip(database_url: str, se
         assert effort != "77"
 
 
+async def test_times_are_in_utc(database_url: str, settings: Settings) -> None:
+    """Whatever the time zone of the server or the login."""
+    away = f"{database_url}{'&' if '?' in database_url else '?'}options=-ctimezone%3DAsia/Kolkata"
+    statement = Compiled("SELECT timestamptz '2026-05-01T23:30+00:00', (timestamptz '2026-05-01T23:30+00:00')::date")
+    async with connect(away, settings=settings) as platform:
+        [[moment, day]] = await platform.database.read(None, statement)
+    assert (moment.isoformat(), day.isoformat()) == ("2026-05-01T23:30:00+00:00", "2026-05-01")
+
+
 @pytest.mark.parametrize("statements", [[BAD], [GOOD, BAD, GOOD], [BAD, BAD], [BAD] + [LONG] * 40])
 async def test_a_failing_statement_leaves_the_connection_usable(
     database_url: str, settings: Settings, statements: list[Compiled]
