@@ -35,7 +35,7 @@ from retrieval.services.items import add_each, finished
 from retrieval.surfaces.http import problems
 from retrieval.surfaces.http.answers import report
 from retrieval.surfaces.http.caller import STILL_ALLOWED
-from retrieval.surfaces.http.json_bodies import sent_item, with_ticket_hours
+from retrieval.surfaces.http.json_bodies import received_item, sent_item
 from retrieval.surfaces.http.telemetry import current_request_id
 
 T = TypeVar("T")
@@ -150,9 +150,7 @@ class LineReader:
         try:
             text = _text_of(line)
             return (
-                item_from_line(text, self._sent)
-                if self._records is None
-                else with_ticket_hours(self._records.read(text))
+                item_from_line(text, self._sent) if self._records is None else received_item(self._records.read(text))
             )
         except InvalidItemError as error:
             return error

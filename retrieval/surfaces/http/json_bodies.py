@@ -421,7 +421,7 @@ def sent_item(record: Mapping[str, Any]) -> Item:
         if (fault := _fault_in({name: value for name, value in record.items() if value is not None})) is not None:
             key = next((str(record[name]) for name in FIELD_NAMES["item_id"] if record.get(name) is not None), None)
             raise InvalidItemError(fault, item_id=key)
-    return with_ticket_hours(item_from_record(record))
+    return received_item(item_from_record(record))
 
 
 def _fault_in(record: Mapping[str, Any]) -> str | None:
@@ -439,8 +439,25 @@ def _fault_in(record: Mapping[str, Any]) -> str | None:
     return None
 
 
-def with_ticket_hours(item: Item) -> Item:
-    """The item, with a ticket's hours under the attribute that they have in an ingested file of tickets."""
+_STEP = re.compile(r"(?:\A|/)\.\.?(?:/|\Z)")
+
+
+def path_id(item_id: str) -> str:
+    """The id. Raises ``InvalidItemError`` for one with which a path would name something else, as the collection."""
+    if _STEP.search(item_id):
+        raise InvalidItemError(
+            f"the id {item_id!r:.80} has a step '.' or '..', which clients remove from a path; choose another id",
+            item_id=item_id,
+        )
+    return item_id
+
+
+def received_item(item: Item) -> Item:
+    """The item, with a ticket's hours under the attribute that they have in an ingested file of tickets.
+
+    Raises ``InvalidItemError`` as ``path_id`` does.
+    """
+    path_id(item.item_id)
     try:
         return with_ticket_parts(item)
     except InvalidItemError:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from retrieval.adapters.readers.documents import DOCUMENT_FORMATS, RawDocument, format_of
 from retrieval.collection import handle_of
@@ -15,7 +15,7 @@ from retrieval.domain.items.chunking import DEFAULT_OVERLAP, DEFAULT_TOKENS, MAX
 from retrieval.engine.request import checked_item_ids
 from retrieval.services.documents import DocumentEntry, DocumentsReport, StoredDocument, document_of, documents_after
 from retrieval.surfaces.http.caller import ReadCollection, WriteCollection
-from retrieval.surfaces.http.json_bodies import After, ItemId, JSONAnswer, JSONBodies, at, object_of
+from retrieval.surfaces.http.json_bodies import After, ItemId, JSONAnswer, JSONBodies, at, object_of, path_id
 from retrieval.surfaces.http.models import AFTER, AnswerPart, Sent, listed, told
 from retrieval.surfaces.http.routes.items import MAX_ITEMS
 
@@ -26,7 +26,7 @@ Overlap = Annotated[int, Field(ge=0)]
 class DocumentSent(Sent):
     """A document as text; a file is sent with PUT instead."""
 
-    id: Annotated[str, Field(min_length=1, max_length=480)]
+    id: Annotated[str, Field(min_length=1, max_length=480), AfterValidator(path_id)]
     """The application's own key, 1 to 480 bytes."""
     text: str
     format: Literal["markdown", "html", "text", "code"] = "markdown"

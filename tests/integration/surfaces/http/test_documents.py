@@ -100,6 +100,8 @@ async def test_an_id_that_no_document_can_have_is_refused(client: AsyncClient) -
     path = await _handbook(client, "nul")
     stored = await client.post(path, json={"documents": [{"id": "a\0b", "text": "a"}]})
     assert [answer.status_code for answer in (stored, await client.get(f"{path}/a%00b"))] == [422, 422]
+    above = await client.post(path, json={"documents": [{"id": "../hand.md", "text": "x"}]})
+    assert (above.status_code, above.json()["errors"][0]["pointer"]) == (422, "/documents/0/id")
 
 
 async def test_documents_are_listed_page_by_page(client: AsyncClient) -> None:

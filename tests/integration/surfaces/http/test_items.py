@@ -259,11 +259,15 @@ async def test_many_are_added_and_removed_together(client: AsyncClient) -> None:
     """All or none; a bad one is pointed at."""
     added = await client.post(ITEMS, json={"items": [{"_id": "m1", "text": "one"}, {"item_id": "m2", "level": 3}]})
     bad = await client.post(ITEMS, json={"items": [{"item_id": "m3"}, {"title": "no id"}]})
+    above = await client.post(ITEMS, json={"items": [{"item_id": "m3"}, {"item_id": "a/.."}]})
     response = await client.get(f"{ITEMS}/m2")
     deleted = await client.post(f"{ITEMS}/delete", json={"item_ids": ["m1", "m2", "m3"]})
 
     assert (added.status_code, added.json()["added"], added.json()["embedded"]) == (200, 2, 1), "one has no text"
     assert (bad.status_code, bad.json()["errors"][0]["pointer"]) == (422, "/items/1")
+    assert (above.status_code, above.json()["errors"][0]["pointer"]) == (422, "/items/1"), (
+        "its path is the collection's"
+    )
     assert response.json()["metadata"] == {"level": 3}
     assert deleted.json() == {"deleted": 2}
     assert (await client.post(ITEMS, json={"items": [{"item_id": "x"}] * 1001})).status_code == 422
