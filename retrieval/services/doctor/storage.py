@@ -116,7 +116,7 @@ def _check_statistics(table: TableState, name: str) -> Iterator[Finding]:
         return
     if table.is_analyzed and table.changed < max(STALE * table.live, LEAST_ROWS / 10):
         return
-    when = f"{table.changed:,} of {table.live:,} rows changed since" if table.is_analyzed else "there are none yet"
+    when = f"{table.changed:,} changes since, in {table.live:,} rows" if table.is_analyzed else "there are none yet"
     yield (Severity.WARNING if table.is_analyzed else Severity.ADVICE).finding(
         "statistics",
         f"the planner's statistics of table {table.name!r} are stale: {when}",
