@@ -18,10 +18,10 @@ $$;
 -- The items of a collection that rank best for a query by BM25, best first, from the GIN index.
 -- Ranking an item takes ten times as long as finding it in the index, so the index preselects: items with one of the
 -- query's rarest parts (those that match 500 items together, or twenty times the wanted ones; at least one part), and
--- items with two of the next parts (up to 4,000 matches, or 15 % of a larger collection). Those are ranked by all parts. Two part numbers below 32
--- differ in at least one of five bits, so an item has two of the parts if, for some bit, it has a part with that bit
--- set and a part with it clear. If fewer than at_least items are found (NULL: than result_limit), the search is repeated
--- with more, until it has read every item with one of the words.
+-- items with two of the next parts (up to 4,000 matches, or 15 % of a larger collection). Those are ranked by all
+-- parts. Two part numbers below 32 differ in at least one of five bits, so an item has two of the parts if, for some
+-- bit, it has a part with that bit set and a part with it clear. If fewer than at_least items are found (NULL: than
+-- result_limit), the search is repeated with more, until it has read every item with one of the words.
 -- If pg_textsearch serves the collection, and the setting retrieval.textsearch is not off, textsearch_search finds the
 -- items instead.
 -- Lexemes have numbers by collection, so the index finds the collection's items; adding 0 to collection_id keeps the
