@@ -436,19 +436,15 @@ async def _store_batch(
     if former:
         await handle.recorded()  # records cannot name removed items
         replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
-    written = chunks + replaced.written
-    new = sum(bool(items) and name not in known for name, items in fresh.items())
-    # Another caller may have stored the same documents meanwhile.
-    added = new if written.added or written.changed else 0
     return DocumentsReport(
-        added=added,
+        added=sum(bool(items) and name not in known for name, items in fresh.items()),
         changed=sum(name in known for name in fresh),
         empty=tuple(name for name, items in fresh.items() if not items),
-        unchanged=new - added + sum(document.items is None and not document.fault for document in batch),
+        unchanged=sum(document.items is None and not document.fault for document in batch),
         failed=tuple((document.document_id, document.fault) for document in batch if document.fault),
         cleaned=sum(document.is_cleaned for document in batch),
         chunks_removed=replaced.removed,
-        chunks=written,
+        chunks=chunks + replaced.written,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -58,11 +57,6 @@ async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> Non
         (200, 0, 0, 1),
         (200, 0, 1, 0),
     ]
-    at_once = await asyncio.gather(*(client.put(f"{path}/twice.md", content=b"Text") for _ in range(4)))
-    assert sorted((answer.status_code, *_counts(answer)[:3]) for answer in at_once) == [(200, 0, 0, 1)] * 3 + [
-        (201, 1, 0, 0)
-    ]
-    assert (await client.delete(f"{path}/twice.md")).status_code == 204
     page = await client.put(
         f"{path}/report", content=pdf(["The disk is full."]), headers={"Content-Type": "application/pdf"}
     )
