@@ -11,8 +11,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, wait
-from functools import partial, wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from functools import partial
+from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.errors import InvalidRequestError, RunningLoopError
@@ -128,19 +128,6 @@ class Bridge(Generic[A]):
     def _home(self) -> asyncio.AbstractEventLoop | None:
         twin: Any = self.twin
         return loop_of(twin) if isinstance(twin, Platform) else handle_of(twin).database.loop
-
-
-def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]]) -> Callable[Concatenate[Any, P], T]:
-    """The form without ``await`` of a method whose name begins with ``a``, of an object with a ``_bridge``."""
-
-    @wraps(method)
-    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        bridge: Bridge[Any] = self._bridge
-        return bridge.run(method, self, *args, **kwargs)
-
-    call.__name__ = method.__name__.replace("a", "", 1)
-    call.__qualname__ = call.__qualname__.replace(method.__name__, call.__name__)
-    return call
 
 
 def log_notes(collection: Collection, report: AddReport) -> None:

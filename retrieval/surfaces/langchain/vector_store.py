@@ -29,7 +29,7 @@ from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegNa
 from retrieval.domain.search.profile_parts import Combination, Learned, check_share
 from retrieval.domain.search.signals import VectorSimilarity
 from retrieval.engine.request import MAX_LIMIT
-from retrieval.surfaces.langchain.bridge import Bridge, blocking, log_notes
+from retrieval.surfaces.langchain.bridge import Bridge, log_notes
 from retrieval.surfaces.langchain.embeddings import LangChainEmbedder, RetrievalEmbeddings
 from retrieval.surfaces.langchain.metadata_filters import of_metadata
 from retrieval.sync import SyncCollection, SyncPlatform, connect
@@ -159,11 +159,15 @@ class RetrievalVectorStore(VectorStore):
         """The collection's embedder."""
         return RetrievalEmbeddings(self.collection)
 
-    async def aadd_documents(self, /, documents: list[Document], **kwargs: Any) -> list[str]:
+    def add_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
         """Store documents and give their ids: of ``ids``, or else their own, or else new ones; known ids are replaced.
 
         A document that cannot be embedded now is stored, found by its words, and embedded later.
         """
+        return self._bridge.run(self._added, documents, **kwargs)
+
+    async def aadd_documents(self, documents: list[Document], **kwargs: Any) -> list[str]:
+        """The async form of ``add_documents``."""
         return await self._bridge.arun(self._added, documents, **kwargs)
 
     def add_texts(
@@ -175,7 +179,6 @@ class RetrievalVectorStore(VectorStore):
         **kwargs: Any,
     ) -> list[str]:
         """Store texts, each with its metadata and id. See ``add_documents``."""
-        # The texts are read here, and not on the collection's loop: a generator may use this thread's own objects.
         return self.add_documents(_documents(texts, metadatas), ids=ids, **kwargs)
 
     async def aadd_texts(
@@ -189,63 +192,98 @@ class RetrievalVectorStore(VectorStore):
         """The async form of ``add_texts``."""
         return await self.aadd_documents(_documents(texts, metadatas), ids=ids, **kwargs)
 
-    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """The documents of those ids that exist, in the order of the ids."""
+        return self._bridge.run(self._got, ids)
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """The async form of ``get_by_ids``."""
         return await self._bridge.arun(self._got, ids)
 
-    async def adelete(self, /, ids: list[str] | None = None, **kwargs: Any) -> bool:
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
         """Delete the documents of those ids, or with None every item of the collection. Unknown ids are ignored."""
+        return self._bridge.run(self._deleted, ids, **kwargs)
+
+    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """The async form of ``delete``."""
         return await self._bridge.arun(self._deleted, ids, **kwargs)
 
-    async def asimilarity_search(
-        self, /, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+    def similarity_search(
+        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[Document]:  # fmt: skip
         """The best documents for the words, by the collection's profile."""
+        return self._bridge.run(self._found, by_profile, query, k, filter, **kwargs)
+
+    async def asimilarity_search(
+        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+    ) -> list[Document]:  # fmt: skip
+        """The async form of ``similarity_search``."""
         return await self._bridge.arun(self._found, by_profile, query, k, filter, **kwargs)
 
-    async def asimilarity_search_with_score(
-        self, /, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
     ) -> list[tuple[Document, float]]:  # fmt: skip
         """The same as ``similarity_search``, with scores: higher is better, comparable within one search only."""
+        return self._bridge.run(self._scored, by_profile, query, k, filter, **kwargs)
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - LangChain's name
+    ) -> list[tuple[Document, float]]:  # fmt: skip
+        """The async form of ``similarity_search_with_score``."""
         return await self._bridge.arun(self._scored, by_profile, query, k, filter, **kwargs)
 
-    async def asimilarity_search_by_vector(
-        self, /, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
     ) -> list[Document]:  # fmt: skip
         """The best documents for a vector of shape (dimensions,)."""
+        return self._bridge.run(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
+
+    async def asimilarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, filter: Condition = None, **kwargs: Any  # noqa: A002 - the same
+    ) -> list[Document]:  # fmt: skip
+        """The async form of ``similarity_search_by_vector``."""
         return await self._bridge.arun(self._found, by_profile, _numbers(embedding), k, filter, **kwargs)
 
-    async def amax_marginal_relevance_search(
-        self, /, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    def max_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """Documents that are relevant and differ from one another: see ``retrieval.domain.search.diversity``.
 
         ``fetch_k`` are the candidates of each leg; ``lambda_mult``, 0 to 1, is the share of relevance.
         """
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return self._bridge.run(self._found, by_difference, query, k, **options)
+
+    async def amax_marginal_relevance_search(
+        self, query: str, k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """The async form of ``max_marginal_relevance_search``."""
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return await self._bridge.arun(self._found, by_difference, query, k, **options)
 
-    async def amax_marginal_relevance_search_by_vector(
-        self, /, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    def max_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
     ) -> list[Document]:
         """The same as ``max_marginal_relevance_search``, for a vector of shape (dimensions,)."""
         options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
+        return self._bridge.run(self._found, by_difference, _numbers(embedding), k, **options)
+
+    async def amax_marginal_relevance_search_by_vector(
+        self, embedding: list[float], k: int = 4, fetch_k: int = 20, lambda_mult: float = 0.5, **kwargs: Any
+    ) -> list[Document]:
+        """The async form of ``max_marginal_relevance_search_by_vector``."""
+        options = kwargs | {"fetch_k": fetch_k, "lambda_mult": lambda_mult}
         return await self._bridge.arun(self._found, by_difference, _numbers(embedding), k, **options)
 
+    def _similarity_search_with_relevance_scores(
+        self, query: str, k: int = 4, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        return self._bridge.run(self._scored, by_similarity, query, k, **kwargs)
+
     async def _asimilarity_search_with_relevance_scores(
-        self, /, query: str, k: int = 4, **kwargs: Any
+        self, query: str, k: int = 4, **kwargs: Any
     ) -> list[tuple[Document, float]]:
         return await self._bridge.arun(self._scored, by_similarity, query, k, **kwargs)
-
-    add_documents = blocking(aadd_documents)
-    get_by_ids = blocking(aget_by_ids)
-    delete = blocking(adelete)
-    similarity_search = blocking(asimilarity_search)
-    similarity_search_with_score = blocking(asimilarity_search_with_score)
-    similarity_search_by_vector = blocking(asimilarity_search_by_vector)
-    max_marginal_relevance_search = blocking(amax_marginal_relevance_search)
-    max_marginal_relevance_search_by_vector = blocking(amax_marginal_relevance_search_by_vector)
-    _similarity_search_with_relevance_scores = blocking(_asimilarity_search_with_relevance_scores)
 
     @classmethod
     def from_texts(

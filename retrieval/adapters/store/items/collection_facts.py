@@ -65,10 +65,9 @@ async def value_counts(
         rows_, vectors = found.outerjoin(table, is_its), sa.func.count(table.c.item_id)
     counts = sa.select(found.c.held, sa.func.count().label("number"), vectors.label("vectors")).select_from(rows_)
     groups = counts.group_by(found.c.held).cte("groups")
-    value, values = _values(groups, field)
-    number = _total(groups.c.number)
-    statement = sa.select(value, number, _total(groups.c.vectors)).select_from(values)
-    statement = statement.group_by(value).order_by(number.desc(), value)
+    values = _values(groups, field)
+    value, number = values.c.value, _total(values.c.number)
+    statement = sa.select(value, number, _total(values.c.vectors)).group_by(value).order_by(number.desc(), value)
     # The few items of a filter are looked up by nested loops.
     rows = await database.read(tenant_id, compiled(statement), JOINS_ALL if filter_ is None else {})
     return [ValueCount(value=row[0], items=row[1], vectors=row[2]) for row in rows]
@@ -98,9 +97,9 @@ async def facet_counts(
 def _facet(collection: StoredCollection, field: Field, filter_: Filter | None) -> Compiled:
     held = _held(collection, field, filter_).limit(FACET_ROWS + 1).subquery("found").c.held
     groups = sa.select(held, sa.func.count().label("number")).group_by(held).cte("groups")
-    value, values = _values(groups, field)
-    number, counted = _total(groups.c.number), sa.select(sa.func.sum(groups.c.number)).scalar_subquery()
-    statement = sa.select(value, number, counted).select_from(values).group_by(value)
+    values, counted = _values(groups, field), sa.select(sa.func.sum(groups.c.number)).scalar_subquery()
+    value, number = values.c.value, _total(values.c.number)
+    statement = sa.select(value, number, counted).group_by(value)
     # One more, because items without a value are a group too.
     return compiled(statement.order_by(number.desc(), value).limit(FACET_VALUES + 1))
 
@@ -128,20 +127,20 @@ def _held(collection: StoredCollection, field: Field, filter_: Filter | None) ->
     return statement
 
 
-def _values(groups: sa.CTE, field: Field) -> tuple[sa.ColumnElement[str], sa.FromClause]:
-    """The value as text, and the rows of values with the counts of ``groups``, which has a row for what items hold.
+def _values(groups: sa.CTE, field: Field) -> sa.Subquery:
+    """Each value as text, with the counts of ``groups``, which has a row for what items hold.
 
     A list has a row for each different element, because a filter finds the item by each.
     """
-    held = groups.c.held
+    held, *counts = groups.c
     if not field.is_attribute:
-        return held, groups
+        return sa.select(held.label("value"), *counts).subquery("texts")
     is_list = sa.func.jsonb_typeof(held) == sa.literal_column("'array'")
     none_for_empty = sa.func.coalesce(sa.func.nullif(held, sa.literal_column("'[]'")), sa.literal_column("'[null]'"))
     elements = sa.case((is_list, none_for_empty), else_=sa.func.jsonb_build_array(held))
     element = sa.func.jsonb_array_elements(elements, type_=sa.types.NullType()).column_valued("element")
-    texts = sa.select(_text(element).label("value")).distinct().lateral("texts")
-    return texts.c.value, groups.join(texts, sa.true())
+    texts = sa.func.array(sa.select(_text(element)).distinct().scalar_subquery())
+    return sa.select(sa.func.unnest(texts, type_=sa.Text()).label("value"), *counts).subquery("texts")
 
 
 def _text(value: sa.ColumnElement[Any]) -> sa.ColumnElement[str]:
