@@ -29,12 +29,13 @@ def _marks() -> str:
 
 def word_pattern(form: str, text: str, flags: int = 0) -> re.Pattern[str]:
     """The regular expression for the text; ``{marks}`` within its brackets stands for those that complete letters."""
-    return _compiled(form, text.isascii(), flags)
+    return _compiled(form, flags, is_marked=has_marks(text))
 
 
 @lru_cache(maxsize=256)
-def _compiled(form: str, is_ascii: bool, flags: int) -> re.Pattern[str]:  # noqa: FBT001 - a key of the cache
-    return re.compile(form.replace("{marks}", "\u0300" if is_ascii else _marks()), flags)
+def _compiled(form: str, flags: int, *, is_marked: bool) -> re.Pattern[str]:
+    # To compile an expression with all marks takes a millisecond, so texts without any have one without them.
+    return re.compile(form.replace("{marks}", _marks() if is_marked else "\u0300"), flags)
 
 
 def usual_form(text: str) -> str:
@@ -54,6 +55,11 @@ def words(text: str) -> list[str]:
     """
     text = lowered(text)
     return word_pattern(_SIGNED_WORD, text).findall(text)
+
+
+def has_marks(text: str) -> bool:
+    """Whether letters of the text are completed by marks: regular expressions take these for the ends of words."""
+    return not text.isascii() and _compiled("[{marks}]", 0, is_marked=True).search(text) is not None
 
 
 def apart(text: str) -> tuple[str, str]:

@@ -63,9 +63,9 @@ def default_profile(space: EmbeddingSpace | None, language: str = "english") -> 
 
     ``language``: the collection's text search configuration; the tuned model knows English only.
     """
-    tuned = _TUNED.get((space.provider, space.model)) if space else None
-    is_english = "english" in language or "simple" in language
-    return (tuned if is_english else _NOT_ENGLISH) if tuned else _UNTUNED
+    if space is None or (tuned := _TUNED.get((space.provider, space.model))) is None:
+        return _UNTUNED
+    return tuned if "english" in language or "simple" in language else _NOT_ENGLISH
 
 
 _LEAST_LIMIT = 10

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -16,7 +17,7 @@ from retrieval.domain.errors import InvalidProfileError, InvalidRequestError
 from retrieval.domain.learning.arm import rate
 from retrieval.domain.search.profile_parts import check_positive, check_share, check_weight, check_whole
 from retrieval.domain.serialization import plain
-from retrieval.domain.words import apart, lowered, terms, word_pattern
+from retrieval.domain.words import apart, has_marks, lowered, terms
 
 Entity = tuple[str, str]
 """Its type and its id, such as ``("questions", "q1")``."""
@@ -177,10 +178,10 @@ class KeywordOverlap(Signal):
             return 0.0
         text = f"{facts.title}\n{facts.body}"
         spaced, runs = apart(lowered(text))
-        if len(words) > _FEW:
+        if len(words) > _FEW or has_marks(spaced):
             found = {*terms(text), *runs} & words
         else:
-            found = {*word_pattern(_any_of(words), spaced).findall(spaced), *(pair for pair in words if pair in runs)}
+            found = {*_any_of(words).findall(spaced), *(pair for pair in words if pair in runs)}
         return len(found) / len(words)
 
 
@@ -191,9 +192,9 @@ def tokens(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=256)
-def _any_of(words: frozenset[str]) -> str:
-    """The form of whole words in lower case: for a few words, several times as fast as splitting the text."""
-    return rf"\b(?<![{{marks}}])(?:{'|'.join(sorted(words))})(?![\w{{marks}}])"
+def _any_of(words: frozenset[str]) -> re.Pattern[str]:
+    """A pattern of whole words in lower case: for a few words, several times as fast as splitting the text."""
+    return re.compile(rf"\b(?:{'|'.join(sorted(words))})\b")
 
 
 FULL = 100

@@ -162,10 +162,10 @@ async def start_session(
 
     ``until``: the time (``time.monotonic`` seconds) at which it gives up. ``session`` empty: a new name. ``limit``: the
     most principles, at least 1, with up to ``explore`` explored ones, but never all of them. Reads the folder while it
-    opens the database.
-    Raises ``RetrievalError`` if it cannot read principles.
+    opens the database. Raises ``RetrievalError`` if it cannot read principles.
     """
-    begin, explore = time.monotonic(), min(explore, limit - 1)
+    begin = time.monotonic()
+    explore = min(explore, limit - 1)
     async with AsyncExitStack() as stack:
         stack.enter_context(deadline(Deadline(until)))
         if settings.database_url is None:
