@@ -20,7 +20,7 @@ from retrieval.domain.learning.context import Context
 from retrieval.domain.records import search_record
 from retrieval.domain.records.recorded import RecordedSearch
 from retrieval.domain.records.retrieval_id import time_of
-from retrieval.domain.records.search_record import ComposedAnswer, SearchRecord
+from retrieval.domain.records.search_record import PLAIN, ComposedAnswer, SearchRecord
 from retrieval.domain.records.slate import Placed
 from retrieval.domain.search.diversity import REFINING, in_steps
 from retrieval.domain.search.filters import And, Contains, Filter, Not, as_mapping, field_name, parse_field, parse_where
@@ -40,9 +40,8 @@ class RequestValues(NamedTuple):
     request: dict[str, Any]
     """``limit``, ``group_by``, ``prefixes``, ``phrases`` and ``excluded`` of the query, the call's own ``profile``,
     ``is_whole``: whether the filters could be serialized, ``rewrites``, ``preferred`` (a list if there are several),
-    ``entities``, ``tags``, ``as_of``, ``min_score`` and ``min_relevance``; if the caller gave ``about``, its numbers
-    with four digits; if a reranker answered, its name as ``reranker``; if the caller gave a vector, its
-    ``space_id``."""
+    ``entities``, ``tags``, ``as_of``, and the values of ``PLAIN``; if the caller gave ``about``, its numbers with four
+    digits; if a reranker answered, its name as ``reranker``; if the caller gave a vector, its ``space_id``."""
 
 
 def recorded_request(request: SearchRequest) -> RequestValues:
@@ -64,8 +63,7 @@ def recorded_request(request: SearchRequest) -> RequestValues:
             "entities": sorted(map(list, request.entities)),
             "tags": sorted(request.tags),
             "as_of": None if request.as_of is None else request.as_of.isoformat(),
-            "min_score": request.min_score,
-            "min_relevance": request.min_relevance,
+            **{name: getattr(request, name) for name in PLAIN},
             **({} if request.about is None else {"about": [round(number, 4) for number in request.about.tolist()]}),
         },
     )
@@ -90,8 +88,7 @@ def request_of(recorded: RecordedSearch) -> SearchRequest | None:
         tags=frozenset(request["tags"]),
         as_of=None if request["as_of"] is None else datetime.fromisoformat(request["as_of"]),
         about=np.asarray(request["about"], dtype=np.float32) if "about" in request else None,
-        min_score=request["min_score"],
-        min_relevance=request["min_relevance"],
+        **{name: request[name] for name in PLAIN},
     )
 
 

@@ -28,6 +28,9 @@ def score_spread(scores: Sequence[float]) -> float | None:
     return scores[0] - scores[:5][-1] if scores else None
 
 
+PLAIN = ("min_score", "min_relevance")
+"""Optional numbers and texts of a request, which are recorded as they are; usually None."""
+
 USUAL: Mapping[str, Any] = MappingProxyType(
     {
         "group_by": None,
@@ -41,8 +44,7 @@ USUAL: Mapping[str, Any] = MappingProxyType(
         "entities": [],
         "tags": [],
         "as_of": None,
-        "min_score": None,
-        "min_relevance": None,
+        **dict.fromkeys(PLAIN),
     }
 )
 """The request's usual values, which are not stored; see ``retrieval.engine.record``."""
