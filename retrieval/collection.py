@@ -110,7 +110,6 @@ class Collection:
         about: object = None,
         min_score: float | None = None,
         min_relevance: float | None = None,
-        label: str | None = None,
         typos: bool = False,
         snippet: int | None = None,
         facets: Sequence[str] = (),
@@ -137,7 +136,6 @@ class Collection:
         - ``min_score``: hits of a lower score are left out; scores are comparable within one search only.
         - ``min_relevance``: hits with a lower probability of relevance are left out, 0 to 1; needs a calibration, which
           the local model has (see ``calibrate``). If no hit is left, ``why_no_hits`` says so.
-        - ``label``: a text of one line that is recorded with the search.
         - ``typos``: whether words of four letters or more that no item contains are replaced by the most similar words
           of items, or by words that begin with them; ``notes`` list them, and the corrected query is searched and
           recorded.
@@ -178,7 +176,6 @@ class Collection:
                 as_of=as_of,
                 min_score=min_score,
                 min_relevance=min_relevance,
-                label=label,
             )
 
     async def search_each(

@@ -100,8 +100,6 @@ class SearchRequest:
     """The least score of a hit; None: any."""
     min_relevance: float | None = None
     """The least relevance of a hit, 0 to 1; None: any."""
-    label: str | None = None
-    """A text that is recorded with the search; None: no text."""
     after: Cursor | None = None
     """The position after the hits of earlier pages, which ``limit`` includes; None: the first page."""
 
@@ -140,7 +138,6 @@ def checked_request(
     as_of: datetime | None = None,
     min_score: float | None = None,
     min_relevance: float | None = None,
-    label: str | None = None,
     needs_question: bool = True,
     wordless_note: str = "",
     bounds: SearchBounds = DEFAULT_BOUNDS,
@@ -176,14 +173,8 @@ def checked_request(
         as_of=None if as_of is None else checks.checked_time("as_of", as_of),
         min_score=None if min_score is None else _checked_least("min_score", min_score, -math.inf, math.inf),
         min_relevance=None if min_relevance is None else _checked_least("min_relevance", min_relevance, 0.0, 1.0),
-        label=None if label is None else _checked_label(label),
         wordless_note=wordless_note,
     )
-
-
-def _checked_label(label: object) -> str:
-    checks.check_text("label", label, 200)
-    return str(label)
 
 
 def _checked_least(name: str, value: object, least: float, most: float) -> float:

@@ -28,7 +28,7 @@ def score_spread(scores: Sequence[float]) -> float | None:
     return scores[0] - scores[:5][-1] if scores else None
 
 
-PLAIN = ("min_score", "min_relevance", "label")
+PLAIN = ("min_score", "min_relevance")
 """Optional numbers and texts of a request, which are recorded as they are; usually None."""
 
 USUAL: Mapping[str, Any] = MappingProxyType(

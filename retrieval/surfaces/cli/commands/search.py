@@ -170,7 +170,6 @@ def search(
     ] = None,
     min_score: options.MinScore = None,
     min_relevance: options.MinRelevance = None,
-    label: Annotated[str | None, options.option("TEXT", "Record a text with the search.")] = None,
     after: Annotated[
         str | None, options.option("CURSOR", "Page by page: '' for the first, then the last page's cursor.")
     ] = None,
@@ -203,7 +202,7 @@ def search(
         "rewrites": rewrites or (), "prefer": options.where_of(prefer), "entities": options.entities_of(entities or ()),
         "tags": tags or (), "as_of": moment_of("--as-of", as_of), "about": options.vector_file("--about", about),
         "typos": typos, "snippet": snippet, "facets": facets or (), "after": after, "after_write": after_write,
-        "min_score": min_score, "min_relevance": min_relevance, "label": label,
+        "min_score": min_score, "min_relevance": min_relevance,
     }  # fmt: skip
     arguments["context"] = Context(
         domain=domain, complexity=complexity, actor=actor, session=session, backtracks=backtracks, generated=generated

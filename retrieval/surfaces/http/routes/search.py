@@ -87,8 +87,6 @@ class SearchBody(
     """The tags that the question is about."""
     as_of: models.Moment | None = None
     """The time that signals use as now."""
-    label: str | None = None
-    """A text of one line that is recorded with the search."""
     about: Vector | None = None
     """The vector that determines the query's cluster, in place of `vector`."""
     snippet: Annotated[int, Field(ge=20, le=2000)] | None = None
