@@ -65,9 +65,9 @@ class ChosenReranker(Chosen[Reranker]):
         super().__init__(RERANKER, lambda: configured_reranker(settings, llm), given)
 
     async def load(self) -> None:
-        """Make the configured reranker ahead of the first search, whose time the loading of its modules would take.
+        """Make the configured reranker before the first search, so that its modules do not load during a search.
 
-        A search tells why it cannot be made.
+        Errors are suppressed here: the first search that uses the reranker reports them.
         """
         with suppress(errors.ConfigurationError):
             await asyncio.to_thread(self.get)
@@ -75,8 +75,8 @@ class ChosenReranker(Chosen[Reranker]):
     async def scored(self, rerank: Rerank, query: str, texts: Mapping[str, str]) -> Scored:
         """The scores of the texts by item id, or the reason why there are none, within the profile's time.
 
-        In a call made ``patiently`` neither that time nor the breaker counts. Nothing is sent to another reranker than
-        the profile names.
+        Inside ``patiently``, that time and the breaker have no effect. Texts are sent to no other reranker than the
+        profile's.
         """
         try:
             reranker = self.get()

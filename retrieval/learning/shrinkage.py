@@ -43,6 +43,7 @@ class Level(NamedTuple):
 
 
 UNSEEN_KIND = Level(8.0, 0.05, 0.4)
+"""The level of buckets of a kind that the fitted events did not have."""
 
 DOUBT = 0.5
 """The share of the variance of the level above that counts in the effective sample size (see decision 0026)."""
@@ -119,7 +120,7 @@ class Posterior:
 def posterior(model: Shrinkage, buckets: Sequence[str], items: Sequence[ItemArms]) -> Posterior:
     """The reward of each item in the context of these buckets.
 
-    logit p(item here) = logit p(item) + Σ (logit p(item in bucket) - logit p(item in a bucket like all others)).
+    logit p(item here) = logit p(item) + Σ (logit p(item in bucket) - logit p(similar items in the bucket)).
     """
     contexts = [bucket for bucket in dict.fromkeys(buckets) if bucket != ANYWHERE]
     successes, failures = in_buckets(items, (ANYWHERE, *contexts))
@@ -188,7 +189,10 @@ def _bucket_part(
 
 
 def _doubts(concentration: float, base: _Estimates, levels: Sequence[Level], shifts: Sequence[_Estimates]) -> Floats:
-    """The variance of the item, and of it in each bucket, in variances of one event, (items, 1 + buckets); above 0."""
+    """The variance of an item's rate, and of its rate in each bucket, relative to the variance of one event.
+
+    Shape (items, 1 + buckets); above 0.
+    """
     rate = sigmoid(base.logit)
     scale = DOUBT * rate * (1.0 - rate)
     columns = [1.0 / concentration + scale * base.variance]

@@ -96,8 +96,8 @@ _UNCHOSEN = "the default"
 async def principles_collection(platform: Platform, name: str = choosing.COLLECTION) -> Collection:
     """The collection of that name, ranked by use, tags and meaning; created if missing.
 
-    A profile that nobody has set is replaced, unless there are other items: the collection may have been made before
-    the store, or without vectors.
+    A collection that was made before the store, or without vectors, gets the profile if its own was never set and if
+    it has no other items.
     """
     collection = await platform.collection(name, profile=search.PRINCIPLES_PROFILE)
     space = await collection.space()
@@ -198,9 +198,9 @@ class PrincipleStore:
         """The ``limit`` best by principle score + 0.1 × each matching tag + 2 × similarity of meaning.
 
         ``tags`` filter: a principle must have at least one of them. The principles are active and have a principle
-        score of at least ``min_principle_score``. With ``include_exploration``, up to two marked principles with few
-        verdicts follow, which may be candidates. ``limit`` is 1 to 1000. ``session`` and ``actor`` are recorded with
-        the answer. Raises ``InvalidRequestError``, ``InvalidLimitError``.
+        score of at least ``min_principle_score``. With ``include_exploration``, up to two principles with few verdicts
+        follow, also candidates; they are marked as exploration. ``limit`` is 1 to 1000. ``session`` and ``actor`` are
+        recorded with the answer. Raises ``InvalidRequestError``, ``InvalidLimitError``.
         """
         check_flags(include_exploration=include_exploration)
         distinct_tags = choosing.normalised_tags(tags)
@@ -210,7 +210,7 @@ class PrincipleStore:
         stored = await self._collection()
         collection = stored
         if include_exploration:
-            # The unrecorded collection shares the facts that the collection's handle has read.
+            # The unrecorded collection uses what this refresh reads.
             await stored.refresh(older_than_seconds=FRESH_SECONDS)
             collection = stored.unrecorded()
         result = await collection.search(

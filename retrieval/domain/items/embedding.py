@@ -103,10 +103,10 @@ class Embedder(Protocol):
 
 
 _MOST_CHARACTERS_A_TOKEN = 128
-"""A text with more characters for each token of a model is longer than the model reads, whatever its tokens."""
+"""A text with more characters for each token that a model reads is certainly too long for the model."""
 
 _USUAL_CHARACTERS_A_TOKEN = 8
-"""Characters that hold more than a token in most texts."""
+"""In most texts, so many characters are more than one token."""
 
 
 @dataclass(frozen=True, slots=True)

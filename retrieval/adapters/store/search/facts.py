@@ -37,7 +37,7 @@ class FactsRequest:
     collection_id: int
     searches: Sequence[Candidates]
     names: frozenset[str] = READ
-    """The facts to read of those that not every signal needs."""
+    """The optional facts to read; the others are always read."""
     with_entities: bool = False
     """Whether to read the items' links."""
     space: StoredSpace | None = None

@@ -148,6 +148,7 @@ class Measurement:
     """The measured recall of an index, for searches whose filters match similar numbers of items."""
 
     bucket: str
+    """The range of the number of matching items."""
     samples: int
     recall: float
     """The mean share of the true nearest items that the searches found, 0 to 1."""

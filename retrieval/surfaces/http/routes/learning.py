@@ -50,7 +50,7 @@ class FeedbackEvent(Sent, examples=[_EVENT]):
     reward: Share | None = None
     """0 to 1."""
     kind: str = RATING
-    """The kind of verdict, such as a rating or a click. One of each kind counts."""
+    """The kind of verdict, such as a rating or a click. Of each kind only the last verdict counts."""
     actor: str = ""
     """The actor that judges; left out: the context's actor."""
     session: str = ""
