@@ -16,6 +16,7 @@ from tests.support.markdown import links
 ROOT = Path(__file__).parents[2]
 _CODE = re.compile(r"`([^`\n]+)`")
 _FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+_PICTURE = re.compile(r"^```text\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -122,8 +123,9 @@ def test_the_script_prints_json_on_demand(
 
 
 def named_paths(page: Path) -> list[str]:
-    """The files and folders of the repository that a page names in code, outside of its blocks."""
-    names = _CODE.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))
+    """The files and folders of the repository that a page names in code, and the files that its pictures name."""
+    text = page.read_text(encoding="utf-8")
+    names = [*_CODE.findall(_FENCE.sub("", text)), *" ".join(_PICTURE.findall(text)).split()]
     return [name for name in names if re.fullmatch(r"[\w.-]+(/[\w.-]+)*(/|\.(py|sql|md|toml|ya?ml))", name)]
 
 
