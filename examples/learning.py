@@ -6,10 +6,8 @@ In production ``retrieval worker`` fits the model, every hour; here it is fitted
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 from retrieval import Collection, Context, Feedback, Platform, connect
-from retrieval.domain.search.profile_parts import Combination, Learned
 
 TOPICS = ("invoice", "refund", "password", "delivery", "export")
 ITEMS = [
@@ -49,7 +47,6 @@ async def main() -> None:
     async with connect(tenant="learning") as platform:
         guides = await platform.collection("guides")
         await guides.add(ITEMS)
-        await guides.set_profile(replace(guides.profile, learned=Learned(combination=Combination.LOGIT_STACK)))
         for moment in ("before", "after"):
             hits = await guides.search("the invoice of a delivery", limit=4, context=Context(domain="help desk"))
             print(f"{moment}: {', '.join(hit.id for hit in hits)}")

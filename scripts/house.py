@@ -22,7 +22,6 @@ MANY = 25
 """The maximum number of files in one folder."""
 
 SMALL_FILES: Mapping[str, str] = {
-    "apps/conversations.py": "applications import it: turns of conversations as items, with the profile for them",
     "surfaces/cli/__main__.py": "Python runs the file of this name for `python -m retrieval.surfaces.cli`",
 }
 """The reason for each small file with fewer than two importers, by path below the package."""

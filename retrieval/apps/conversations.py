@@ -16,10 +16,13 @@ from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.items.item import Item
 from retrieval.domain.items.memory import checked_name
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
+from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.time_expressions import MONTHS
 
 CONVERSATION_PROFILE = Profile(
-    legs=MappingProxyType({"dense": 0.3, "lexical": 0.7}), fusion=Fusion(kind=FusionKind.WEIGHTED_SUM)
+    legs=MappingProxyType({"dense": 0.3, "lexical": 0.7}),
+    fusion=Fusion(kind=FusionKind.WEIGHTED_SUM),
+    learned=Learned(combination=Combination.LOGIT_STACK),
 )
 """Words weigh more than meaning, because turns are short and full of names. Tuned with the local model only."""
 

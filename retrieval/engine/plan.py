@@ -30,7 +30,7 @@ from retrieval.domain.search.diversity import Refining
 from retrieval.domain.search.filters import Filter
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
-from retrieval.domain.search.profile_parts import Combination
+from retrieval.domain.search.profile_parts import Combination, Learned
 from retrieval.domain.search.relevance import SHIPPED, Calibration
 from retrieval.domain.search.signals import (
     BaseRelevance,
@@ -42,20 +42,21 @@ from retrieval.domain.search.signals import (
 )
 from retrieval.engine.request import SearchRequest, weighs_vectors
 
+_UNTUNED = Profile(legs={"dense": 1.0, "lexical": 1.0}, depth=20, learned=Learned(combination=Combination.LOGIT_STACK))
+"""By the logit stack, because the sum hardly ever passes its trial (docs/decisions/0055)."""
+
 # Measured with benchmarks/default_weights.py; docs/decisions explains the choice.
 _TUNED = {
-    ("minilm", "all-MiniLM-L6-v2"): Profile(
+    ("minilm", "all-MiniLM-L6-v2"): replace(
+        _UNTUNED,
         legs={"dense": 0.65, "lexical": 0.35},
         fusion=Fusion(kind=FusionKind.WEIGHTED_SUM),
-        depth=20,
         refining=Refining(share=0.25),
     )
 }
 
-_NOT_ENGLISH = Profile(legs={"dense": 0.2, "lexical": 0.8}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM), depth=20)
+_NOT_ENGLISH = replace(_UNTUNED, legs={"dense": 0.2, "lexical": 0.8}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
 """For texts that the tuned model hardly knows: what resembles the best hit for it is as good as chance."""
-
-_UNTUNED = Profile(legs={"dense": 1.0, "lexical": 1.0}, depth=20)
 
 
 def default_profile(space: EmbeddingSpace | None, language: str = "english") -> Profile:

@@ -292,6 +292,9 @@ def _reason(outcomes: Mapping[Combination, TrialOutcome], model: LearnedModel, l
         return UNUSED
     if not outcome.passed and model.is_trusted(learned):
         return f"trusted from {learned.trusted_from} verdicts on, as the profile says; its trial: {outcome.reason}"
+    others = [each.value for each in sorted(model.passed - {learned.combination})]
+    if others and not outcome.passed:
+        return f"{outcome.reason}; {others[0]} passed: a profile with learned.combination {others[0]} uses the model"
     return outcome.reason
 
 

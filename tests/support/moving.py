@@ -11,6 +11,9 @@ from retrieval.adapters.store.items.items import archive_items
 from retrieval.apps.memories import MemoryStore
 from retrieval.domain.items.collection import Neighbours
 from retrieval.domain.search.profile_parts import Exploration, PolicyName
+from retrieval.jobs.registry import job_named
+from retrieval.jobs.run import run_job
+from retrieval.services.workplace import JobTarget
 
 QUESTIONS = ("common word3", "word5 word12", '"common text" -word2', "nothing of it")
 ITEMS = 30
@@ -32,6 +35,8 @@ async def fill(platform: Platform, name: str = "docs", neighbours: Neighbours | 
     assert stored.space is not None
     async with platform.database.transaction(platform.tenant_id) as connection:
         await archive_items(connection, stored.collection_id, ["i29"])
+    # A collection that moved has weights by the exact average length.
+    await run_job(platform.workplace, job_named("reindex"), JobTarget(platform.tenant_id, stored))
     exploring = Exploration(policy=PolicyName.UNCERTAINTY_BONUS)
     await collection.set_profile(replace(collection.profile, exploration=exploring), note="explores")
     good = {f"i{number:02}" for number in range(0, ITEMS, 2)}

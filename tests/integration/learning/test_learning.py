@@ -114,6 +114,16 @@ async def test_helpful_items_come_first_after_learning(platform: Platform, combi
     assert {impression.pulls > 0 for impression in record.impressions} == {True}
 
 
+async def test_the_reason_names_the_combination_that_passed(platform: Platform) -> None:
+    """A sum without a share of the learned reward is relevance alone, which is no better than itself."""
+    collection = await _fill(platform)
+    await collection.set_profile(replace(collection.profile, learned=Learned(share=0.0)))
+    await _use(platform, collection, QUESTIONS)
+    details = await _learn(platform, collection)
+    assert details["passed"] == ["logit_stack"]
+    assert str(details["reason"]).endswith("a profile with learned.combination logit_stack uses the model")
+
+
 async def _searched_by_stack(
     platform: Platform, collection: Collection, monkeypatch: pytest.MonkeyPatch, **weights: float
 ) -> tuple[SearchResult, list[str]]:

@@ -20,6 +20,7 @@ from retrieval.domain.search.diversity import Diversity, Refining
 from retrieval.domain.search.filters import Filter, parse_where
 from retrieval.domain.search.hit import Path
 from retrieval.domain.search.profile import Fusion, FusionKind, LegName, Profile
+from retrieval.domain.search.profile_parts import Combination
 from retrieval.domain.search.signals import BaseRelevance, Priority, Recency, VectorSimilarity
 from retrieval.engine.plan import (
     COMPARED_BY_FACETS,
@@ -109,6 +110,14 @@ def test_words_weigh_more_where_the_model_does_not_know_the_language() -> None:
     assert german.refining.is_off
     other = replace(local, provider="own")
     assert default_profile(other, "german") == default_profile(other) == default_profile(None)
+
+
+@pytest.mark.parametrize("language", ["english", "german"])
+def test_new_collections_learn_by_the_combination_that_passes_its_trial(language: str) -> None:
+    """The sum hardly ever does."""
+    local = EmbeddingSpace(provider="minilm", model="all-MiniLM-L6-v2", dimensions=384)
+    for space in (None, local):
+        assert default_profile(space, language).learned.combination is Combination.LOGIT_STACK
 
 
 def test_a_small_collection_is_searched_exactly() -> None:

@@ -49,7 +49,7 @@ def test_a_profile_is_set_listed_shown_and_left_again(searched: str, tmp_path: P
     path = tmp_path / "latest.json"
     path.write_text(json.dumps(Profile(legs={"recent": 1.0}).as_dict()))
     assert printed("profiles", "set", "docs", str(path), "--note", "newest") == (
-        "docs is searched with profile 2: recent 1; other than before: legs, depth\n"
+        "docs is searched with profile 2: recent 1; other than before: legs, depth, learned\n"
     )
     assert json.loads(printed("profiles", "show", "docs"))["legs"] == {"recent": 1.0}
     assert (
