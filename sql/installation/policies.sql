@@ -44,8 +44,8 @@ BEGIN
     -- The tables that the definer role's functions read.
     FOREACH owned IN ARRAY ARRAY[
         'ann_indexes', 'api_keys', 'arm_baselines', 'arms', 'cluster_centroids', 'feedback', 'item_clusters', 'job_runs',
-        'learned_models', 'learning_states', 'memories', 'memory_links', 'quarantines', 'query_samples',
-        'recall_measurements', 'recording_losses', 'reembeddings', 'retrievals', 'rewarded_queries'
+        'learned_models', 'learning_states', 'quarantines', 'query_samples', 'recall_measurements', 'recording_losses',
+        'reembeddings', 'retrievals', 'rewarded_queries'
     ] LOOP
         EXECUTE format('CREATE POLICY %I ON %I FOR SELECT TO %I USING (true)',
                        owned || '_definer', owned, @definer_literal@);
@@ -53,7 +53,8 @@ BEGIN
     END LOOP;
     -- The tables that its functions write: items and everything derived from them.
     FOREACH owned IN ARRAY ARRAY[
-        'attribute_values', 'collection_attributes', 'collection_statistics', 'item_places', 'item_tags', 'item_terms', 'items', 'own_vectors', 'statistics_changes', 'term_statistics'
+        'attribute_values', 'collection_attributes', 'collection_statistics', 'item_places', 'item_tags',
+        'item_terms', 'items', 'memories', 'memory_links', 'own_vectors', 'statistics_changes', 'term_statistics'
     ] LOOP
         EXECUTE format('CREATE POLICY %I ON %I TO %I USING (true)', owned || '_definer', owned, @definer_literal@);
         EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', owned, @definer_literal@);

@@ -86,6 +86,7 @@ DECLARE
     changed text[];
     archived text[];
     unembedded text[];
+    moved record;
 BEGIN
     PERFORM check_tenant(collection), pg_advisory_xact_lock_shared(writers_lock(collection));
     stored := 0;
@@ -177,8 +178,26 @@ BEGIN
     IF vectors IS NOT NULL THEN
         stored := store_vectors(collection, space, ids, vectors, text_hashes);
     END IF;
-    IF changed IS NOT NULL AND spaces_of(collection) = ARRAY[space] THEN
-        changed := unembedded; -- the others' facets were written with their vectors or, in windows, by their mixing
+    IF changed IS NOT NULL THEN
+        FOR moved IN
+            SELECT memory.item_id, item.happened_at
+            FROM memories AS memory
+            CROSS JOIN LATERAL (
+                SELECT coalesce(one.occurred_at, one.created_at) AS happened_at FROM items AS one
+                WHERE one.collection_id = collection AND one.item_id = memory.item_id LIMIT 1
+            ) AS item
+            WHERE memory.collection_id = collection AND memory.item_id = ANY (changed)
+                AND memory.happened_at <> item.happened_at
+            ORDER BY memory.item_id FOR NO KEY UPDATE OF memory
+        LOOP
+            UPDATE memories AS memory SET happened_at = moved.happened_at
+            WHERE memory.collection_id = collection AND memory.item_id = moved.item_id;
+            UPDATE memory_links AS link SET happened_at = moved.happened_at
+            WHERE link.collection_id = collection AND link.item_id = moved.item_id;
+        END LOOP;
+        IF spaces_of(collection) = ARRAY[space] THEN
+            changed := unembedded; -- the others' facets were written with their vectors or, in windows, by their mixing
+        END IF;
     END IF;
     IF cardinality(changed) > 0 THEN
         PERFORM write_facets(collection, changed);

@@ -74,7 +74,7 @@ _WRITE = """
                 %(expiries)s::timestamptz[]) AS given (item_id, happened_at, base_relevance, expires_at)
     ORDER BY given.item_id COLLATE "C"
     ON CONFLICT (collection_id, item_id) DO UPDATE SET
-        happened_at = excluded.happened_at, base_relevance = excluded.base_relevance, expires_at = excluded.expires_at,
+        base_relevance = excluded.base_relevance, expires_at = excluded.expires_at,
         superseded_by = CASE WHEN known.item_id = ANY(%(revived)s::text[]) THEN NULL ELSE known.superseded_by END
     RETURNING known.item_id, known.xmax = 0
 """

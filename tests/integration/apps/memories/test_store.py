@@ -94,6 +94,28 @@ async def test_a_superseded_memory_stays_readable_and_is_found_no_more(store: Me
         await store.supersede(new, new)
 
 
+async def test_a_memorys_time_is_its_items_whoever_changes_it(
+    store: MemoryStore, platform: Platform, database_url: str
+) -> None:
+    """Searches read the times of memories and links, which follow an item that is patched, added again or timeless."""
+    await store.store_memory("p1", "insights", "words", memory_id="m", linked_question_ids=["q1"], occurred_at=MAY)
+    collection = await platform.collection("memories")
+    times = f"""
+        SELECT memory.happened_at, link.happened_at, coalesce(item.occurred_at, item.created_at)
+        FROM {SCHEMA}.items AS item JOIN {SCHEMA}.memories AS memory USING (collection_id, item_id)
+        JOIN {SCHEMA}.memory_links AS link USING (collection_id, item_id) WHERE item.collection_id = %s
+    """  # noqa: S608 - the tests' schema
+    for later in (MAY + timedelta(days=1), MAY + timedelta(days=2), None):
+        if later == MAY + timedelta(days=2):
+            await collection.add([{"id": "m", "body": "other words", "occurred_at": later}])
+        else:
+            await collection.patch("m", {"occurred_at": later})
+        async with await psycopg.AsyncConnection.connect(database_url) as connection:
+            place = (await collection.refresh()).collection_id
+            [row] = await (await connection.execute(times, (place,))).fetchall()
+        assert set(row) == {later or row[2]}
+
+
 async def test_of_those_who_store_a_memory_at_the_same_moment_one_makes_it(store: MemoryStore) -> None:
     """It is new to that one alone."""
     calls = [store.store_memory("p1", "note", f"words {n}", memory_id="m", duplicates="keep") for n in range(8)]
