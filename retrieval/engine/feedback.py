@@ -150,7 +150,9 @@ def refusal(reason: str, event: Feedback) -> RetrievalError:
         case "unknown collection":
             return UnknownCollectionError(f"{event.named()}: there is no such collection; check the name")
         case "unknown item":
-            return UnknownItemError(f"{event.named()}: there is no such item; check its id, or store it first")
+            unshown = "it is none of the hits, or was removed since; give the id of a hit that is still stored"
+            unstored = "there is no such item; check its id, or store it first"
+            return UnknownItemError(f"{event.named()}: {unstored if event.retrieval_id is None else unshown}")
     return InvalidRequestError(
         f"{event.named()}: its time is more than 1,000 half-lives after the landmark of the arms; "
         "run: retrieval jobs run arms"

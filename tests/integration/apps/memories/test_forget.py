@@ -172,8 +172,8 @@ async def test_records_of_a_forgotten_memory_share_one_pseudonym(
         len(arms),
         0,
     ), "the arms still follow from their events"
-    for place in ({"retrieval_id": retrieval_id}, {"collection": "memories"}):
-        with pytest.raises(UnknownItemError):
+    for place, why in (({"retrieval_id": retrieval_id}, "removed since"), ({"collection": "memories"}, "store it")):
+        with pytest.raises(UnknownItemError, match=why):
             await platform.feedback(item_id=forgotten_id, reward=1.0, **place)
 
 
