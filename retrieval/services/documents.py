@@ -233,6 +233,15 @@ MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
 """The range of ``max_tokens``; the page's first line and one source take more than half of the minimum."""
 
 
+def check_some_fit(files: Sequence[DocumentFile], schema: Mapping[str, Any] | None, chunking: Chunking) -> None:
+    """Raise ``InvalidRequestError`` if the schema refuses all documents, so that no collection is made for them."""
+    reading = _Reading({}, chunking, measure_of(None), AttributeSchema.checked(schema))
+    if schema is not None and files and all((document := reading.read(file)).fault for file in files):
+        raise InvalidRequestError(
+            f"no document can be stored with this schema; {document.document_id}: {document.fault}"
+        )
+
+
 @checks_existence
 async def ingest_documents(
     handle: CollectionHandle,

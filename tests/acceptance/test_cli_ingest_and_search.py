@@ -106,6 +106,10 @@ def test_lines_that_do_not_fit_the_schema_are_bad_lines(program: Program) -> Non
     error = program.fails("ingest", "notes", path, "--schema", "schema.json")
     assert program.json("collections", "list") == []
     assert "notes.jsonl:2: item '2' does not fit the collection's schema: attribute 'host': 7 is not of type" in error
+    (program.folder / "page.md").write_text("# Disk\n\nThe disk is full.")
+    error = program.fails("ingest", "notes", "page.md", "--schema", "schema.json")
+    assert "no document can be stored with this schema; page.md: item 'page.md#" in error
+    assert program.json("collections", "list") == []
     process = program("ingest", "notes", path, "--schema", "schema.json", "--on-error", "skip", "--json")
     assert counts(json.loads(process.stdout)) == {"read": 1, "added": 1, "embedded": 1, "rejected": 1}
 

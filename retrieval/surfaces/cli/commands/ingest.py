@@ -310,9 +310,12 @@ def ingest_paths(options: RunOptions, paths: Sequence[str], chunking: Chunking, 
     ``name`` of one folder: its name in the collection. Raises ``RetrievalError``; also, at the end, if documents
     could not be read.
     """
+    from retrieval.services.documents import check_some_fit
+
     with opened(when_interrupted=CONTINUES) as (platform, wait):
         # Before a collection is created.
         found = find_documents(paths, name)
+        check_some_fit(found.files, options.schema, chunking)
         collection = wait(options.opened(platform, sum(file.size for file in found.files)))
         with progress(f"ingest {options.collection}", "document", quiet=options.quiet) as update:
 
