@@ -96,13 +96,15 @@ def read_judged(
     *,
     where_from: Sequence[str] = (),
     drop_self: str | None = None,
+    limit: int | None = None,
 ) -> tuple[list[JudgedQuery], Qrels]:
     """The queries and their judgements: of two files, or without ``qrels`` of one CSV (``read_pairs``).
 
-    Raises what ``read_queries``, ``read_qrels`` and ``with_filters`` raise.
+    ``limit``: only the first judged queries. Raises what ``read_queries``, ``read_qrels`` and ``with_filters`` raise.
     """
     asked, judgements = read_pairs(queries) if qrels is None else (read_queries(queries), read_qrels(qrels))
-    return with_filters(asked, judgements, where_from=where_from, drop_self=drop_self), judgements
+    asked = with_filters(asked, judgements, where_from=where_from, drop_self=drop_self)
+    return asked if limit is None else judged(asked, judgements)[:limit], judgements
 
 
 def read_pairs(path: str | Path) -> tuple[list[JudgedQuery], Qrels]:

@@ -105,6 +105,7 @@ WhereFromOption = Annotated[
 DropSelfOption = Annotated[
     str | None, option("NAME", "Leave out the item named in the query's metadata.NAME.", "--drop-self")
 ]
+LimitQueries = Annotated[int | None, option("N", "Use only the first N judged queries.", min=1)]
 
 
 def filterable_of(pairs: Sequence[str]) -> dict[str, str]:

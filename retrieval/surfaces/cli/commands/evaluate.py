@@ -93,7 +93,7 @@ def evaluate(
     profile: options.ProfileName = None,
     where_from: options.WhereFromOption = None,
     drop_self: options.DropSelfOption = None,
-    limit_queries: Annotated[int | None, options.option("N", "Use only the first N judged queries.", min=1)] = None,
+    limit_queries: options.LimitQueries = None,
     per_query: Annotated[bool, options.flag("Show every query's values too.", "--per-query")] = False,
     as_json: options.Json = False,
 ) -> None:
@@ -105,12 +105,12 @@ def evaluate(
     """
     from retrieval.collection import handle_of
     from retrieval.services.evaluate import evaluate_collection, parse_metrics
-    from retrieval.services.judgements import judged, read_judged
+    from retrieval.services.judgements import read_judged
 
     parsed_metrics, chosen_legs = parse_metrics(metrics), options.legs_of(legs)
-    test_queries, judgements = read_judged(queries, qrels, where_from=where_from or (), drop_self=drop_self)
-    if limit_queries is not None:
-        test_queries = judged(test_queries, judgements)[:limit_queries]
+    test_queries, judgements = read_judged(
+        queries, qrels, where_from=where_from or (), drop_self=drop_self, limit=limit_queries
+    )
 
     with opened_collection(collection) as (target, wait), progress(f"evaluate {collection}", "search") as update:
         evaluated = wait(
@@ -157,6 +157,7 @@ def tune(
     qrels: options.Judgements = None,
     where_from: options.WhereFromOption = None,
     drop_self: options.DropSelfOption = None,
+    limit_queries: options.LimitQueries = None,
     cutoff: Annotated[int, options.option("N", "Tune nDCG at this many hits.")] = 10,
     seed: Annotated[int, options.option("N", "The seed of the random folds.", min=0)] = 0,
     apply: Annotated[bool, options.flag("Store the proposal as a new version of the profile.", "--apply")] = False,
@@ -171,8 +172,9 @@ def tune(
     from retrieval.services.judgements import read_judged
     from retrieval.services.tune import apply_tuning, tune_collection
 
-    test_queries, judgements = read_judged(queries, qrels, where_from=where_from or (), drop_self=drop_self)
-
+    test_queries, judgements = read_judged(
+        queries, qrels, where_from=where_from or (), drop_self=drop_self, limit=limit_queries
+    )
     with opened_collection(collection) as (stored, wait), progress(f"tune {collection}", "step") as update:
         target = handle_of(stored)
         tuning = wait(
