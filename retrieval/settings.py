@@ -415,5 +415,6 @@ def refusal_message(error: ValidationError, given: Collection[str] = ()) -> str:
         if name not in given:
             is_from_environment = True
             name = name if name.isupper() else f"RETRIEVAL_{name.upper()}"
-        problems.append(f"{name}: {checks.refusal_of(entry)}")
+        keys = [part for part in entry["loc"][1:] if isinstance(part, str)]
+        problems.append(": ".join([name, *keys, checks.refusal_of(entry)]))
     return "; ".join(problems) + ("; change it in the environment" if is_from_environment else "")

@@ -172,6 +172,8 @@ def test_a_schedule_is_json_and_names_jobs(monkeypatch: pytest.MonkeyPatch) -> N
     assert Settings().jobs_schedule is None
     monkeypatch.setenv("RETRIEVAL_JOBS_SCHEDULE", '{"indexes": "*/10 * * * *", "recall": "off"}')
     assert Settings().jobs_schedule == {"indexes": "*/10 * * * *", "recall": "off"}
+    with pytest.raises(InvalidRequestError, match="jobs_schedule: recall: must be a text, not a number"):
+        Settings().changed(jobs_schedule={"indexes": "off", "recall": 5})
 
 
 def test_changed_settings_are_checked_like_the_rest() -> None:
