@@ -210,7 +210,7 @@ BEGIN
         RETURN QUERY
         SELECT item.item_id FROM items AS item
         WHERE item.collection_id = collection AND item.status <> 'archived'
-            AND (item.title ~* spelt OR item.body ~* spelt);
+            AND (usual_form(item.title) ~* spelt OR usual_form(item.body) ~* spelt);
     ELSIF cardinality(needed) = 1 AND numnode(wanted) = 1 AND is_alone THEN
         RETURN QUERY
         SELECT terms.item_id FROM item_terms AS terms

@@ -147,6 +147,13 @@ async def test_words_that_the_language_leaves_out_are_compared_as_they_are_spelt
     assert await _containing(await _fill(platform, ENGLISH), text) == item_ids
 
 
+async def test_dropped_words_with_accents_are_compared_however_these_are_written(platform: Platform) -> None:
+    """As one character or two, as in files of macOS."""
+    texts = {form: normalize(form, "où à la") for form in ("NFC", "NFD")}
+    collection = await _fill(platform, {**texts, "other": "ou a la"}, language="french")
+    assert await _containing(collection, normalize("NFD", "à la")) == set(texts)
+
+
 async def test_a_phrase_does_not_run_from_the_title_into_the_body(platform: Platform) -> None:
     """Title and body are two texts; either may hold it."""
     collection = await platform.collection("docs")
