@@ -445,11 +445,14 @@ async def _store_batch(
     if former:
         await handle.recorded()  # records cannot name removed items
         replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
+    new = {name: items[0].item_id for name, items in fresh.items() if items and name not in known}
+    # Of the callers that store a document at once, only one adds its chunks.
+    theirs = [name for name, first in new.items() if first in former.get(name, ()) or not (former or chunks.added)]
     return DocumentsReport(
-        added=sum(bool(items) and name not in known for name, items in fresh.items()),
+        added=len(new) - len(theirs),
         changed=sum(name in known for name in fresh),
         empty=tuple(name for name, items in fresh.items() if not items),
-        unchanged=sum(document.items is None and not document.fault for document in batch),
+        unchanged=len(theirs) + sum(document.items is None and not document.fault for document in batch),
         failed=tuple((document.document_id, document.fault) for document in batch if document.fault),
         cleaned=sum(document.is_cleaned for document in batch),
         chunks_removed=replaced.removed,

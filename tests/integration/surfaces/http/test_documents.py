@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -57,6 +58,10 @@ async def test_files_are_stored_replaced_and_removed(client: AsyncClient) -> Non
         (200, 0, 0, 1),
         (200, 0, 1, 0),
     ]
+    at_once = await asyncio.gather(*(client.put(f"{path}/hand/twice.md", content=TRAVEL.encode()) for _ in range(8)))
+    told = sorted((answer.status_code, *_counts(answer)[:3]) for answer in at_once)
+    assert told == [*[(200, 0, 0, 1)] * 7, (201, 1, 0, 0)]
+    assert (await client.delete(f"{path}/hand/twice.md")).status_code == 204
     page = await client.put(
         f"{path}/report", content=pdf(["The disk is full."]), headers={"Content-Type": "application/pdf"}
     )
