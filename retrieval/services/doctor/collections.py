@@ -78,6 +78,10 @@ def check_collection(
 ) -> Iterator[Finding]:
     """Check one collection; ``has_worker``: whether a worker runs."""
     name, collection_id = stored.name, stored.collection_id
+    if language := tenant.languages.get(collection_id):
+        found = f"the text search configuration {language!r} of collection {name!r} is gone: searches and writes fail"
+        mend = f"make it as it was: CREATE TEXT SEARCH CONFIGURATION {language} (COPY = simple), with its dictionaries"
+        yield Severity.ERROR.finding("language", found, mend, about=name)
     yield from _check_waiting(status, tenant.without_words.get(collection_id, 0), has_worker=has_worker)
     if stored.space is not None:
         yield from _check_index(stored, stored.space, status)

@@ -222,6 +222,17 @@ async def test_items_that_no_word_finds_are_an_error_and_are_indexed_again(url: 
     assert {hit.item_id for hit in await collection.search("things", legs=["lexical"])} == {"1", "2"}
 
 
+async def test_a_text_search_configuration_that_is_gone_is_an_error(url: str, platform: Platform) -> None:
+    """The collection and the name are told, and how it is made again."""
+    with opened(url) as connection:
+        connection.execute("CREATE TEXT SEARCH CONFIGURATION mine (COPY = simple)")
+        await platform.collection("things", language="mine")
+        connection.execute("DROP TEXT SEARCH CONFIGURATION mine")
+        finding = finding_of(await platform.doctor(), "language", "things")
+        assert (finding.severity, "'mine' of collection 'things'" in finding.found) == (Severity.ERROR, True)
+        assert "CREATE TEXT SEARCH CONFIGURATION mine" in finding.mend
+
+
 def run_each(connection: psycopg.Connection[Any], script: str) -> None:
     """The statements one by one, as a cluster takes them."""
     for statement in script.strip().removesuffix(";").split(";"):

@@ -395,6 +395,8 @@ class TenantFacts(NamedTuple):
     """Searches of the last days that should have been recorded and were not, by reason."""
     reembeddings: Mapping[int, tuple[ReembeddingState, str]] = {}
     """A re-embedding that is not over, and the reason why it does not proceed, empty if it does."""
+    languages: Mapping[int, str] = {}
+    """The text search configuration, if there is none of that name."""
 
 
 _MONTHS = Compiled("""
@@ -416,13 +418,18 @@ _REEMBEDDINGS = Compiled("""
     SELECT m.collection_id, m.state, m.note FROM reembeddings m
     WHERE m.collection_id = ANY(%(ids)s) AND m.state <> 'done'
 """)
+_LANGUAGES = Compiled("""
+    SELECT c.collection_id, c.text_search_config FROM collections c
+    WHERE c.collection_id = ANY(%(ids)s) AND c.text_search_config NOT IN (
+        SELECT known.cfgname FROM pg_ts_config AS known WHERE pg_ts_config_is_visible(known.oid))
+""")
 
 
 async def read_tenant_facts(database: Database, tenant_id: int, collection_ids: Sequence[int]) -> TenantFacts:
     """Read the facts in two round trips."""
     ids = list(collection_ids)
-    statements = [_MONTHS, _LOST.bind(ids=ids, days=LOSS_DAYS), _REEMBEDDINGS.bind(ids=ids)]
-    months, losses, moving = await database.read_each(tenant_id, statements)
+    statements = [_MONTHS, _LOST.bind(ids=ids, days=LOSS_DAYS), _REEMBEDDINGS.bind(ids=ids), _LANGUAGES.bind(ids=ids)]
+    months, losses, moving, languages = await database.read_each(tenant_id, statements)
     lost: dict[int, dict[str, int]] = {}
     for collection_id, reason, number in losses:
         lost.setdefault(collection_id, {})[reason] = number
@@ -431,6 +438,7 @@ async def read_tenant_facts(database: Database, tenant_id: int, collection_ids: 
         without_words=dict(await database.read(tenant_id, _WITHOUT_WORDS.bind(ids=ids), JOINS_ALL)),
         lost=lost,
         reembeddings={row[0]: (ReembeddingState(row[1]), row[2]) for row in moving},
+        languages=dict(languages),
     )
 
 
