@@ -114,6 +114,7 @@ DECLARE
     is_plain boolean;  -- all of them count
     lost feedback[];
     places tid[];  -- where those lie
+    are_replaced boolean[];  -- whether the latest verdict counts wherever those did
     emptied_collections bigint[];
     emptied_items text[];
 BEGIN
@@ -253,15 +254,20 @@ BEGIN
 
     -- Only the latest verdict of a subject counts: earlier ones are subtracted. If the latest has no weight, or not all
     -- of the contexts, the last use of an arm may be that of an earlier event, so the item's arms are counted again.
-    SELECT array_agg(rival.verdict), array_agg(rival.ctid) INTO lost, places
+    SELECT array_agg(rival.verdict), array_agg(rival.ctid), array_agg(rival.latest_replaces)
+    INTO lost, places, are_replaced
     FROM (
         SELECT DISTINCT one.collection_id, one.item_id, one.subject
         FROM unnest(added) AS one WHERE one.subject IS NOT NULL
     ) AS event
     CROSS JOIN LATERAL (
-        SELECT said AS verdict, said.ctid FROM feedback AS said
+        SELECT
+            said AS verdict, said.ctid, first_value(said.weight > 0) OVER latest
+                AND first_value(said.contexts) OVER latest @> said.contexts AS latest_replaces
+        FROM feedback AS said
         WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
             AND said.subject = event.subject AND said.superseded_at IS NULL
+        WINDOW latest AS (ORDER BY said.occurred_at DESC, said.feedback_key DESC)
         ORDER BY said.occurred_at DESC, said.feedback_key DESC
         OFFSET 1
     ) AS rival;
@@ -269,13 +275,8 @@ BEGIN
         RETURN;
     END IF;
     WITH once AS MATERIALIZED (
-        SELECT event.*, (
-            SELECT said.weight > 0 AND said.contexts @> event.contexts FROM feedback AS said
-            WHERE said.collection_id = event.collection_id AND said.item_id = event.item_id
-                AND said.subject = event.subject AND said.superseded_at IS NULL
-            ORDER BY said.occurred_at DESC, said.feedback_key DESC LIMIT 1
-        ) AS latest_replaces
-        FROM unnest(lost) AS event
+        SELECT event.*, are_replaced[event.ordinality] AS latest_replaces
+        FROM unnest(lost) WITH ORDINALITY AS event
     ), gone AS (
         UPDATE feedback SET superseded_at = now() WHERE ctid = ANY(places)
     ), taken AS (

@@ -15,8 +15,10 @@ import pytest
 from retrieval import Context, Feedback, Platform
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace
+from retrieval.adapters.store.learning import feedback
 from retrieval.adapters.store.learning.arms import read_arms, recount_arms
 from retrieval.adapters.store.learning.training import read_verdicts
+from retrieval.adapters.store.round_trip import run_together
 from retrieval.domain.errors import (
     InvalidRequestError,
     UnknownCollectionError,
@@ -24,7 +26,7 @@ from retrieval.domain.errors import (
     UnknownRetrievalError,
 )
 from retrieval.domain.learning.arm import Arm
-from retrieval.engine.feedback import take_valid_feedback
+from retrieval.engine.feedback import take_valid_feedback, timed
 from tests.support.database import SCHEMA
 
 SITUATION = Context(domain="db", complexity=0.2)
@@ -135,6 +137,19 @@ async def test_in_a_batch_one_verdict_of_a_subject_counts(platform: Platform) ->
     assert (report.recorded, report.repeated, report.superseding) == (2, 1, 1)
     assert await _raw(platform, "a") == (1, 1)
     assert (await _arm(platform, "a")).last_used_at == day + timedelta(hours=3)
+
+
+async def test_verdicts_of_one_subject_in_one_call_are_read_a_few_times_each(platform: Platform) -> None:
+    """Not once for each of the others."""
+    await _stored(platform)
+    events = [Feedback(collection="docs", item_id="a", actor="u", reward=n / 300) for n in range(300)]
+    columns = feedback._columns(timed(events, platform.now), platform.now, UUID(NEVER))  # noqa: SLF001
+    statement = feedback._RECORD.bind(**columns, key_id="", skip_refused=False)  # noqa: SLF001 - to count in its transaction
+    reads = Compiled("SELECT idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relid = 'feedback'::regclass")
+    async with platform.database.transaction(platform.tenant_id) as connection:
+        recorded, fetched = [answer.rows()[0][0] for answer in await run_together(connection, [statement, reads])]
+    assert recorded == 300
+    assert fetched < 10 * 300
 
 
 async def test_of_verdicts_that_are_written_at_once_one_counts(platform: Platform) -> None:
