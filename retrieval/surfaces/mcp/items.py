@@ -281,13 +281,8 @@ class ItemTools:
             query, where=where, limit=limit, snippet=snippet, group_by=group_by, min_relevance=min_relevance,
             typos=typos, facets=facets or (), after=after, context=Situation(session=self._served.session_of(ctx)),
         )  # fmt: skip
-        hits = FoundAnswer(
-            hits=[_hit_answer(hit) for hit in result],
-            retrieval_id=None if result.retrieval_id is None else str(result.retrieval_id),
-            notes=[*result.notes, *result.why_no_hits],
-            facets={name: dict(counts) for name, counts in result.facets.items()},
-            next=result.next,
-        )
+        notes = [*result.notes, *result.why_no_hits]
+        hits = FoundAnswer.of(result, hits=[_hit_answer(hit) for hit in result], notes=notes)
         return answer(_found_text(collection, hits), hits)
 
     async def get_items(
@@ -322,7 +317,7 @@ class ItemTools:
                 f"add_items does not change collection {collection!r:.80}: its items have a record; use {tool}"
             )
         report = await (await self._collection(collection)).add([item.model_dump(exclude_unset=True) for item in items])
-        result = AddedItemsAnswer.model_validate(report)
+        result = AddedItemsAnswer.of(report)
         waiting = f"; {result.pending} for now found only by words" if result.pending else ""
         text = f"{result.added} added, {result.changed} changed, {result.unchanged} unchanged{waiting}."
         return answer("\n".join([text, *(f"Note: {note}" for note in result.notes)]), result)
@@ -359,14 +354,8 @@ class ItemTools:
 
 
 def _collection_answer(info: CollectionInfo) -> CollectionAnswer:
-    return CollectionAnswer(
-        name=info.name,
-        items=info.items,
-        pending=info.pending,
-        by_meaning=info.space is not None and (info.pending < info.items or not info.items),
-        language=info.text_search_config,
-        filterable=dict(info.filterable),
-    )
+    by_meaning = info.space is not None and (info.pending < info.items or not info.items)
+    return CollectionAnswer.of(info, by_meaning=by_meaning, language=info.text_search_config)
 
 
 _NO_COLLECTION = "There are no collections yet. Let the user make one with: retrieval ingest NAME FILE"
@@ -385,16 +374,12 @@ def _collection_line(answer: CollectionAnswer) -> str:
 
 
 def _hit_answer(hit: Hit) -> HitAnswer:
-    return HitAnswer(
-        id=hit.item_id,
-        title=hit.title,
+    return HitAnswer.of(
+        hit,
         snippet=shown_block(hit.snippet.text) if hit.snippet else "",
         score=round(hit.score, 5),
         relevance=None if hit.relevance is None else round(hit.relevance, 3),
-        kind=hit.kind,
-        tags=list(hit.tags),
         metadata={shown_line(name): _short(value) for name, value in hit.attributes.items()},
-        occurred_at=hit.occurred_at.isoformat() if hit.occurred_at else None,
     )
 
 
@@ -434,20 +419,8 @@ def _about_text(found: HitAnswer | ItemAnswer) -> str:
 def _item_answer(item: Item, start: int, characters: int) -> ItemAnswer:
     whole = shown_block(item.body)
     text, rest = values.part_of(whole, start, characters)
-    return ItemAnswer(
-        id=item.item_id,
-        title=item.title,
-        text=text,
-        start=start,
-        characters=len(whole),
-        next_start=rest,
-        kind=item.kind,
-        status=item.status,
-        source=item.source,
-        tags=list(item.tags),
-        metadata=shown_value(item.metadata),
-        occurred_at=item.occurred_at.isoformat() if item.occurred_at else None,
-    )
+    metadata = shown_value(item.metadata)
+    return ItemAnswer.of(item, text=text, start=start, characters=len(whole), next_start=rest, metadata=metadata)
 
 
 def _item_text(item: ItemAnswer) -> str:

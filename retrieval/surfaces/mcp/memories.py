@@ -242,10 +242,7 @@ class MemoryTools:
             relevance_score=relevance_score, occurred_at=occurred_at, expires_at=expires_at, duplicates=duplicates,
         )  # fmt: skip
         near = [NearMemory(id=each.memory_id, similarity=round(each.similarity, 3)) for each in stored.duplicates]
-        result = StoredAnswer(
-            id=stored.memory_id, is_new=stored.is_new, merged_into=stored.merged_into, duplicates=near,
-            notes=list(stored.notes),
-        )  # fmt: skip
+        result = StoredAnswer.of(stored, id=stored.memory_id, duplicates=near)
         return answer(_stored_text(result), result)
 
     async def _engine(self) -> RetrievalEngine | None:
@@ -277,17 +274,15 @@ def _answered(found: Sequence[RelevantMemory], characters: int, tool: str, nothi
 def _memory_answer(memory: RelevantMemory, characters: int) -> MemoryAnswer:
     whole = shown_block(memory.text)
     content, rest = values.part_of(whole, 0, characters)
-    return MemoryAnswer(
+    return MemoryAnswer.of(
+        memory,
         id=memory.memory_id,
-        interaction_type=memory.interaction_type,
-        summary=memory.summary,
         content=content,
         characters_left=0 if rest is None else len(whole) - rest,
         score=round(memory.computed_relevance_score, 3),
         relevance=None if memory.relevance is None else round(memory.relevance, 3),
         occurred_at=memory.occurred_at.isoformat(timespec="seconds"),
         added_by=memory.user_id or "",
-        links={kind: list(ids) for kind, ids in memory.links.items()},
     )
 
 

@@ -6,14 +6,13 @@ import json
 import logging
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Self
+from typing import TYPE_CHECKING, Annotated
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.resources import FunctionResource, Resource
 from mcp_types import CallToolResult
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from retrieval.apps.principles.principle import Principle
 from retrieval.apps.probation import ACTIVE, CANDIDATE
 from retrieval.domain.api_key import Scope
 from retrieval.domain.checks import STORED_NOTE, named, provenance, quoted, shown_block
@@ -53,7 +52,7 @@ class PrincipleAnswer(ToolAnswer):
 
     id: Annotated[str, Field(description="The id to give to rate_principle.")]
     title: Annotated[str, Field(description=values.DATA)]
-    body: Annotated[str, Field(description=values.DATA)]
+    body: Annotated[str, AfterValidator(shown_block), Field(description=values.DATA)]
     tags: list[str]
     added_by: Annotated[str, Field(description="Who added it, by their own account; may be empty.")]
     status: Annotated[str, Field(description="active, or candidate while it has not proved itself.")]
@@ -66,12 +65,6 @@ class PrincipleAnswer(ToolAnswer):
     use_count: Annotated[int, Field(ge=0, description="How often it was rated.")]
     last_used_at: Annotated[datetime | None, Field(description="When it was rated last; null: never.")]
     exploring: Annotated[bool, Field(description="Whether it was given to be tried out, and not for its record.")]
-
-    @classmethod
-    def of(cls, principle: Principle, *, exploring: bool = False) -> Self:
-        """The principle as an answer."""
-        parts = {name: getattr(principle, name) for name in cls.model_fields.keys() - {"body", "exploring"}}
-        return cls(**parts, body=shown_block(principle.body), exploring=exploring)
 
 
 class PrinciplesAnswer(ToolAnswer):
@@ -257,7 +250,7 @@ class PrincipleTools:
             principle_id, was_helpful=was_helpful, note=context or "",
             session=session_id or self._served.session_of(ctx), api_key=self._served.caller.key,
         )  # fmt: skip
-        principle = PrincipleAnswer.of(rated)
+        principle = PrincipleAnswer.of(rated, exploring=False)
         text = "\n\n".join(["Feedback recorded.", STORED_NOTE, principle_text(principle)])
         return answer(text, RatingAnswer(principle=principle))
 
@@ -282,7 +275,7 @@ class PrincipleTools:
         stored = await store.add_principle(
             title, body or "", tags or (), status=CANDIDATE, actor=self._served.client_of(ctx)
         )
-        added = PrincipleAnswer.of(stored)
+        added = PrincipleAnswer.of(stored, exploring=False)
         note = _ADDED_NOTES.get(added.status, FAILED_NOTE)
         text = "\n\n".join([STORED_NOTE, principle_text(added), note])
         return answer(text, AddedAnswer(principle=added, note=note))
@@ -341,7 +334,7 @@ class PrincipleTools:
     async def _all(self) -> str:
         store = await principles_of(self._served)
         principles = await store.get_all_principles() if store else ()
-        answers = [PrincipleAnswer.of(each).model_dump(mode="json") for each in principles]
+        answers = [PrincipleAnswer.of(each, exploring=False).model_dump(mode="json") for each in principles]
         return json.dumps({"principles": answers}, indent=2, ensure_ascii=False)
 
     async def _stats(self) -> str:

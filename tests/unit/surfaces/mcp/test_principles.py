@@ -19,7 +19,7 @@ NEW = Principle(id="p2", title="Ask why", status="candidate")
 
 def test_a_principle_is_shown_with_its_record() -> None:
     """Its id is in brackets, for rating it; its score is (2 + 1) / (3 + 2)."""
-    assert principle_text(PrincipleAnswer.of(PROVED)).splitlines() == [
+    assert principle_text(PrincipleAnswer.of(PROVED, exploring=False)).splitlines() == [
         '**[p1]** "Test first"',
         "> A failing test",
         "> shows the way.",
@@ -37,5 +37,5 @@ def test_one_to_be_tried_out_is_marked() -> None:
 
 def test_an_answer_ends_with_the_next_step() -> None:
     """Rate it; or, where nothing was found, ask otherwise."""
-    assert "rate_principle(principle_id, was_helpful)" in found_text([PrincipleAnswer.of(PROVED)])
+    assert "rate_principle(principle_id, was_helpful)" in found_text([PrincipleAnswer.of(PROVED, exploring=False)])
     assert found_text([], ["Note: x."]) == f"{NOTHING_FOUND}\n\nNote: x."
