@@ -24,7 +24,7 @@ from functools import wraps
 from types import MappingProxyType, NoneType
 from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar, cast
 
-from retrieval.domain.errors import InvalidRequestError
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
 _Refusal = type[InvalidRequestError]
@@ -137,6 +137,11 @@ def checked_whole(
         return value
     bounds = f" from {low} to {high:,}" if high < math.inf else f" of at least {low}" if low > -math.inf else ""
     raise error(f"{name} is {_written(value)}; it must be a whole number{bounds}")
+
+
+def checked_limit(limit: object, most: float = math.inf, *, least: int = 1, name: str = "limit") -> int:
+    """The number. Raises ``InvalidLimitError`` for anything but a whole one from ``least`` to ``most``."""
+    return checked_whole(name, limit, least, most, error=InvalidLimitError)
 
 
 def _written(value: object) -> str:

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.records import retrievals
-from retrieval.domain.checks import checked_list, checked_number, is_storable
+from retrieval.domain.checks import checked_limit, checked_list, checked_number, is_storable
 from retrieval.domain.errors import DatabaseError, InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context, checked_context
@@ -18,7 +18,6 @@ from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.records.search_record import ComposedAnswer
 from retrieval.domain.records.slate import ShownItem
 from retrieval.engine.collection_handle import CollectionHandle, checks_existence
-from retrieval.engine.reading import check_limit
 from retrieval.engine.recorder import is_sampled
 from retrieval.engine.request import MAX_LIMIT, checked_item_ids, checked_query_vector, checked_words
 
@@ -111,7 +110,7 @@ async def answers_of(handle: CollectionHandle, session: str, *, origin: str | No
     """See ``Collection.answers_of``."""
     if not Context(session=session).session:
         raise InvalidRequestError("name a session, as it was given with the search or the answer")
-    check_limit(limit, MAX_LIMIT)
+    checked_limit(limit, MAX_LIMIT)
     name = origin if origin is None or origin == "" else checked_origin(origin)
     await handle.recorded()
     return await retrievals.answers_of(await handle.place(), session, origin=name, limit=limit)

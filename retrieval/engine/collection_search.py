@@ -12,8 +12,8 @@ from retrieval.adapters.store.items.collection_facts import FACET_ROWS, facet_co
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.search.candidates import SpaceMovedError
 from retrieval.adapters.store.search.words import beginnings_of, marked_texts
-from retrieval.domain.checks import check_flags, checked_list, checked_whole
-from retrieval.domain.errors import DatabaseBusyError, InvalidLimitError, InvalidRequestError, UnknownFieldError
+from retrieval.domain.checks import check_flags, checked_limit, checked_list, checked_whole
+from retrieval.domain.errors import DatabaseBusyError, InvalidRequestError, UnknownFieldError
 from retrieval.domain.items.collection import counted_field
 from retrieval.domain.learning.context import Context, checked_context
 from retrieval.domain.search import spelling
@@ -256,7 +256,7 @@ async def _with_facets(
 async def complete(handle: CollectionHandle, text: str, *, where: Where | Filter | None, limit: int) -> Completions:
     """See ``Collection.complete``."""
     stored, bounds = await handle.fresh(), handle.parts.bounds
-    checked_whole("limit", limit, 1, _MOST_COMPLETIONS, error=InvalidLimitError)
+    checked_limit(limit, _MOST_COMPLETIONS)
     condition = await parsed_filter(where, bounds)
     if not text.strip():
         return Completions((), ())

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from retrieval.adapters.store.items import collections as stored_collections
-from retrieval.domain.checks import check_text, is_whole
+from retrieval.domain.checks import check_text, checked_limit, is_whole
 from retrieval.domain.errors import Advice, NotFoundError
 from retrieval.domain.search.profile import MAX_VERSION, Profile, StoredProfile
 from retrieval.engine.collection_handle import CollectionHandle
-from retrieval.engine.reading import check_limit
 from retrieval.engine.request import check_profile
 
 MOST_LISTED = 1000
@@ -19,7 +18,7 @@ MAX_NOTE = 10_000
 
 async def profiles(handle: CollectionHandle, limit: int) -> list[StoredProfile]:
     """See ``Collection.profiles``."""
-    check_limit(limit, MOST_LISTED)
+    checked_limit(limit, MOST_LISTED)
     return await stored_collections.latest_profiles(await handle.place(), limit)
 
 

@@ -14,8 +14,8 @@ from retrieval.adapters.store.items.items import STORED_COLUMNS, item_from_row, 
 from retrieval.adapters.store.items.listing import all_rows, latest_items, lists_under, rows_after
 from retrieval.adapters.store.records import retrievals as stored_retrievals
 from retrieval.adapters.store.search.vectors import count_pending, read_embeddings
-from retrieval.domain.checks import checked_list, checked_whole
-from retrieval.domain.errors import EmptyQueryError, InvalidLimitError, InvalidRequestError
+from retrieval.domain.checks import checked_limit, checked_list, checked_whole
+from retrieval.domain.errors import EmptyQueryError, InvalidRequestError
 from retrieval.domain.items.collection import CollectionInfo, ValueCount, counted_field
 from retrieval.domain.items.embedding import TextRole, Vector, Vectors
 from retrieval.domain.items.item import ITEM_FIELDS, Item, StoredItem
@@ -38,7 +38,7 @@ async def page(
     handle: CollectionHandle, where: Where | Filter | None, *, after: str = "", limit: int = 100
 ) -> list[StoredItem]:
     """See ``Collection.page``."""
-    check_limit(limit, MAX_PAGE)
+    checked_limit(limit, MAX_PAGE)
     [start] = checked_item_ids([after])
     stored, condition = await handle.filtered(where)
     place = (handle.database, handle.tenant_id, stored)
@@ -83,7 +83,7 @@ async def paths(
     """
     _check_part(limit, offset)
     if depth is not None:
-        checked_whole("depth", depth, 0, _LARGEST, error=InvalidLimitError)
+        checked_limit(depth, _LARGEST, least=0, name="depth")
     field = parse_field(f"attributes.{name}")
     stored, condition = await handle.filtered(where)
     stored = await with_field(handle, stored, field)
@@ -171,21 +171,16 @@ async def retrievals(
     handle: CollectionHandle, *, limit: int, before: UUID | str | None, session: str
 ) -> list[RetrievalSummary]:
     """See ``Collection.retrievals``."""
-    check_limit(limit, MAX_LIMIT)
+    checked_limit(limit, MAX_LIMIT)
     last = None if before is None else checked_id(before)
     name = Context(session=session).session
     await handle.recorded()
     return await stored_retrievals.retrievals_page(await handle.place(), limit=limit, before=last, session=name)
 
 
-def check_limit(limit: object, most: int) -> None:
-    """Raise ``InvalidLimitError`` for a value that is not a whole number from 1 to ``most``."""
-    checked_whole("limit", limit, 1, most, error=InvalidLimitError)
-
-
 def _check_part(limit: int, offset: int) -> None:
-    checked_whole("limit", limit, 0, MAX_LISTED, error=InvalidLimitError)
-    checked_whole("offset", offset, 0, _LARGEST, error=InvalidLimitError)
+    checked_limit(limit, MAX_LISTED, least=0)
+    checked_limit(offset, _LARGEST, least=0, name="offset")
 
 
 async def with_field(handle: CollectionHandle, stored: StoredCollection, field: Field) -> StoredCollection:

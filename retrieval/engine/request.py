@@ -152,7 +152,7 @@ def checked_request(
     if syntax is not True:
         checks.check_flags(syntax=syntax)
     hits = int(limit) if isinstance(limit, np.integer) else limit
-    checks.checked_whole("limit", hits, 1, MAX_LIMIT, error=InvalidLimitError)
+    checks.checked_limit(hits, MAX_LIMIT)
     words = checked_words(query, bounds)
     if not words and vector is None and needs_question:
         raise EmptyQueryError("the query is empty; give some words, or a vector")

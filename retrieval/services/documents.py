@@ -20,8 +20,8 @@ from retrieval.adapters.store.items.items import item_from_row
 from retrieval.adapters.store.items.listing import all_rows, rows_after
 from retrieval.adapters.store.round_trip import Row
 from retrieval.adapters.store.search.terms import refresh_weights
-from retrieval.domain.checks import check_functions, checked_whole, is_storable
-from retrieval.domain.errors import InvalidItemError, InvalidLimitError, InvalidRequestError, MissingExtraError
+from retrieval.domain.checks import check_functions, checked_limit, is_storable
+from retrieval.domain.errors import InvalidItemError, InvalidRequestError, MissingExtraError
 from retrieval.domain.items.chunking import CHUNK, CHUNK_ATTRIBUTES, Chunking, chunk_items, chunks_of
 from retrieval.domain.items.embedding import TokenMeasure
 from retrieval.domain.items.item import ITEM_FIELDS, Item, json_value
@@ -374,8 +374,8 @@ def check_passages(max_tokens: int, around: int, count_tokens: object) -> None:
     Raises ``InvalidRequestError`` for a ``count_tokens`` that cannot be called.
     """
     check_functions(count_tokens=count_tokens)
-    checked_whole("max_tokens", max_tokens, MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS, error=InvalidLimitError)
-    checked_whole("around", around, 0, MAX_AROUND, error=InvalidLimitError)
+    checked_limit(max_tokens, MAX_PASSAGE_TOKENS, least=MIN_PASSAGE_TOKENS, name="max_tokens")
+    checked_limit(around, MAX_AROUND, least=0, name="around")
 
 
 def _check_chunking(chunking: Chunking) -> None:

@@ -14,13 +14,12 @@ from retrieval.apps.memories import messages as conversations
 from retrieval.apps.memories.requests import SEED_PROFILE, checked_types
 from retrieval.apps.result_list import ResultList
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import check_flags, checked_choice, checked_list, checked_number, time_fault
+from retrieval.domain.checks import check_flags, checked_choice, checked_limit, checked_list, checked_number, time_fault
 from retrieval.domain.errors import InvalidRequestError, UnknownItemError
 from retrieval.domain.items import memory as memory_fields
 from retrieval.domain.items.memory import Duplicates, Links, Memory, NewMemory, StoredMemory, checked_name, has_expired
 from retrieval.domain.records.retrieval_id import uuid7
 from retrieval.domain.search.diversity import THRESHOLD
-from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_item_ids
 from retrieval.platform import Platform, checked_platform
 from retrieval.services.add import AddReport
@@ -209,7 +208,7 @@ class MemoryStore:
 
         ``limit`` is 1 to 1000. Raises ``InvalidLimitError``, and ``InvalidRequestError`` for an invalid ``after``.
         """
-        check_limit(limit, MOST_LISTED)
+        checked_limit(limit, MOST_LISTED)
         check_flags(include_superseded=include_superseded)
         # One more is read, to know whether another page follows.
         memories = await list_memories(

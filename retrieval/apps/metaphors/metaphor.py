@@ -14,7 +14,7 @@ import numpy as np
 
 from retrieval.apps.probation import ACTIVE
 from retrieval.domain import checks
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.items.embedding import Vector
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import MAX_NAME_LENGTH, Context
@@ -264,11 +264,6 @@ def checked_problem(problem: object) -> Problem:
     if not isinstance(problem, Problem):
         raise InvalidRequestError(f"problem is {problem!r:.80}; give a Problem(id=..., description=...)")
     return problem
-
-
-def checked_limit(limit: object) -> int:
-    """A number from 1 to 1000. Raises ``InvalidLimitError`` for anything else."""
-    return checks.checked_whole("limit", limit, 1, LIMIT_MAX, error=InvalidLimitError)
 
 
 PREFERENCE_SHARE = 0.3

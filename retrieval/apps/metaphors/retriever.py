@@ -213,7 +213,7 @@ class MetaphorRetriever:
         return await self._answer(
             MetaphorSearch(
                 problem=values.checked_problem(problem),
-                limit=values.checked_limit(limit),
+                limit=checks.checked_limit(limit, values.LIMIT_MAX),
                 exclude=excluded,
                 why=why,
                 preferred=(values.CONCRETENESS,) * prefer_concrete + (values.RICHNESS,) * prefer_rich_operations,
@@ -243,7 +243,7 @@ class MetaphorRetriever:
         excluded = tuple(dict.fromkeys([*_distinct(exclude), failed.id]))
         search = MetaphorSearch(
             problem=values.checked_problem(problem),
-            limit=values.checked_limit(limit),
+            limit=checks.checked_limit(limit, values.LIMIT_MAX),
             exclude=excluded,
             why=f"Previous attempt with {failed.name!r} failed because: {reason}\n"
             "Looking for metaphors that avoid this issue.",
@@ -321,7 +321,8 @@ class MetaphorRetriever:
         The whole batch waits for suggestions as long as one ``retrieve``; ``notes`` name the problems without.
         """
         each = checks.checked_list("problems", problems, "[Problem(id=..., description=...)]")
-        checked, limit = [values.checked_problem(problem) for problem in each], values.checked_limit(limit)
+        checked = [values.checked_problem(problem) for problem in each]
+        checks.checked_limit(limit, values.LIMIT_MAX)
         if len(checked) > values.BATCH_MAX:
             raise InvalidRequestError(f"there are {len(checked)} problems; at most {values.BATCH_MAX} in one call")
         if len({problem.id for problem in checked}) < len(checked):
@@ -392,7 +393,7 @@ class MetaphorRetriever:
     def _all(self, problem: Problem, limit: int | None) -> MetaphorSearch:
         return MetaphorSearch(
             problem=values.checked_problem(problem),
-            limit=values.LIMIT_MAX if limit is None else values.checked_limit(limit),
+            limit=values.LIMIT_MAX if limit is None else checks.checked_limit(limit, values.LIMIT_MAX),
         )
 
     async def _learned(self, search: MetaphorSearch) -> list[Entry]:

@@ -10,8 +10,8 @@ from typing import Any
 from retrieval.apps.principles import principle
 from retrieval.apps.probation import ACTIVE, FAILED_BELOW
 from retrieval.apps.result_list import AnswerList
-from retrieval.domain.checks import checked_time, checked_whole
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.checks import checked_time
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.learning.arm import Standing
 from retrieval.domain.search.profile import Fusion, FusionKind, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
@@ -69,11 +69,6 @@ MOST_FOUND = 1000
 
 TimeRange = tuple[datetime | None, datetime | None]
 """The first and the last time, both included; None: unbounded."""
-
-
-def checked_count(name: str, count: object) -> int:
-    """The number. Raises ``InvalidLimitError`` for anything but a whole number from 1 to 1000."""
-    return checked_whole(name, count, 1, MOST_FOUND, error=InvalidLimitError)
 
 
 def proven(tags: Sequence[str], min_score: float) -> dict[str, Any]:

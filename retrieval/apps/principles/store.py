@@ -20,7 +20,7 @@ from retrieval.apps.principles.traces import Outcome, Trace
 from retrieval.apps.probation import ACTIVE, ARCHIVED, CANDIDATE, status_after
 from retrieval.collection import Collection, handle_of
 from retrieval.domain.api_key import ApiKey
-from retrieval.domain.checks import check_flags, check_text, checked_number, checked_positive
+from retrieval.domain.checks import check_flags, check_text, checked_limit, checked_number, checked_positive
 from retrieval.domain.errors import InvalidItemError, UnknownFieldError, UnknownItemError
 from retrieval.domain.items.collection import ValueCount
 from retrieval.domain.items.item import Item
@@ -206,7 +206,7 @@ class PrincipleStore:
         distinct_tags = choosing.normalised_tags(tags)
         where = search.proven(distinct_tags, checked_number("min_principle_score", min_principle_score))
         words = checked_words(query, self._platform.settings.search_bounds)
-        most, context = search.checked_count("limit", limit), Context(session=session, actor=actor)
+        most, context = checked_limit(limit, search.MOST_FOUND), Context(session=session, actor=actor)
         stored = await self._collection()
         collection = stored
         if include_exploration:
@@ -311,7 +311,7 @@ class PrincipleStore:
         failures + 1); those with the highest draws are returned. Archived principles are not eligible. ``count`` is
         1 to 1000.
         """
-        search.checked_count("count", count)
+        checked_limit(count, search.MOST_FOUND, name="count")
         where = search.little_known(choosing.normalised_tags(tags), self._platform.now)
         picks = choosing.thompson(await self._eligible(where), count, self._chance, rows=1)
         principles = await self.get([pick.id for pick in picks])
@@ -386,7 +386,7 @@ class PrincipleStore:
 
         Raises ``InvalidLimitError``, ``InvalidRequestError``.
         """
-        most, where = search.checked_count("limit", limit), search.traces_filter(time_range, status)
+        most, where = checked_limit(limit, search.MOST_FOUND), search.traces_filter(time_range, status)
         collection = await self._traces()
         try:
             hits = await collection.unrecorded().search(where=where or None, limit=most, profile=traces.LATEST_PROFILE)
@@ -401,7 +401,7 @@ class PrincipleStore:
         latest = await self.search_traces(choosing.LATEST_TRACES, (since, now))
         return choosing.frequent_tags(
             (trace.tags for trace in latest if trace.outcome.status == traces.SUCCESS),
-            search.checked_count("most", most),
+            checked_limit(most, search.MOST_FOUND, name="most"),
         )
 
     async def _principle(self, principle_id: str) -> Principle:

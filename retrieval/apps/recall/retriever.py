@@ -25,7 +25,6 @@ from retrieval.domain.search.hit import Explanation, Hit
 from retrieval.domain.search.profile import RRF_K, Fusion, FusionKind, Profile
 from retrieval.domain.search.query import DEFAULT_BOUNDS
 from retrieval.domain.search.time_expressions import Certainty, TimeExpression, time_expression
-from retrieval.engine.reading import check_limit
 from retrieval.engine.request import checked_words
 
 TimeRange = tuple[datetime | None, datetime | None]
@@ -288,7 +287,7 @@ class DualRetriever:
         without a zone or in the wrong order, and the errors of ``Collection.search``.
         """
         self._words(query)
-        check_limit(limit, SEARCH_LIMIT_MAX)
+        checks.checked_limit(limit, SEARCH_LIMIT_MAX)
         checks.check_flags(deep_search=deep_search)
         source, moment = ("the clock's time", self._clock()) if as_of is None else ("as_of", as_of)
         now = checks.checked_time(source, moment)

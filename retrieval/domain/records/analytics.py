@@ -9,8 +9,8 @@ from types import MappingProxyType
 from typing import Any, overload
 from uuid import UUID
 
-from retrieval.domain.checks import checked_time, checked_whole
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.checks import checked_limit, checked_time
+from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.notebook import table_html, text_html
 from retrieval.domain.serialization import Serializable
 
@@ -70,7 +70,7 @@ class ViewQuestion:
                 f"since, {self.since.isoformat()}, is after until, {self.until.isoformat()}; exchange them"
             )
         if self.limit is not None:
-            checked_whole("limit", self.limit, 1, 2**31 - 1, error=InvalidLimitError)
+            checked_limit(self.limit, 2**31 - 1)
 
     def begins(self, default: timedelta | None, now: datetime) -> datetime | None:
         """The beginning; None: open. ``default``: its length with only an end. Raises ``InvalidRequestError``."""

@@ -18,8 +18,8 @@ from pydantic import ConfigDict, Field
 
 from retrieval.adapters.readers.records import EXPLANATION_KEY, document_item
 from retrieval.collection import Collection, handle_of
-from retrieval.domain.checks import checked_list, checked_whole, checks_argument_names, clean_text, clean_value, kind_of
-from retrieval.domain.errors import ConfigurationError, InvalidLimitError, InvalidRequestError
+from retrieval.domain.checks import checked_limit, checked_list, checks_argument_names, clean_text, clean_value, kind_of
+from retrieval.domain.errors import ConfigurationError, InvalidRequestError
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.items.item import Item
 from retrieval.domain.learning.context import Context
@@ -62,11 +62,8 @@ async def by_profile(
     known = (await handle_of(collection).fresh()).attributes
     where = of_metadata(every_of(condition, options.pop("where", None)), known)
     asked = {"query": question} if isinstance(question, str) else {"vector": question}
-    return await collection.search(**asked, where=where, limit=_checked_k(k), **{"syntax": False} | options)
-
-
-def _checked_k(k: object) -> int:
-    return checked_whole("k", k, 1, MAX_LIMIT, error=InvalidLimitError)
+    checked_limit(k, MAX_LIMIT, name="k")
+    return await collection.search(**asked, where=where, limit=k, **{"syntax": False} | options)
 
 
 async def by_similarity(
@@ -105,8 +102,9 @@ async def by_difference(
     base: Profile = options.pop("profile", None) or collection.profile
     check_share("lambda_mult", share)
     diversity = replace(base.diversity, relevance_share=share)
-    checked_whole("fetch_k", fetch_k, 0, error=InvalidLimitError)
-    profile = replace(base, depth=min(MAX_DEPTH, max(_checked_k(k), fetch_k)), diversity=diversity)
+    checked_limit(fetch_k, least=0, name="fetch_k")
+    checked_limit(k, MAX_LIMIT, name="k")
+    profile = replace(base, depth=min(MAX_DEPTH, max(k, fetch_k)), diversity=diversity)
     return await by_profile(collection, question, k, condition, **options | {"profile": profile})
 
 
