@@ -21,10 +21,10 @@ FIELDS = TEXT_FIELDS | TIME_FIELDS | NUMBER_FIELDS | {"tags", "links"}
 """The fields that every item has; only memories have ``links``, and the numbers come from verdicts."""
 
 _ATTRIBUTE_PREFIX = "attributes."
-_MAX_NESTING = 32
-_TOO_DEEP = f"the filter is nested deeper than {_MAX_NESTING} levels"
+MAX_FILTER_NESTING = 32
+TOO_DEEP = f"the filter is nested deeper than {MAX_FILTER_NESTING} levels"
 
-_MOST_LEVELS = 2 * _MAX_NESTING + 1
+_MOST_LEVELS = 2 * MAX_FILTER_NESTING + 1
 """The most mappings and lists around a condition: ``and`` and ``or`` add a list to each level of filters."""
 
 MAX_CONDITIONS = 100
@@ -216,7 +216,7 @@ def mapping_extent(where: Where, most_values: int | None = None) -> Extent:
     while waiting:
         part, is_group, depth = waiting.pop()
         if depth > _MOST_LEVELS:
-            raise InvalidFilterError(_TOO_DEEP)
+            raise InvalidFilterError(TOO_DEEP)
         # Each member of a group is a condition, or a group of at least one.
         _check_extent(Extent(conditions + is_group * max(1, len(part)), values + len(part)), most_values)
         before = len(waiting)
@@ -247,8 +247,8 @@ def compared_values(condition: Filter | None) -> Iterator[tuple[Field, tuple[Sca
 
 
 def _parse_mapping(where: Where, depth: int) -> Filter:
-    if depth > _MAX_NESTING:
-        raise InvalidFilterError(_TOO_DEEP)
+    if depth > MAX_FILTER_NESTING:
+        raise InvalidFilterError(TOO_DEEP)
     parts = tuple(_within(key, _parse_entry, key, value, depth) for key, value in where.items())
     return parts[0] if len(parts) == 1 else And(parts)
 

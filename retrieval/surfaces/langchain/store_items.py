@@ -85,7 +85,6 @@ VALUE = "value"
 """The attribute that holds the value of a put."""
 
 _ORDER = {"$gt": "gt", "$gte": "gte", "$lt": "lt", "$lte": "lte"}
-_MOST_LEVELS = 32
 
 
 def value_filter(wanted: Mapping[str, Any]) -> Filter:
@@ -104,8 +103,8 @@ def value_filter(wanted: Mapping[str, Any]) -> Filter:
 
 
 def _met(path: tuple[str, ...], wanted: object, level: int) -> Filter:
-    if level > _MOST_LEVELS:
-        raise InvalidFilterError(f"the filter is nested deeper than {_MOST_LEVELS} levels")
+    if level > filters.MAX_FILTER_NESTING:
+        raise InvalidFilterError(filters.TOO_DEEP)
     if isinstance(wanted, Mapping):
         if any(isinstance(name, str) and name.startswith("$") for name in wanted):
             return And(tuple(_operator(path, name, operand) for name, operand in wanted.items()))
