@@ -24,10 +24,10 @@ from functools import wraps
 from types import MappingProxyType, NoneType
 from typing import Any, NoReturn, ParamSpec, TypeGuard, TypeVar, cast
 
-from retrieval.domain.errors import InvalidLimitError, InvalidRequestError
+from retrieval.domain.errors import InvalidLimitError, InvalidRequestError, RetrievalError
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
-_Refusal = type[InvalidRequestError]
+_Refusal = type[RetrievalError]
 
 _NAMES_LISTED = 20
 _NAME_CHARACTERS = 60
@@ -158,13 +158,14 @@ def checked_number(name: str, value: object, high: float = 1, *, error: _Refusal
 
 
 def checked_positive(
-    name: str, value: object, example: str, high: float = math.inf, *, error: _Refusal = InvalidRequestError
+    name: str, value: object, example: str = "", high: float = math.inf, *, error: _Refusal = InvalidRequestError
 ) -> float:
     """The number. Raises ``error`` for anything but a number above 0, at most ``high``."""
     if is_number(value, 0, high) and value:
         return value
     at_most = f", at most {high:g}" if high < math.inf else ""
-    raise error(f"{name} is {_written(value)}; it must be a number above 0{at_most}, such as {example}")
+    such_as = f", such as {example}" if example else ""
+    raise error(f"{name} is {_written(value)}; it must be a number above 0{at_most}{such_as}")
 
 
 def checked_choice(

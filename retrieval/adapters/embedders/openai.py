@@ -15,8 +15,9 @@ from retrieval.adapters.embedders.batching import all_of, batches, cut, estimate
 from retrieval.adapters.embedders.services import DESTINATIONS, SERVICES, EmbeddingService, known_model
 from retrieval.adapters.endpoints import OPENAI_URL
 from retrieval.adapters.endpoints.breaker import EMBEDDER
-from retrieval.adapters.endpoints.client import CallLimits, EndpointClient, check_positive
+from retrieval.adapters.endpoints.client import CallLimits, EndpointClient
 from retrieval.adapters.endpoints.endpoint import Endpoint, shown_address
+from retrieval.domain.checks import checked_positive
 from retrieval.domain.errors import ConfigurationError, EmbedderRejectedError, InvalidVectorError
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, Vectors, checked_vectors
 from retrieval.domain.items.item import text_hash
@@ -194,7 +195,8 @@ class OpenAIEmbedder(EndpointClient):
         known_max_tokens = known.max_tokens if known else _UNKNOWN_MAX_TOKENS
         self.max_tokens = known_max_tokens if max_input_tokens is None else max_input_tokens
         """The most tokens of one text that the model takes."""
-        check_positive(max_texts=self._max_texts, max_input_tokens=self.max_tokens)
+        checked_positive("max_texts", self._max_texts, error=ConfigurationError)
+        checked_positive("max_input_tokens", self.max_tokens, error=ConfigurationError)
         self.space = EmbeddingSpace(
             provider=service.space_provider(base_url), model=model,
             dimensions=known.dimensions if known and dimensions is None else dimensions or 0,

@@ -19,15 +19,8 @@ from opentelemetry.trace import SpanKind, get_current_span
 from retrieval.adapters.endpoints.endpoint import Endpoint, TryAgainError, total_tokens
 from retrieval.adapters.store.deadline import seconds_left
 from retrieval.adapters.tracing import span
-from retrieval.domain.checks import is_number
+from retrieval.domain.checks import checked_positive
 from retrieval.domain.errors import ConfigurationError
-
-
-def check_positive(**numbers: object) -> None:
-    """Raise ``ConfigurationError`` for an argument, by its name, that is not a number above 0."""
-    for name, number in numbers.items():
-        if not is_number(number) or number <= 0:
-            raise ConfigurationError(f"{name} is {number!r:.80}; it must be a number above 0")
 
 
 async def _read(answer: Response, most_bytes: int) -> bytes:
@@ -124,7 +117,9 @@ class EndpointClient:
     ) -> None:
         """See ``CallLimits``. Raises ``ConfigurationError`` for an unusable endpoint or number."""
         endpoint.check()
-        check_positive(timeout_seconds=timeout_seconds, max_concurrency=max_concurrency, max_attempts=max_attempts)
+        checked_positive("timeout_seconds", timeout_seconds, error=ConfigurationError)
+        checked_positive("max_concurrency", max_concurrency, error=ConfigurationError)
+        checked_positive("max_attempts", max_attempts, error=ConfigurationError)
         self._endpoint = endpoint
         self._client = AsyncClient(
             base_url=endpoint.url,

@@ -17,7 +17,7 @@ from pydantic_core import PydanticKnownError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from retrieval.apps.tickets.ticket_item import HOURS, PRIORITY, RESOLVED_AT
-from retrieval.domain.checks import choices_hint, is_number, iso_time
+from retrieval.domain.checks import checked_number, choices_hint, iso_time
 from retrieval.domain.errors import InvalidRequestError
 from retrieval.domain.search.profile import MAX_DEPTH, Fusion, FusionKind, LegName, Profile
 from retrieval.domain.search.profile_parts import Combination, Learned
@@ -72,8 +72,8 @@ def weights_of(vector: float | None, metadata: float | None, names: Sequence[str
     Raises ``ProcessingError`` for a weight that is not a number from 0 to 1, and if both are 0.
     """
     for name, value in zip(names, (vector, metadata), strict=True):
-        if value is not None and not is_number(value, 0, 1):
-            raise ProcessingError(f"{name} is {value!r:.80}; it must be a number from 0 to 1")
+        if value is not None:
+            checked_number(name, value, error=ProcessingError)
     if vector is None and metadata is None:
         return Weights(VECTOR_WEIGHT, METADATA_WEIGHT)
     weights = Weights(

@@ -218,9 +218,8 @@ def _reward(reward: object, helpful: object) -> float:
         return _number("reward", reward)
     if not is_absent:
         raise InvalidRequestError("give reward or helpful, not both")
-    if not isinstance(helpful, bool):
-        raise InvalidRequestError(f"helpful is {helpful!r:.80}; it must be True or False")
-    return float(helpful)
+    checks.check_flags(helpful=helpful)
+    return float(bool(helpful))
 
 
 def _number(name: str, value: object) -> float:
