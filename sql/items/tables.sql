@@ -46,9 +46,6 @@ CREATE TABLE profiles (
     CONSTRAINT profiles_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
         ON DELETE CASCADE
 );
--- Deferred, because a collection is stored before its first profile.
-ALTER TABLE collections ADD CONSTRAINT collections_profile_version_fkey FOREIGN KEY (collection_id, profile_version)
-    REFERENCES profiles (collection_id, version) DEFERRABLE INITIALLY DEFERRED;
 
 CREATE TABLE items (
     collection_id bigint NOT NULL,
