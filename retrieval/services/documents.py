@@ -235,8 +235,10 @@ MIN_PASSAGE_TOKENS, MAX_PASSAGE_TOKENS = 100, 10_000_000
 
 def check_some_fit(files: Sequence[DocumentFile], schema: Mapping[str, Any] | None, chunking: Chunking) -> None:
     """Raise ``InvalidRequestError`` if the schema refuses all documents, so that no collection is made for them."""
+    if schema is None:
+        return
     reading = _Reading({}, chunking, measure_of(None), AttributeSchema.checked(schema))
-    if schema is not None and files and all((document := reading.read(file)).fault for file in files):
+    if files and all((document := reading.read(file)).fault for file in files):
         raise InvalidRequestError(
             f"no document can be stored with this schema; {document.document_id}: {document.fault}"
         )
@@ -446,7 +448,7 @@ async def _store_batch(
         await handle.recorded()  # records cannot name removed items
         replaced = await change(writer, [*replacing, *stale], lambda item_id, _: replacing.get(item_id))
     new = {name: items[0].item_id for name, items in fresh.items() if items and name not in known}
-    # Of the callers that store a document at once, only one adds its chunks.
+    # Stored by another caller meanwhile: its first chunk is there already, or this call added no chunk at all.
     theirs = [name for name, first in new.items() if first in former.get(name, ()) or not (former or chunks.added)]
     return DocumentsReport(
         added=len(new) - len(theirs),

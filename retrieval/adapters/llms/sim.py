@@ -261,8 +261,8 @@ class SimLLM:
     """Answers by rule: the same seed and prompt give the same answer on every machine and in every process.
 
     - A prompt that contains ``rewrite`` and then ``query`` gets two or three rewrites of its query: the text in
-      ``<query>`` tags, else after the last ``query:``, else in the last double quotes, else the last line. A ``system``
-      with another number ("variation 3") gives other rewrites.
+      ``<query>`` tags, else after the last ``query:``, else in the last double quotes, else the last line. Another
+      variation number in ``system`` ("variation 3") gives other rewrites.
     - For JSON, messages between ``<messages>`` tags give each sentence as a fact (``sim_facts``), and facts between
       ``<facts>`` tags give a decision each (``sim_decisions``).
     - Any other prompt gets a sentence of its words, and any other schema a value that fits it.
