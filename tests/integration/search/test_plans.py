@@ -190,7 +190,7 @@ async def test_a_lexical_search_looks_at_few_items_and_finds_the_best(corpus: Co
     statement = "SELECT item_id, score FROM lexical_search(%s, 'common group3 group7 word3', %s, 20, %s)"
     async with corpus.large.database.transaction(corpus.large.tenant_id) as connection:
         ranked = []
-        for at_least in (None, 10**6):
+        for at_least in (None, 10**9):
             cursor = await connection.execute(statement, (stored.collection_id, prefixes, at_least))
             ranked.append(await cursor.fetchall())
     # Several plans are equally good.
