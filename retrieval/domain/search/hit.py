@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, overload
 from uuid import UUID
 
 from retrieval.domain.errors import InvalidRequestError
-from retrieval.domain.items.item import PublicNames
+from retrieval.domain.items.item import ITEM_FIELDS, Item, PublicNames
 from retrieval.domain.notebook import bar, table_html, text_html
 from retrieval.domain.records.slate import Slot
 from retrieval.domain.search.snippet import Snippet
@@ -96,6 +96,11 @@ class Hit(PublicNames):
     snippet: Snippet | None = None
     """The part of its text that the query is about; None: not requested."""
     explanation: Explanation
+
+    @property
+    def item(self) -> Item:
+        """The item as it was found, such as for ``add`` to another collection."""
+        return Item.as_stored(**{name: getattr(self, name) for name in ITEM_FIELDS})
 
     def __repr__(self) -> str:
         relevance = () if self.relevance is None else (f"relevance={self.relevance:.2f}",)

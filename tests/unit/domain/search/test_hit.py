@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from retrieval.domain.items.item import Item
 from retrieval.domain.search.hit import Contribution, Explanation, Hit, Path, SearchResult
 
 EXPLANATION = Explanation(
@@ -15,6 +16,13 @@ HIT = Hit(
     item_id="a", score=EXPLANATION.score, rank=1, explanation=EXPLANATION, occurred_at=datetime(2024, 1, 1, tzinfo=UTC)
 )
 RESULT = SearchResult(hits=(HIT,), path=Path.EXACT, why="few items", profile_version=3, timings_ms={"total": 1.5})
+
+
+def test_a_hit_has_its_item() -> None:
+    """The item's fields without those of the search."""
+    fields = {"title": "A", "tags": ("b",), "attributes": {"year": 1960}, "source": "wiki"}
+    item = Item(item_id="a", body="text", occurred_at=HIT.occurred_at, **fields)
+    assert replace(HIT, body="text", **fields).item == item
 
 
 def test_an_explanation_adds_up() -> None:
