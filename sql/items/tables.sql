@@ -19,36 +19,32 @@ CREATE TABLE embedding_spaces (
 
 CREATE TABLE collections (
     collection_id bigint GENERATED ALWAYS AS IDENTITY,
-    tenant_id bigint NOT NULL,
+    tenant_id bigint NOT NULL REFERENCES tenants,
     name text COLLATE "C" NOT NULL,
     text_search_config text DEFAULT 'english' NOT NULL,
-    space_id bigint,  -- NULL: the items have no vectors
+    space_id bigint REFERENCES embedding_spaces,  -- NULL: the items have no vectors
     profile_version integer DEFAULT 1 NOT NULL,  -- the profile in use
     created_at timestamptz DEFAULT now() NOT NULL,
-    neighbours jsonb,  -- how items are indexed together with their neighbours in a sequence; NULL: each by itself
-    attribute_schema jsonb,  -- the JSON Schema that the items' attributes fit; NULL: any do
-    index_kind text DEFAULT 'auto' NOT NULL,  -- what an HNSW index keeps of each vector: auto, full or quantised
-    parts integer DEFAULT 1 NOT NULL,  -- how many HNSW indexes its vectors are to be divided among
+    neighbours jsonb,  -- the neighbours that an item is indexed with; NULL: each item is indexed alone
+    attribute_schema jsonb,  -- the JSON Schema of the items' attributes; NULL: they can be anything
+    index_kind text DEFAULT 'auto' NOT NULL,  -- the kind of HNSW index: auto, full or quantised
+    parts integer DEFAULT 1 NOT NULL,  -- the number of parts that the HNSW index should have
     CONSTRAINT collections_pkey PRIMARY KEY (collection_id),
-    CONSTRAINT collections_tenant_id_name_key UNIQUE (tenant_id, name),
-    CONSTRAINT collections_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id),
-    CONSTRAINT collections_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id)
+    CONSTRAINT collections_tenant_id_name_key UNIQUE (tenant_id, name)
 );
 
 -- The profiles of a collection, by version; a version never changes.
 CREATE TABLE profiles (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     version integer NOT NULL,
     definition jsonb NOT NULL,
     note text DEFAULT '' NOT NULL,
     created_at timestamptz DEFAULT now() NOT NULL,
-    CONSTRAINT profiles_pkey PRIMARY KEY (collection_id, version),
-    CONSTRAINT profiles_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
-        ON DELETE CASCADE
+    CONSTRAINT profiles_pkey PRIMARY KEY (collection_id, version)
 );
 
 CREATE TABLE items (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     item_id text COLLATE "C" NOT NULL,
     kind text NOT NULL,
     title text NOT NULL,
@@ -68,9 +64,7 @@ CREATE TABLE items (
             ELSE facets_of(collection_id, attributes, tags, kind, status)
         END
     ) STORED,
-    CONSTRAINT items_pkey PRIMARY KEY (collection_id, item_id),
-    CONSTRAINT items_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
-        ON DELETE CASCADE
+    CONSTRAINT items_pkey PRIMARY KEY (collection_id, item_id)
 ) WITH (fillfactor = 90);
 -- Partial indexes, so that the planner can use them only for filters on exactly that field, and not to read all items
 -- of a collection.
@@ -87,14 +81,12 @@ CREATE INDEX items_facets_idx ON items USING gin (facets) WITH (fastupdate = off
 
 -- The attributes of a collection's items, the types of their values, and the type by which they are filterable.
 CREATE TABLE collection_attributes (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     name text COLLATE "C" NOT NULL,
     types text[] NOT NULL,
     filterable text,
-    is_dropped boolean DEFAULT false NOT NULL,  -- still indexed, for searches that have read the declaration
-    CONSTRAINT collection_attributes_pkey PRIMARY KEY (collection_id, name),
-    CONSTRAINT collection_attributes_collection_id_fkey FOREIGN KEY (collection_id)
-        REFERENCES collections (collection_id) ON DELETE CASCADE
+    is_dropped boolean DEFAULT false NOT NULL,  -- the declaration was removed; the index stays for searches that have read it
+    CONSTRAINT collection_attributes_pkey PRIMARY KEY (collection_id, name)
 );
 
 -- The values that active items are filtered by. Indexes have their columns in the order that answers a filter by an
@@ -105,8 +97,7 @@ CREATE TABLE item_tags (
     item_id text COLLATE "C" NOT NULL,
     created_at timestamptz NOT NULL,
     CONSTRAINT item_tags_pkey PRIMARY KEY (collection_id, tag, item_id) INCLUDE (created_at),
-    CONSTRAINT item_tags_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
-        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+    FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
 );
 CREATE INDEX item_tags_collection_id_item_id_idx ON item_tags (collection_id, item_id);
 
@@ -115,14 +106,13 @@ CREATE TABLE attribute_values (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
     name text COLLATE "C" NOT NULL,
-    place bigint NOT NULL,  -- of the element in its list, from 1
-    listed boolean NOT NULL,  -- the value is an element of a list
+    place bigint NOT NULL,  -- the position of the element in its list, from 1
+    listed boolean NOT NULL,  -- whether the value is an element of a list
     as_text text COLLATE "C",
     as_number double precision,
     as_time timestamptz,
     CONSTRAINT attribute_values_pkey PRIMARY KEY (collection_id, item_id, name, place),
-    CONSTRAINT attribute_values_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
-        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+    FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
 );
 CREATE INDEX attribute_values_by_text_idx ON attribute_values (collection_id, name, as_text, item_id) INCLUDE (listed)
     WHERE as_text IS NOT NULL;
@@ -135,17 +125,14 @@ CREATE INDEX attribute_values_by_time_idx ON attribute_values (collection_id, na
 CREATE TABLE memories (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
-    happened_at timestamptz NOT NULL,  -- as items has it, or when it was stored
-    base_relevance double precision DEFAULT 1 NOT NULL,
-    accesses bigint DEFAULT 0 NOT NULL,
+    happened_at timestamptz NOT NULL,  -- the item's occurred_at, or else its created_at
+    base_relevance double precision DEFAULT 1 NOT NULL CHECK (base_relevance BETWEEN 0 AND 1),
+    accesses bigint DEFAULT 0 NOT NULL CHECK (accesses >= 0),
     last_accessed_at timestamptz,
     expires_at timestamptz,
-    superseded_by text COLLATE "C",  -- the memory that took its place; it may be gone
+    superseded_by text COLLATE "C",  -- the memory that replaced it, which may have been removed
     CONSTRAINT memories_pkey PRIMARY KEY (collection_id, item_id),
-    CONSTRAINT memories_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
-        REFERENCES items (collection_id, item_id) ON DELETE CASCADE,
-    CONSTRAINT memories_base_relevance_check CHECK (base_relevance >= 0 AND base_relevance <= 1),
-    CONSTRAINT memories_accesses_check CHECK (accesses >= 0)
+    FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
 ) WITH (fillfactor = 80);
 -- The most relevant and the most retrieved memories, the latest first among equals, and the latest memories.
 CREATE INDEX memories_by_relevance_idx ON memories (collection_id, base_relevance DESC, happened_at DESC, item_id);
@@ -161,10 +148,9 @@ CREATE TABLE memory_links (
     entity_type text COLLATE "C" NOT NULL,
     entity_id text COLLATE "C" NOT NULL,
     item_id text COLLATE "C" NOT NULL,
-    happened_at timestamptz NOT NULL,  -- the memory's
+    happened_at timestamptz NOT NULL,  -- that of the memory
     CONSTRAINT memory_links_pkey PRIMARY KEY (collection_id, item_id, entity_type, entity_id),
-    CONSTRAINT memory_links_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
-        REFERENCES memories (collection_id, item_id) ON DELETE CASCADE
+    FOREIGN KEY (collection_id, item_id) REFERENCES memories ON DELETE CASCADE
 );
 CREATE INDEX memory_links_by_entity_idx
     ON memory_links (collection_id, entity_type, entity_id, happened_at DESC, item_id);

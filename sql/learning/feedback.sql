@@ -110,11 +110,11 @@ DECLARE
     clusters integer[];
     shown boolean[];
     added added_feedback[];
-    is_crowded boolean;  -- somebody may have said more today than counts
-    is_plain boolean;  -- all of them count
+    is_crowded boolean;  -- whether an actor may have exceeded the daily cap
+    is_plain boolean;  -- whether all of them count
     lost feedback[];
-    places tid[];  -- where those lie
-    are_replaced boolean[];  -- whether the latest verdict counts wherever those did
+    places tid[];  -- the addresses of those rows
+    are_replaced boolean[];  -- whether the latest verdict counts in all contexts of the lost one
     emptied_collections bigint[];
     emptied_items text[];
 BEGIN

@@ -2,29 +2,26 @@
 
 -- Rewards for items. Not partitioned by month, because a key must stay unique for ever, so that no retry counts twice.
 CREATE TABLE feedback (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     item_id text COLLATE "C" NOT NULL,
     feedback_key uuid NOT NULL,
-    subject uuid,  -- what the verdict is about, and whose: a later one supersedes it; NULL: it is alone
+    subject uuid,  -- the item and the author: a later verdict of the same subject supersedes it; NULL: none does
     retrieval_id uuid,
-    retrieved_at timestamptz,  -- of the retrieval: which month its impressions lie in
+    retrieved_at timestamptz,  -- the time of the retrieval, which determines the month of its record
     actor text DEFAULT '' NOT NULL,
     session text DEFAULT '' NOT NULL,
     kind text NOT NULL,
-    reward double precision NOT NULL,
-    weight double precision NOT NULL,  -- what counts; 0: kept, does not count, and discounted says why
-    given_weight double precision DEFAULT 1 NOT NULL,  -- what was given: what counts again once an actor is released
-    contexts text[] NOT NULL,  -- the context buckets that it counts in
+    reward double precision NOT NULL CHECK (reward BETWEEN 0 AND 1),
+    weight double precision NOT NULL CHECK (weight BETWEEN 0 AND 1),  -- 0: it does not count (see discounted)
+    given_weight double precision DEFAULT 1 NOT NULL,  -- the weight as given, which counts again after a quarantine
+    contexts text[] NOT NULL,  -- the context buckets in which it counts
     note text DEFAULT '' NOT NULL,
-    occurred_at timestamptz NOT NULL,  -- event time: what decay goes by
+    occurred_at timestamptz NOT NULL,  -- the time of the event, from which it decays
     received_at timestamptz DEFAULT now() NOT NULL,
     superseded_at timestamptz,
-    discounted text DEFAULT '' NOT NULL,
-    key_id text COLLATE "C" DEFAULT '' NOT NULL,  -- the API key that it came by; empty: none
-    CONSTRAINT feedback_pkey PRIMARY KEY (collection_id, item_id, feedback_key),
-    CONSTRAINT feedback_reward_check CHECK (reward >= 0 AND reward <= 1),
-    CONSTRAINT feedback_weight_check CHECK (weight >= 0 AND weight <= 1),
-    CONSTRAINT feedback_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+    discounted text DEFAULT '' NOT NULL,  -- the reason why it does not count; empty: it counts
+    key_id text COLLATE "C" DEFAULT '' NOT NULL,  -- the API key of the request; empty: it needed none
+    CONSTRAINT feedback_pkey PRIMARY KEY (collection_id, item_id, feedback_key)
 );
 -- The actor comes first and then the collection, because other tenants may have actors of the same name, whose day must
 -- not be read.
@@ -50,61 +47,55 @@ CREATE TYPE added_feedback AS (
 -- Sufficient statistics of an item in a context bucket, with weights relative to a landmark, so that events add up in
 -- any order.
 CREATE TABLE arms (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     item_id text COLLATE "C" NOT NULL,
     context text COLLATE "C" NOT NULL,
     successes double precision NOT NULL,  -- sum of weight * reward * 2^((time - landmark) / half-life)
-    failures double precision NOT NULL,  -- the same of 1 - reward
+    failures double precision NOT NULL,  -- the same with 1 - reward
     uses bigint DEFAULT 0 NOT NULL,
     raw_successes bigint DEFAULT 0 NOT NULL,  -- events with a reward of at least 0.5
     last_used_at timestamptz,
-    CONSTRAINT arms_pkey PRIMARY KEY (collection_id, item_id, context),
-    CONSTRAINT arms_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+    CONSTRAINT arms_pkey PRIMARY KEY (collection_id, item_id, context)
 ) WITH (fillfactor = 70);
 -- The items with verdicts.
 CREATE INDEX arms_anywhere_idx ON arms (collection_id, item_id) WHERE context = '';
 
 -- The share of the arms from removed events, from which a recount begins.
 CREATE TABLE arm_baselines (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     item_id text COLLATE "C" NOT NULL,
     context text COLLATE "C" NOT NULL,
-    successes double precision NOT NULL,  -- to the same landmark as those of the arm
+    successes double precision NOT NULL,  -- relative to the landmark of the arm
     failures double precision NOT NULL,
     uses bigint DEFAULT 0 NOT NULL,
     raw_successes bigint DEFAULT 0 NOT NULL,
     last_used_at timestamptz,
-    CONSTRAINT arm_baselines_pkey PRIMARY KEY (collection_id, item_id, context),
-    CONSTRAINT arm_baselines_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
-        ON DELETE CASCADE
+    CONSTRAINT arm_baselines_pkey PRIMARY KEY (collection_id, item_id, context)
 );
 
 -- The decay of a collection's arms, the daily cap of an actor, and the model in use (0: none).
 CREATE TABLE learning_states (
-    collection_id bigint NOT NULL,
-    half_life_days double precision DEFAULT 30 NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
+    half_life_days double precision DEFAULT 30 NOT NULL CHECK (half_life_days > 0),
     landmark timestamptz DEFAULT '2026-01-01 00:00:00+00' NOT NULL,
     daily_cap integer DEFAULT 1000 NOT NULL,
     model_version integer DEFAULT 0 NOT NULL,
-    model_is_chosen boolean DEFAULT false NOT NULL,  -- somebody chose the version: no newer one takes its place
-    CONSTRAINT learning_states_pkey PRIMARY KEY (collection_id),
-    CONSTRAINT learning_states_half_life_days_check CHECK (half_life_days > 0),
-    CONSTRAINT learning_states_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+    model_is_chosen boolean DEFAULT false NOT NULL,  -- whether a caller chose the version: no newer one replaces it
+    CONSTRAINT learning_states_pkey PRIMARY KEY (collection_id)
 );
 
 -- Actors whose feedback does not count.
 CREATE TABLE quarantines (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     actor text COLLATE "C" NOT NULL,
     reason text DEFAULT '' NOT NULL,
     quarantined_at timestamptz DEFAULT now() NOT NULL,
-    CONSTRAINT quarantines_pkey PRIMARY KEY (actor, collection_id),
-    CONSTRAINT quarantines_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+    CONSTRAINT quarantines_pkey PRIMARY KEY (actor, collection_id)
 );
 
 -- Models of the learned reward: never changed, published or refused with a reason.
 CREATE TABLE learned_models (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     version integer NOT NULL,
     kind text NOT NULL,
     definition jsonb NOT NULL,
@@ -114,21 +105,18 @@ CREATE TABLE learned_models (
     is_published boolean NOT NULL,
     reason text NOT NULL,
     created_at timestamptz DEFAULT now() NOT NULL,
-    CONSTRAINT learned_models_pkey PRIMARY KEY (collection_id, version),
-    CONSTRAINT learned_models_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+    CONSTRAINT learned_models_pkey PRIMARY KEY (collection_id, version)
 );
 
 -- The clusters of a collection's embedding space.
 CREATE TABLE cluster_centroids (
-    collection_id bigint NOT NULL,
-    space_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
+    space_id bigint NOT NULL REFERENCES embedding_spaces ON DELETE CASCADE,
     cluster integer NOT NULL,
     centroid halfvec NOT NULL,
     items bigint NOT NULL,
     computed_at timestamptz DEFAULT now() NOT NULL,
-    CONSTRAINT cluster_centroids_pkey PRIMARY KEY (collection_id, space_id, cluster),
-    CONSTRAINT cluster_centroids_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE,
-    CONSTRAINT cluster_centroids_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id) ON DELETE CASCADE
+    CONSTRAINT cluster_centroids_pkey PRIMARY KEY (collection_id, space_id, cluster)
 );
 
 -- The cluster of each item.
@@ -137,17 +125,16 @@ CREATE TABLE item_clusters (
     item_id text COLLATE "C" NOT NULL,
     cluster integer NOT NULL,
     CONSTRAINT item_clusters_pkey PRIMARY KEY (collection_id, item_id),
-    CONSTRAINT item_clusters_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id) REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+    FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
 );
 
 -- The mean direction of the queries that an item was rewarded for, as a model learned it.
 CREATE TABLE rewarded_queries (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
-    version integer NOT NULL,  -- of the model
+    version integer NOT NULL,  -- the version of the model
     vector halfvec NOT NULL,  -- the mean of the queries, weighted by reward, at unit length
     rewards double precision NOT NULL,  -- sum of weight * reward
     CONSTRAINT rewarded_queries_pkey PRIMARY KEY (collection_id, item_id, version),
-    CONSTRAINT rewarded_queries_collection_id_version_fkey FOREIGN KEY (collection_id, version)
-        REFERENCES learned_models (collection_id, version) ON DELETE CASCADE
+    FOREIGN KEY (collection_id, version) REFERENCES learned_models ON DELETE CASCADE
 );

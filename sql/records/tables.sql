@@ -4,61 +4,58 @@
 -- Values that follow from others are not stored: see retrieval/domain/records/recorded.py. A matrix is a
 -- two-dimensional array: by leg (or by measure), then by candidate.
 CREATE TABLE retrievals (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     retrieval_id uuid NOT NULL,
     retrieved_at timestamptz NOT NULL,
-    actor text DEFAULT '' NOT NULL,  -- who asked; a pseudonym once it was made one
+    actor text DEFAULT '' NOT NULL,  -- who asked, or a pseudonym
     session text DEFAULT '' NOT NULL,
     domain text DEFAULT '' NOT NULL,
     complexity double precision,  -- 0 to 1
     cluster integer,  -- the embedding cluster of the query
     query text NOT NULL,
-    vector halfvec,  -- the vector that the caller gave; NULL: the words were embedded
+    vector halfvec,  -- the vector that the caller passed; NULL: the query was embedded
     condition jsonb NOT NULL,  -- the filter; {}: none
-    request jsonb NOT NULL,  -- of limit, grouping, prefixes and so on what is not as usual; the call's own profile
-    profile_version integer NOT NULL,  -- 0: the call's own
-    model_version integer NOT NULL,  -- 0: nothing learned counted
+    request jsonb NOT NULL,  -- the parameters that differ from their defaults, and the call's own profile
+    profile_version integer NOT NULL,  -- 0: the call had its own profile
+    model_version integer NOT NULL,  -- 0: no model was used
     policy text NOT NULL,  -- name/version of the exploration policy
-    statistics_at timestamptz NOT NULL,  -- the moment of the arms that were read
+    statistics_at timestamptz NOT NULL,  -- the time as of which the arms were read
     seed bigint NOT NULL,
-    eligible integer NOT NULL,  -- items among which exploration drew
+    eligible integer NOT NULL,  -- the number of items among which exploration drew
     hits integer NOT NULL,
     path text NOT NULL,
     notes text[] NOT NULL,
     timings_ms jsonb NOT NULL,  -- by stage
     retrieval_time_ms double precision NOT NULL,
     top_score double precision,
-    score_spread double precision,  -- first score minus fifth (or last) one
+    score_spread double precision,  -- the first score minus the fifth, or minus the last of fewer
     generation_triggered boolean NOT NULL,
     backtrack_count integer NOT NULL,
     legs text[] DEFAULT '{}' NOT NULL,  -- the rankings that were fused
-    bests double precision[] DEFAULT '{}' NOT NULL,  -- by leg, the score that a weighted sum takes as 1
-    brought integer[] DEFAULT '{}' NOT NULL,  -- by leg, the candidates that it brought; those ranked below were looked up
-    pool_items text[] NOT NULL,  -- candidates, best first
-    pool_scores real[],  -- matrix of the legs' scores; an element is NULL where it is not known
-    pool_scores_exact double precision[],  -- the same, where real would round one of them
-    pool_ranks smallint[],  -- matrix of the ranks in the legs, from 1; 0: not known
-    pool_likeness smallint[],  -- how like the best candidate each is, in parts of 32,767; -1: not known; NULL: not refined
-    measures text[] DEFAULT '{}' NOT NULL,  -- what else is known of the candidates: what was learned, and read to explore
-    pool_values double precision[],  -- matrix of the measures; an element is NULL where it is not known
+    bests double precision[] DEFAULT '{}' NOT NULL,  -- by leg: the score that a weighted sum scales to 1
+    brought integer[] DEFAULT '{}' NOT NULL,  -- by leg: the number of candidates that it found itself
+    pool_items text[] NOT NULL,  -- the candidates, the most relevant first
+    pool_scores real[],  -- matrix of the scores in the legs; an element is NULL if it is unknown
+    pool_scores_exact double precision[],  -- the same, if single precision would round one of them
+    pool_ranks smallint[],  -- matrix of the ranks in the legs, from 1; 0: unknown
+    pool_likeness smallint[],  -- the likeness of each, times 32,767; -1: unknown; NULL: the search did not refine
+    measures text[] DEFAULT '{}' NOT NULL,  -- the names of further values of the candidates
+    pool_values double precision[],  -- matrix of those values; an element is NULL if it is unknown
     shown_items text[] DEFAULT '{}' NOT NULL,  -- the hits, by rank
     shown_scores double precision[] DEFAULT '{}' NOT NULL,
-    shown_slots text[],  -- why each stood there; NULL: all for their scores (exploit)
-    propensities double precision[],  -- the probability that it was in the slate; NULL: 1 for all
-    rank_propensities double precision[],  -- the probability that it stood at its rank; NULL: those of being shown
-    pulls double precision[],  -- decayed number of events known of the item when it was shown; NULL: 0 for all
-    shown_signals jsonb,  -- what made each score, a list; an object: a stack's weights; NULL: it follows from the legs
+    shown_slots text[],  -- exploit, explore or swap; NULL: exploit for all
+    propensities double precision[],  -- the probability that the item was in the slate; NULL: 1 for all
+    rank_propensities double precision[],  -- the probability that the item had its rank; NULL: as propensities
+    pulls double precision[],  -- the decayed number of the item's events at that time; NULL: 0 for all
+    shown_signals jsonb,  -- a list of each hit's signals; an object: a stack's weights; NULL: they follow from the legs
     CONSTRAINT retrievals_pkey PRIMARY KEY (collection_id, retrieved_at, retrieval_id),
-    CONSTRAINT retrievals_shown_check CHECK (
-        cardinality(shown_scores) = cardinality(shown_items)
-        AND coalesce(cardinality(shown_slots), cardinality(shown_items)) = cardinality(shown_items)
-        AND coalesce(cardinality(propensities), cardinality(shown_items)) = cardinality(shown_items)
-        AND coalesce(cardinality(rank_propensities), cardinality(shown_items)) = cardinality(shown_items)
-        AND coalesce(cardinality(pulls), cardinality(shown_items)) = cardinality(shown_items)),
+    CONSTRAINT retrievals_shown_check CHECK (cardinality(shown_items) = ALL (ARRAY[
+        cardinality(shown_scores), cardinality(shown_slots), cardinality(propensities), cardinality(rank_propensities),
+        cardinality(pulls)
+    ])),
     CONSTRAINT retrievals_slots_check CHECK (shown_slots <@ ARRAY['exploit', 'explore', 'swap']),
     CONSTRAINT retrievals_propensities_check CHECK (0 < ALL (propensities) AND 1 >= ALL (propensities)),
-    CONSTRAINT retrievals_rank_propensities_check CHECK (0 < ALL (rank_propensities) AND 1 >= ALL (rank_propensities)),
-    CONSTRAINT retrievals_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+    CONSTRAINT retrievals_rank_propensities_check CHECK (0 < ALL (rank_propensities) AND 1 >= ALL (rank_propensities))
 ) PARTITION BY RANGE (retrieved_at);
 -- Rows of months that were not made.
 CREATE TABLE retrievals_default PARTITION OF retrievals DEFAULT;
@@ -118,25 +115,22 @@ CROSS JOIN LATERAL unnest(
 
 -- The numbers of searches that were not recorded, by day and reason.
 CREATE TABLE recording_losses (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     day date NOT NULL,
     reason text NOT NULL,
     retrievals bigint DEFAULT 0 NOT NULL,
-    CONSTRAINT recording_losses_pkey PRIMARY KEY (collection_id, day, reason),
-    CONSTRAINT recording_losses_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id) ON DELETE CASCADE
+    CONSTRAINT recording_losses_pkey PRIMARY KEY (collection_id, day, reason)
 );
 
 -- The runs of a collection's jobs, and their outcomes.
 CREATE TABLE job_runs (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     run_id bigint GENERATED ALWAYS AS IDENTITY,
     job text NOT NULL,
     started_at timestamptz DEFAULT now() NOT NULL,
     finished_at timestamptz,
     outcome text DEFAULT 'running' NOT NULL,
     details jsonb DEFAULT '{}' NOT NULL,
-    CONSTRAINT job_runs_pkey PRIMARY KEY (collection_id, run_id),
-    CONSTRAINT job_runs_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
-        ON DELETE CASCADE
+    CONSTRAINT job_runs_pkey PRIMARY KEY (collection_id, run_id)
 );
 CREATE INDEX job_runs_collection_id_job_run_id_idx ON job_runs (collection_id, job, run_id);

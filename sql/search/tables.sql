@@ -4,57 +4,50 @@
 CREATE TABLE item_terms (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
-    weights sparsevec(1000000000) NOT NULL,  -- the document's side of BM25: before what a search need not step over
+    weights sparsevec(1000000000) NOT NULL,  -- the document's side of BM25; a ranking reads only this
     lexemes integer[] NOT NULL,
     frequencies smallint[] NOT NULL,
     length integer NOT NULL,
-    text_hash bytea,  -- of the item's text; NULL: it is indexed together with others
+    text_hash bytea,  -- the hash of the item's text; NULL: the item is indexed with its neighbours
     CONSTRAINT item_terms_pkey PRIMARY KEY (collection_id, item_id),
-    CONSTRAINT item_terms_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
-        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+    FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
 ) WITH (toast_tuple_target = 8160);
 -- With fastupdate, because inserting many entries of a word together takes a fifth of the time and of the log. Writers
 -- keep the pending list short (retrieval/adapters/store/items).
 CREATE INDEX item_terms_lexemes_idx ON item_terms USING gin (lexemes);
 
 CREATE TABLE term_statistics (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     lexeme integer NOT NULL,
     document_frequency integer NOT NULL,
-    term text COLLATE "C",  -- its spelling, for prefixes
-    CONSTRAINT term_statistics_pkey PRIMARY KEY (collection_id, lexeme),
-    CONSTRAINT term_statistics_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
-        ON DELETE CASCADE
+    term text COLLATE "C",  -- the spelling, for prefixes
+    CONSTRAINT term_statistics_pkey PRIMARY KEY (collection_id, lexeme)
 ) WITH (fillfactor = 70);
 CREATE INDEX term_statistics_collection_id_term_idx ON term_statistics (collection_id, term);
 
 -- Changes of a collection's statistics that are not folded yet (fold_statistics), one row for each write, so that
 -- writers only insert and do not wait for each other.
 CREATE TABLE statistics_changes (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     change_id bigint GENERATED ALWAYS AS IDENTITY,
-    items integer NOT NULL,  -- how many items were written
+    items integer NOT NULL,  -- the number of written items
     documents bigint NOT NULL,
     total_length bigint NOT NULL,
     lexemes integer[] NOT NULL,
-    differences integer[] NOT NULL,  -- of each lexeme's document frequency
-    terms text[] NOT NULL,  -- each lexeme's spelling; NULL: not known
-    CONSTRAINT statistics_changes_pkey PRIMARY KEY (collection_id, change_id),
-    CONSTRAINT statistics_changes_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
-        ON DELETE CASCADE
+    differences integer[] NOT NULL,  -- the changes of the lexemes' document frequencies
+    terms text[] NOT NULL,  -- the lexemes' spellings; NULL: unknown
+    CONSTRAINT statistics_changes_pkey PRIMARY KEY (collection_id, change_id)
 ) WITH (toast_tuple_target = 8160);
 
 -- A collection's totals, and the positions of the walks that follow a change; NULL: no walk is under way.
 CREATE TABLE collection_statistics (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     documents bigint NOT NULL,
     total_length bigint NOT NULL,
-    weighed_length real,  -- the average length that the weights are made with
+    weighed_length real,  -- the average length that the weights use
     weighing_after text COLLATE "C",
     windowing_after text COLLATE "C",
-    CONSTRAINT collection_statistics_pkey PRIMARY KEY (collection_id),
-    CONSTRAINT collection_statistics_collection_id_fkey FOREIGN KEY (collection_id)
-        REFERENCES collections (collection_id) ON DELETE CASCADE
+    CONSTRAINT collection_statistics_pkey PRIMARY KEY (collection_id)
 ) WITH (fillfactor = 50);
 
 -- The place of each active item in a collection with neighbours, and the hash of the text with which its neighbours are
@@ -66,8 +59,7 @@ CREATE TABLE item_places (
     place double precision NOT NULL,
     text_hash bytea NOT NULL,
     CONSTRAINT item_places_pkey PRIMARY KEY (collection_id, item_id),
-    CONSTRAINT item_places_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
-        REFERENCES items (collection_id, item_id) ON DELETE CASCADE
+    FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
 );
 CREATE INDEX item_places_in_order_idx ON item_places (collection_id, sequence, place, item_id);
 
@@ -76,80 +68,69 @@ CREATE INDEX item_places_in_order_idx ON item_places (collection_id, sequence, p
 CREATE TABLE own_vectors (
     collection_id bigint NOT NULL,
     item_id text COLLATE "C" NOT NULL,
-    space_id bigint NOT NULL,
+    space_id bigint NOT NULL REFERENCES embedding_spaces ON DELETE CASCADE,
     vector halfvec NOT NULL,
     content_hash bytea NOT NULL,
     CONSTRAINT own_vectors_pkey PRIMARY KEY (collection_id, item_id, space_id),
-    CONSTRAINT own_vectors_collection_id_item_id_fkey FOREIGN KEY (collection_id, item_id)
-        REFERENCES items (collection_id, item_id) ON DELETE CASCADE,
-    CONSTRAINT own_vectors_space_id_fkey FOREIGN KEY (space_id)
-        REFERENCES embedding_spaces (space_id) ON DELETE CASCADE
+    FOREIGN KEY (collection_id, item_id) REFERENCES items ON DELETE CASCADE
 );
 ALTER TABLE own_vectors ALTER COLUMN vector SET STORAGE PLAIN;
 
 -- The change of a collection from one embedding space to another. Besides the space in use, writers also maintain
 -- kept_id; changing that requires the writers' lock, held exclusively.
 CREATE TABLE reembeddings (
-    collection_id bigint NOT NULL,
-    former_id bigint NOT NULL,
-    target_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
+    former_id bigint NOT NULL REFERENCES embedding_spaces,
+    target_id bigint NOT NULL REFERENCES embedding_spaces,
     state text NOT NULL,
     kept_id bigint GENERATED ALWAYS AS (
         CASE state WHEN 'filling' THEN target_id WHEN 'ready' THEN target_id WHEN 'switched' THEN former_id END
     ) STORED,
     is_paused boolean DEFAULT false NOT NULL,
-    switching text NOT NULL,  -- once it is filled: 'when asked', 'by itself' if it compares well, or 'now'
+    switching text NOT NULL,  -- after filling: 'when asked', 'by itself' if the comparison is good, or 'now'
     batch_texts integer NOT NULL,
-    tokens_a_minute bigint,  -- NULL: as fast as the embedder goes
-    tokens_a_day bigint,  -- NULL: no budget
-    keep_seconds bigint NOT NULL,  -- how long the former space stays after the switch
-    spent_on date,  -- the day (UTC) that spent_tokens is of
-    spent_tokens bigint DEFAULT 0 NOT NULL,  -- set aside before the embedder is asked: no crash forgets them
+    tokens_a_minute bigint,  -- NULL: unlimited
+    tokens_a_day bigint,  -- NULL: unlimited
+    keep_seconds bigint NOT NULL,  -- the time for which the former space is kept after the switch
+    spent_on date,  -- the day (UTC) of spent_tokens
+    spent_tokens bigint DEFAULT 0 NOT NULL,  -- counted before the call of the embedder, so that a crash loses none
     paid_tokens bigint DEFAULT 0 NOT NULL,
     paid_texts bigint DEFAULT 0 NOT NULL,
     comparison jsonb,
-    note text DEFAULT '' NOT NULL,  -- why it does not go on
+    note text DEFAULT '' NOT NULL,  -- the reason why it does not proceed; empty: it does
     started_at timestamptz DEFAULT now() NOT NULL,
     switched_at timestamptz,
     CONSTRAINT reembeddings_pkey PRIMARY KEY (collection_id),
-    CONSTRAINT reembeddings_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
-        ON DELETE CASCADE,
-    CONSTRAINT reembeddings_former_id_fkey FOREIGN KEY (former_id) REFERENCES embedding_spaces (space_id),
-    CONSTRAINT reembeddings_target_id_fkey FOREIGN KEY (target_id) REFERENCES embedding_spaces (space_id),
     CONSTRAINT reembeddings_switching_check CHECK (switching IN ('when asked', 'by itself', 'now')),
     CONSTRAINT reembeddings_state_check CHECK (state IN ('filling', 'ready', 'switched', 'removing', 'done'))
 );
 
 -- Vectors of texts that were embedded before, by the hash of the text.
 CREATE TABLE embedding_cache (
-    tenant_id bigint NOT NULL,
-    space_id bigint NOT NULL,
+    tenant_id bigint NOT NULL REFERENCES tenants ON DELETE CASCADE,
+    space_id bigint NOT NULL REFERENCES embedding_spaces ON DELETE CASCADE,
     text_hash bytea NOT NULL,
     vector halfvec NOT NULL,
     created_at timestamptz DEFAULT now() NOT NULL,
-    CONSTRAINT embedding_cache_pkey PRIMARY KEY (tenant_id, space_id, text_hash),
-    CONSTRAINT embedding_cache_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id) ON DELETE CASCADE,
-    CONSTRAINT embedding_cache_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id)
-        ON DELETE CASCADE
+    CONSTRAINT embedding_cache_pkey PRIMARY KEY (tenant_id, space_id, text_hash)
 );
 
 -- A language model's rewrites of a query, stored for its tenant until they expire.
 CREATE TABLE query_rewrites (
-    tenant_id bigint NOT NULL,
+    tenant_id bigint NOT NULL REFERENCES tenants ON DELETE CASCADE,
     model text COLLATE "C" NOT NULL,
-    query_hash bytea NOT NULL,  -- of the query and of the instructions that it was rewritten by
+    query_hash bytea NOT NULL,  -- the hash of the query and the instructions
     rewrites text[] NOT NULL,
     created_at timestamptz DEFAULT now() NOT NULL,
     expires_at timestamptz NOT NULL,
-    CONSTRAINT query_rewrites_pkey PRIMARY KEY (tenant_id, model, query_hash),
-    CONSTRAINT query_rewrites_tenant_id_fkey FOREIGN KEY (tenant_id) REFERENCES tenants (tenant_id) ON DELETE CASCADE
+    CONSTRAINT query_rewrites_pkey PRIMARY KEY (tenant_id, model, query_hash)
 );
 
 -- The measurements of each HNSW index that searches use: an index of another kind, or with other parts, is built beside
 -- it, and replaces it together with its measurements.
 CREATE TABLE ann_indexes (
-    collection_id bigint NOT NULL,
-    space_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
+    space_id bigint NOT NULL REFERENCES embedding_spaces ON DELETE CASCADE,
     rows bigint NOT NULL,
     index_bytes bigint NOT NULL,
     effort_10 integer NOT NULL,
@@ -159,44 +140,33 @@ CREATE TABLE ann_indexes (
     exact_row_us real NOT NULL,
     walk_row_us real NOT NULL,
     is_quantised boolean NOT NULL,
-    parts integer NOT NULL,  -- more than 1: so many indexes, each of the items whose keys have the same hash
-    common_facets jsonb DEFAULT '{}' NOT NULL,  -- of how large a share of the items, at least a twentieth
+    parts integer NOT NULL,  -- the number of indexes, each of the items whose keys have the same hash
+    common_facets jsonb DEFAULT '{}' NOT NULL,  -- by facet: the share of the items that have it, at least 0.05
     measured_at timestamptz DEFAULT now() NOT NULL,
-    CONSTRAINT ann_indexes_pkey PRIMARY KEY (collection_id, space_id),
-    CONSTRAINT ann_indexes_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
-        ON DELETE CASCADE,
-    CONSTRAINT ann_indexes_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id) ON DELETE CASCADE
+    CONSTRAINT ann_indexes_pkey PRIMARY KEY (collection_id, space_id)
 );
 
 -- Samples of live queries that an HNSW index answered, for measurements.
 CREATE TABLE query_samples (
-    collection_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
     sample_id bigint GENERATED ALWAYS AS IDENTITY,
-    space_id bigint NOT NULL,
+    space_id bigint NOT NULL REFERENCES embedding_spaces ON DELETE CASCADE,
     vector halfvec NOT NULL,
     condition jsonb,  -- the filter; NULL: none
     result_limit integer NOT NULL,
     sampled_at timestamptz DEFAULT now() NOT NULL,
-    CONSTRAINT query_samples_pkey PRIMARY KEY (collection_id, sample_id),
-    CONSTRAINT query_samples_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
-        ON DELETE CASCADE,
-    CONSTRAINT query_samples_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id)
-        ON DELETE CASCADE
+    CONSTRAINT query_samples_pkey PRIMARY KEY (collection_id, sample_id)
 );
 
 -- The recall of an index, by the number of items that match the filters.
 CREATE TABLE recall_measurements (
-    collection_id bigint NOT NULL,
-    space_id bigint NOT NULL,
+    collection_id bigint NOT NULL REFERENCES collections ON DELETE CASCADE,
+    space_id bigint NOT NULL REFERENCES embedding_spaces ON DELETE CASCADE,
     measured_at timestamptz DEFAULT now() NOT NULL,
     bucket text NOT NULL,
     samples integer NOT NULL,
     recall real NOT NULL,
     short_pages integer NOT NULL,
     effort integer NOT NULL,
-    CONSTRAINT recall_measurements_pkey PRIMARY KEY (collection_id, space_id, measured_at, bucket),
-    CONSTRAINT recall_measurements_collection_id_fkey FOREIGN KEY (collection_id) REFERENCES collections (collection_id)
-        ON DELETE CASCADE,
-    CONSTRAINT recall_measurements_space_id_fkey FOREIGN KEY (space_id) REFERENCES embedding_spaces (space_id)
-        ON DELETE CASCADE
+    CONSTRAINT recall_measurements_pkey PRIMARY KEY (collection_id, space_id, measured_at, bucket)
 );
