@@ -59,12 +59,10 @@ BEGIN
          ) WITH (autovacuum_vacuum_scale_factor = 0.05)', vectors, new_dimensions);
     EXECUTE format('ALTER TABLE %I ALTER COLUMN vector SET STORAGE PLAIN', vectors);
     EXECUTE format('CREATE INDEX ON %I USING gin (facets) WITH (fastupdate = off)', vectors);
-    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', vectors);
-    EXECUTE format('ALTER TABLE %I FORCE ROW LEVEL SECURITY', vectors);
+    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', vectors);
     EXECUTE format('CREATE POLICY app ON %I TO %I
-                    USING (collection_id IN (SELECT c.collection_id FROM collections c))
-                    WITH CHECK (collection_id IN (SELECT c.collection_id FROM collections c))', vectors, @app_literal@);
-    EXECUTE format('CREATE POLICY definer ON %I TO %I USING (true) WITH CHECK (true)', vectors, @definer_literal@);
+                    USING (collection_id IN (SELECT c.collection_id FROM collections c))', vectors, @app_literal@);
+    EXECUTE format('CREATE POLICY definer ON %I TO %I USING (true)', vectors, @definer_literal@);
     EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON %I TO %I', vectors, @app_literal@);
     PERFORM place_by_collection(vectors);
     -- The function that store_vectors calls, because its statement is planned once a session. Planning an INSERT from a

@@ -16,7 +16,7 @@ from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.store.compiled import Compiled, compiled
 from retrieval.adapters.store.installation.schema import downgrade, upgrade
 from retrieval.adapters.store.search import textsearch as store
-from retrieval.adapters.store.search.textsearch import protection, table_name, textsearch_state
+from retrieval.adapters.store.search.textsearch import table_name, textsearch_state
 from retrieval.services.textsearch import (
     TEXTSEARCH_ROWS,
     TextsearchOutcome,
@@ -172,9 +172,7 @@ async def test_a_writer_that_waited_for_the_table_to_be_made_keeps_it(
     adding = asyncio.create_task(collection.add([{"_id": "late", "text": "alpha"}]))
     while (await (await admin.execute(waiting)).fetchone()) != (1,):
         assert not adding.done()
-    await admin.execute(sql.SQL(store.MAKE_TABLE).format(table=sql.Identifier(table_name(number))))
-    for statement in protection(table_name(number), platform.database.names):
-        await admin.execute(statement.encode())
+    await admin.execute(store.table_definition(number, platform.database.names))
     await admin.execute(holds.as_string().replace("advisory_lock(", "advisory_unlock(").encode())
     await adding
     query = sql.SQL("SELECT item_id FROM {}").format(sql.Identifier(table_name(number)))

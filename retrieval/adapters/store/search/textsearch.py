@@ -11,7 +11,7 @@ from psycopg.errors import LockNotAvailable
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection, Database
-from retrieval.adapters.store.installed_sql import Names, quote_identifier
+from retrieval.adapters.store.installed_sql import Names
 from retrieval.adapters.store.items.items import ARCHIVED
 from retrieval.adapters.store.search import indexes
 
@@ -34,13 +34,18 @@ _FENCED_SCHEMA = """
     SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace
     WHERE e.extname = 'pg_textsearch' AND NOT has_schema_privilege(%s, n.oid, 'USAGE')
 """
-MAKE_TABLE = """
+_MAKE_TABLE = """
     CREATE TABLE {table} (
         collection_id bigint NOT NULL,
         item_id text COLLATE "C" NOT NULL,
         words text NOT NULL,
         PRIMARY KEY (collection_id, item_id)
-    ) WITH (autovacuum_vacuum_scale_factor = 0.05)
+    ) WITH (autovacuum_vacuum_scale_factor = 0.05);
+    ALTER TABLE {table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+    CREATE POLICY app ON {table} TO {app} USING (collection_id IN (SELECT c.collection_id FROM collections c));
+    CREATE POLICY definer ON {table} TO {definer} USING (true);
+    REVOKE ALL ON {table} FROM PUBLIC;
+    GRANT SELECT, INSERT, UPDATE, DELETE ON {table} TO {app}, {definer}
 """
 # The rows get the same lock as by writers, so that neither side stores outdated words.
 _MISSING = """
@@ -79,21 +84,10 @@ async def textsearch_state(database: Database, collection_id: int) -> Textsearch
     return TextsearchState(*(await database.read(None, _STATE.bind(id=collection_id)))[0])
 
 
-def protection(table: str, names: Names) -> list[str]:
-    """The statements that enforce row-level security on a table with a ``collection_id``, and grant rights on it.
-
-    The application role has access to its tenant's collections; the definer role, to all rows, but only inside its
-    functions.
-    """
-    name, app, definer = map(quote_identifier, (table, names.app_role, names.definer_role))
-    own = "collection_id IN (SELECT c.collection_id FROM collections c)"
-    return [
-        f"ALTER TABLE {name} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY",
-        f"CREATE POLICY {quote_identifier(table + '_app')} ON {name} TO {app} USING ({own}) WITH CHECK ({own})",
-        f"CREATE POLICY {quote_identifier(table + '_definer')} ON {name} TO {definer} USING (true) WITH CHECK (true)",
-        f"REVOKE ALL ON {name} FROM PUBLIC",
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {name} TO {app}, {definer}",
-    ]
+def table_definition(collection_id: int, names: Names) -> sql.Composed:
+    """The statements that create the table: the application role sees its tenant's rows, the definer role all."""
+    relations = {"table": table_name(collection_id), "app": names.app_role, "definer": names.definer_role}
+    return sql.SQL(_MAKE_TABLE).format(**{key: sql.Identifier(name) for key, name in relations.items()})
 
 
 async def make_table(database: Database, collection_id: int) -> int | None:
@@ -115,9 +109,7 @@ async def make_table(database: Database, collection_id: int) -> int | None:
             row = await (await connection.execute(query, (table, collection_id))).fetchone()
             tenant_id, is_missing = row or (0, False)
             if is_missing:
-                await connection.execute(sql.SQL(MAKE_TABLE).format(table=sql.Identifier(table)))
-                for statement in protection(table, names):
-                    await connection.execute(statement.encode())
+                await connection.execute(table_definition(collection_id, names))
     return int(tenant_id)
 
 
