@@ -12,7 +12,8 @@ from uuid import UUID
 
 import numpy as np
 
-from retrieval.adapters.store.items.items import ItemState
+from retrieval.adapters.store.items.items import ARCHIVED
+from retrieval.domain.items.item import StoredItem
 from retrieval.domain.learning.arm import ItemArms
 from retrieval.domain.records.recorded import RecordedPool, RecordedSearch, columns_of, context_of
 from retrieval.domain.records.search_record import Impression
@@ -233,7 +234,7 @@ def why_not_reproduced(
 
 
 def differences(
-    then: RecordedSearch, now: RecordedSearch, items: Mapping[str, ItemState]
+    then: RecordedSearch, now: RecordedSearch, items: Mapping[str, StoredItem]
 ) -> tuple[tuple[str, ...], tuple[Difference, ...]]:
     """The changes of the whole search, and the items whose place or score differs, each with the reason.
 
@@ -278,15 +279,15 @@ def _changes(then: RecordedSearch, now: RecordedSearch) -> list[str]:
 
 
 def _reasons(
-    item_id: str, then: RecordedSearch, now: RecordedSearch, state: ItemState | None, tolerance: float
+    item_id: str, then: RecordedSearch, now: RecordedSearch, stored: StoredItem | None, tolerance: float
 ) -> list[str]:
-    if state is None:
+    if stored is None:
         return ["the item was removed"]
     reasons = []
-    if state.created_at > then.retrieved_at:
+    if stored.created_at > then.retrieved_at:
         reasons.append("the item is new")
-    elif state.updated_at > then.retrieved_at:
-        reasons.append("the item was changed" if state.is_active else "the item was archived")
+    elif stored.updated_at > then.retrieved_at:
+        reasons.append("the item was archived" if stored.item.status == ARCHIVED else "the item was changed")
     reasons += _draw_changes(item_id, then, now)
     reasons += _leg_changes(item_id, then, now, tolerance)
     if not reasons and then.profile_version != now.profile_version:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from retrieval.adapters.store.database import CollectionPlace, Database
 from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, stored_profile
-from retrieval.adapters.store.items.items import read_item_states
+from retrieval.adapters.store.items.items import read_stored
 from retrieval.adapters.store.learning.arms import arms_from, past_arms_statement
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.search.candidates import SpaceMovedError
@@ -120,7 +120,7 @@ async def _today(
     if now is None:
         return ("its filter could not be recorded, so it cannot be asked again",), ()
     shown = dict.fromkeys(impression.item_id for impression in [*then.impressions, *now.impressions])
-    items = await read_item_states(CollectionPlace(workplace.database, tenant_id, stored.collection_id), list(shown))
+    items = await read_stored(CollectionPlace(workplace.database, tenant_id, stored.collection_id), list(shown))
     return again.differences(then, now, items)
 
 

@@ -240,8 +240,8 @@ BEGIN
 END
 $$;
 
--- Archives the items, so that no search finds them. Returns their number, and the drift (settle_statistics).
-CREATE OR REPLACE FUNCTION archive_items(collection bigint, ids text[], OUT archived bigint, OUT drift real)
+-- Archives the items, so that no search finds them. Returns the drift (settle_statistics).
+CREATE OR REPLACE FUNCTION archive_items(collection bigint, ids text[]) RETURNS real
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path FROM CURRENT SET enable_seqscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
@@ -255,8 +255,7 @@ BEGIN
     PERFORM index_terms(collection, held);
     PERFORM index_attributes(collection, held);
     PERFORM remove_vectors(collection, held);
-    archived := cardinality(held);
-    drift := settle_statistics(collection, cardinality(held));
+    RETURN settle_statistics(collection, cardinality(held));
 END
 $$;
 

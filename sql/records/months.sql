@@ -32,7 +32,7 @@ DECLARE
     beyond timestamptz := (month AT TIME ZONE 'UTC' + interval '1 month') AT TIME ZONE 'UTC';
     part text := 'retrievals' || to_char(month AT TIME ZONE 'UTC', '_YYYY_MM');
 BEGIN
-    EXECUTE format('CREATE TABLE %I.%I (LIKE retrievals INCLUDING ALL)', current_schema(), part);
+    EXECUTE format('CREATE TABLE %I (LIKE retrievals INCLUDING ALL)', part);
     PERFORM place_by_collection(part);
     -- From here on no row may enter the default table, or the month could not be attached.
     LOCK TABLE retrievals_default IN ACCESS EXCLUSIVE MODE;
@@ -40,13 +40,12 @@ BEGIN
         EXECUTE format('WITH moved AS (
                             DELETE FROM retrievals_default WHERE retrieved_at >= $1 AND retrieved_at < $2 RETURNING *
                         )
-                        INSERT INTO %I.%I SELECT * FROM moved', current_schema(), part)
+                        INSERT INTO %I SELECT * FROM moved', part)
         USING month, beyond;
     END IF;
-    EXECUTE format('ALTER TABLE %I.%I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', current_schema(), part);
-    EXECUTE format('REVOKE ALL ON %I.%I FROM PUBLIC', current_schema(), part);
-    EXECUTE format('ALTER TABLE retrievals ATTACH PARTITION %I.%I FOR VALUES FROM (%L) TO (%L)',
-                   current_schema(), part, month, beyond);
+    EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY', part);
+    EXECUTE format('REVOKE ALL ON %I FROM PUBLIC', part);
+    EXECUTE format('ALTER TABLE retrievals ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', part, month, beyond);
 END
 $$;
 

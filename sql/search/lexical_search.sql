@@ -181,16 +181,9 @@ DECLARE
     needed integer[];
     beginning text;
     spelt text;
-    is_alone boolean;
 BEGIN
     PERFORM check_tenant(collection);
-    SELECT
-        owner.text_search_config::regconfig,
-        owner.neighbours IS NULL AND NOT EXISTS (
-            SELECT FROM collection_statistics AS total
-            WHERE total.collection_id = collection AND total.windowing_after IS NOT NULL
-        )
-    INTO config, is_alone
+    SELECT owner.text_search_config::regconfig INTO config
     FROM collections AS owner WHERE owner.collection_id = collection;
 
     wanted := phraseto_tsquery(config, spaced_out(read));
@@ -211,7 +204,7 @@ BEGIN
         SELECT item.item_id FROM items AS item
         WHERE item.collection_id = collection AND item.status <> 'archived'
             AND (usual_form(item.title) ~* spelt OR usual_form(item.body) ~* spelt);
-    ELSIF cardinality(needed) = 1 AND numnode(wanted) = 1 AND is_alone THEN
+    ELSIF cardinality(needed) = 1 AND numnode(wanted) = 1 AND NOT are_windowed(collection) THEN
         RETURN QUERY
         SELECT terms.item_id FROM item_terms AS terms
         WHERE terms.collection_id + 0 = collection AND terms.lexemes @> needed;

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from retrieval.adapters.store.items.items import ItemState
+from retrieval.domain.items.item import Item, StoredItem
 from retrieval.domain.records.recorded import RecordedSearch, recorded_search
 from retrieval.domain.records.slate import Placed, Slot
 from retrieval.domain.search.diversity import Diversity
@@ -20,7 +20,9 @@ from retrieval.learning.learned_model import LearnedModel, LearnedReward
 from retrieval.learning.stack import LogitStack
 from tests.support.recording import MOMENT, SCORES, answered_search
 
-OLD = ItemState(MOMENT - timedelta(days=9), MOMENT - timedelta(days=8))
+OLD = StoredItem(
+    item=Item(item_id="a"), version="", created_at=MOMENT - timedelta(days=9), updated_at=MOMENT - timedelta(days=8)
+)
 ALL_OLD = dict.fromkeys("abcdef", OLD)
 SUM = Profile(legs={"dense": 0.6, "lexical": 0.4}, fusion=Fusion(kind=FusionKind.WEIGHTED_SUM))
 
@@ -168,7 +170,7 @@ def test_each_item_says_why_it_moved() -> None:
     """Removed, new, changed, archived, another score in a leg, another rank, or pushed by others."""
     now = _record(scores={"dense": {"e": 0.95, "b": 0.8, "a": 0.7}, "lexical": {"f": 9.0, "d": 3.0}})
     new, changed = (
-        ItemState(MOMENT + timedelta(days=1), MOMENT + timedelta(days=1)),
+        replace(OLD, created_at=MOMENT + timedelta(days=1), updated_at=MOMENT + timedelta(days=1)),
         replace(OLD, updated_at=MOMENT + timedelta(days=1)),
     )
     by_id = _by_id(differences(_record(), now, {"a": changed, "b": OLD, "e": new, "f": OLD})[1])
@@ -181,7 +183,7 @@ def test_each_item_says_why_it_moved() -> None:
 
 def test_archived_items_are_distinguished_from_changed_ones() -> None:
     """Both were written since."""
-    archived = ItemState(OLD.created_at, MOMENT + timedelta(days=1), is_active=False)
+    archived = replace(OLD, item=Item(item_id="a", status="archived"), updated_at=MOMENT + timedelta(days=1))
     now = _record(scores={"dense": {"b": 0.8, "c": 0.5}, "lexical": SCORES["lexical"]})
     by_id = _by_id(differences(_record(), now, {**ALL_OLD, "a": archived})[1])
     assert by_id["a"].why[0] == "the item was archived"

@@ -50,7 +50,7 @@ _WRITE_VECTORS = Compiled(
 )
 _SETTLE = Compiled("SELECT settle_statistics(%(collection_id)s::bigint, %(written)s::integer)")
 _REMOVE = Compiled("SELECT * FROM remove_items(%(collection)s::bigint, %(ids)s)", keep=0)
-_ARCHIVE = Compiled("SELECT * FROM archive_items(%(collection)s::bigint, %(ids)s)", keep=0)
+_ARCHIVE = Compiled("SELECT archive_items(%(collection)s::bigint, %(ids)s)", keep=0)
 
 
 def _select(*columns: str) -> Compiled:
@@ -284,7 +284,7 @@ async def flush_terms(connection: Connection, schema: str) -> None:
 async def archive_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> Settled:
     """Archive the items: they are kept, and no search finds them."""
     statement = _ARCHIVE.bind(collection=collection_id, ids=texts(ids))
-    return Settled((await _only_row(connection, statement))[1])
+    return Settled((await _only_row(connection, statement))[0])
 
 
 async def delete_items(connection: Connection, collection_id: int, ids: Sequence[str]) -> tuple[int, Settled]:
@@ -372,24 +372,6 @@ async def read_hit_rows(
 def item_from_row(row: tuple[Any, ...]) -> Item:
     """The item whose ``ITEM_FIELDS`` were read."""
     return Item.as_stored(**dict(zip(ITEM_FIELDS, row, strict=True)))
-
-
-_READ_STATES = _select("item_id", "created_at", "updated_at", f"status <> '{ARCHIVED}'")
-
-
-@dataclass(frozen=True, slots=True)
-class ItemState:
-    """The present state of an item."""
-
-    created_at: datetime
-    updated_at: datetime
-    is_active: bool = True
-    """Whether searches find it."""
-
-
-async def read_item_states(at: CollectionPlace, item_ids: Sequence[str]) -> dict[str, ItemState]:
-    """The states of those items that exist, by item id."""
-    return {row[0]: ItemState(*row[1:]) for row in await at.read(_READ_STATES, item_ids=list(item_ids))}
 
 
 STORED_COLUMNS = (*ITEM_FIELDS, "created_at", "updated_at", "content_hash")
