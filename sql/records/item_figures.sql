@@ -138,30 +138,41 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION analytics_contexts(text, timestamptz, timestamptz) IS 'Feedback and rewards of a period, by context.';
 
+-- In a function, because a cluster can compute it only for one collection after the other. The parameter of other
+-- figures, collection, is a column here.
+CREATE FUNCTION analytics_unused_items_rows() RETURNS TABLE (
+    collection text, item_id text, title text, kind text, created_at timestamptz, state text, last_shown_at timestamptz
+) LANGUAGE sql STABLE
+BEGIN ATOMIC
+    SELECT
+        c.name, i.item_id, i.title, i.kind, i.created_at,
+        CASE WHEN i.last_shown_at IS NULL THEN 'never shown' ELSE 'never used' END, i.last_shown_at
+    FROM collections AS c
+    CROSS JOIN LATERAL (
+        SELECT one.item_id, one.title, one.kind, one.created_at, shown.last_shown_at
+        FROM items AS one
+        -- All impressions are read once, because no index finds the records that showed an item.
+        LEFT JOIN (
+            SELECT hit.item_id, max(hit.retrieved_at) AS last_shown_at
+            FROM (
+                SELECT unnest(r.shown_items) AS item_id, r.retrieved_at FROM retrievals AS r
+                WHERE r.collection_id = c.collection_id
+            ) AS hit
+            GROUP BY hit.item_id
+        ) AS shown ON shown.item_id = one.item_id
+        WHERE one.collection_id = c.collection_id AND one.status <> 'archived'
+        OFFSET 0
+    ) AS i
+    WHERE NOT EXISTS (
+        SELECT FROM arms AS a
+        WHERE a.collection_id = c.collection_id AND a.item_id = i.item_id AND a.context = '' AND a.uses > 0
+    );
+END;
 CREATE VIEW analytics_unused_items WITH (security_invoker = true) AS
 SELECT
-    c.name AS collection, i.item_id, i.title, i.kind, i.created_at,
-    CASE WHEN i.last_shown_at IS NULL THEN 'never shown' ELSE 'never used' END AS state, i.last_shown_at
-FROM collections AS c
-CROSS JOIN LATERAL (
-    SELECT one.item_id, one.title, one.kind, one.created_at, shown.last_shown_at
-    FROM items AS one
-    -- All impressions are read once, because no index finds the records that showed an item.
-    LEFT JOIN (
-        SELECT hit.item_id, max(hit.retrieved_at) AS last_shown_at
-        FROM (
-            SELECT unnest(r.shown_items) AS item_id, r.retrieved_at FROM retrievals AS r
-            WHERE r.collection_id = c.collection_id
-        ) AS hit
-        GROUP BY hit.item_id
-    ) AS shown ON shown.item_id = one.item_id
-    WHERE one.collection_id = c.collection_id AND one.status <> 'archived'
-    OFFSET 0
-) AS i
-WHERE NOT EXISTS (
-    SELECT FROM arms AS a
-    WHERE a.collection_id = c.collection_id AND a.item_id = i.item_id AND a.context = '' AND a.uses > 0
-);
+    one.collection COLLATE "C" AS collection, one.item_id COLLATE "C" AS item_id, one.title, one.kind, one.created_at,
+    one.state, one.last_shown_at
+FROM analytics_unused_items_rows() AS one;
 COMMENT ON VIEW analytics_unused_items IS
     'Stored items without feedback that counts: never shown, or shown and never used.';
 COMMENT ON COLUMN analytics_unused_items.created_at IS 'The time when the item was first stored.';
@@ -267,4 +278,4 @@ COMMENT ON FUNCTION analytics_rising_items(text, timestamptz, timestamptz) IS
 GRANT SELECT ON analytics_usage, analytics_unused_items TO @app@, @analyst@;
 
 GRANT EXECUTE ON FUNCTION wilson_low, wilson_high, standard_error, analytics_usage_by_day, analytics_contexts,
-    analytics_shown_items, analytics_rising_items TO @app@, @analyst@;
+    analytics_unused_items_rows, analytics_shown_items, analytics_rising_items TO @app@, @analyst@;

@@ -73,20 +73,6 @@ _FUNCTIONS = """
         ))
     ORDER BY p.oid
 """
-_VIEWS = """
-    SELECT
-        c.relname, pg_get_viewdef(c.oid), a.typed, a.collated,
-        ARRAY(SELECT DISTINCT r.rolname::text FROM aclexplode(c.relacl) AS g JOIN pg_roles AS r ON r.oid = g.grantee)
-    FROM pg_class AS c CROSS JOIN LATERAL (
-        SELECT
-            string_agg(format('%%I %%s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum) AS typed,
-            string_agg(format('%%I %%s', attname, 'COLLATE ' || nullif(attcollation, 0)::regcollation), ', '
-                ORDER BY attnum) AS collated
-        FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0
-    ) AS a
-    WHERE c.oid = 'analytics_unused_items'::regclass AND to_regproc('analytics_unused_items_rows') IS NULL
-"""
-"""The lists of figures that Citus cannot compute for several collections at once."""
 _REPLACEMENTS = (
     # Citus chooses the node by the value of a parameter, which a generic plan does not have.
     (re.compile(r"\s*SET plan_cache_mode (?:TO|=) '?force_generic_plan'?"), ""),
@@ -238,23 +224,7 @@ def _install_functions(connection: Connection, path: str, parameters: Mapping[st
             f"GRANT EXECUTE ON FUNCTION {signature} TO {', '.join(map(quote_identifier, roles or [owner]))}",
         ]
     _on_every_node(connection, everywhere)
-    connection.execute(_local_block([*here, *_figures_by_function(connection)]).encode())
-
-
-def _figures_by_function(connection: Connection) -> list[str]:
-    """The commands that base a view on a function, which reads one collection after the other."""
-    commands: list[str] = []
-    for view, query, column_types, columns, roles in connection.execute(_VIEWS, {}).fetchall():
-        # Its first column has the name of the figures' parameter ``collection``, and is NULL: all collections.
-        head = f"CREATE FUNCTION {view}_rows() RETURNS TABLE ({column_types})\nLANGUAGE sql STABLE"
-        text = f"{head}\nBEGIN ATOMIC {query} END"
-        commands += [
-            for_cluster(text, is_query=True, is_set=True, is_of_figures=True),
-            f"REVOKE ALL ON FUNCTION {view}_rows() FROM PUBLIC",
-            f"GRANT EXECUTE ON FUNCTION {view}_rows() TO {', '.join(map(quote_identifier, roles))}",
-            f"CREATE OR REPLACE VIEW {view} WITH (security_invoker = true) AS SELECT {columns} FROM {view}_rows()",  # noqa: S608 - from the catalogue
-        ]
-    return commands
+    connection.execute(_local_block(here).encode())
 
 
 def for_cluster(text: str, *, is_query: bool, is_set: bool, is_of_figures: bool = False) -> str:
