@@ -19,7 +19,7 @@ from functools import lru_cache
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import Share, facet_share
-from retrieval.adapters.store.search.candidate_request import CandidateRequest, LikelyHits, StandingWeights
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, LikelyHits, SignalWeights
 from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
 from retrieval.adapters.store.search.indexes import AnnIndex
@@ -322,15 +322,15 @@ def make_plan(
     by_facets = share_by_facets(collection, request.condition)
     way = choose_way(collection, legs, depth=depth, limit=request.limit, is_filtered=is_filtered, by_facets=by_facets)
     space = collection.space
-    standing = standing_of(profile, legs)
+    signal_weights = signal_weights_of(profile, legs)
     sums_scores = profile.fusion.kind is FusionKind.WEIGHTED_SUM
     return SearchPlan(
         request=CandidateRequest(
             collection_id=collection.collection_id,
             legs=legs,
-            depth=depth if standing is None else min(_DEEPER_IN_STANDING * depth, MAX_DEPTH),
-            enough=None if standing is None else depth,
-            standing=standing,
+            depth=depth if signal_weights is None else min(_DEEPER_BY_SIGNALS * depth, MAX_DEPTH),
+            enough=None if signal_weights is None else depth,
+            signal_weights=signal_weights,
             condition=request.condition,
             filterable=collection.filterable,
             path=way.path,
@@ -347,7 +347,7 @@ def make_plan(
             with_items=are_hits,
             likely=_likely_hits(profile, legs, request.limit) if are_best and is_one_question else None,
             with_both_scores=SCORED_BOTH_WAYS.issubset(legs)
-            and (sums_scores or (standing is None and calibration_of(collection, profile) is not None)),
+            and (sums_scores or (signal_weights is None and calibration_of(collection, profile) is not None)),
             ranks_both_scores=sums_scores,
             with_vectors=space is not None and (refines or not profile.diversity.is_off),
             checks_space=space is not None and collection.is_in_use and (LegName.DENSE in legs or refines),
@@ -412,7 +412,7 @@ def plan_preferred(
     return replace(request, depth=plan.request.depth, with_vectors=plan.request.with_vectors)
 
 
-def standing_of(profile: Profile, legs: Sequence[LegName]) -> StandingWeights | None:
+def signal_weights_of(profile: Profile, legs: Sequence[LegName]) -> SignalWeights | None:
     """The weights by which the database scores candidates, for profiles with several stored signals.
 
     None if a signal of the profile cannot be computed from a row, or if no leg ranks memories.
@@ -424,7 +424,7 @@ def standing_of(profile: Profile, legs: Sequence[LegName]) -> StandingWeights | 
     if sum(weight > 0 for weight in stored) < _SEVERAL:
         return None
     decay = next((signal.decay_days for signal in profile.signals if isinstance(signal, Recency)), 14.0)
-    return StandingWeights(
+    return SignalWeights(
         relevance=weights.get(BaseRelevance.name, 0.0),
         recency=weights.get(Recency.name, 0.0),
         decay_days=decay,
@@ -436,7 +436,7 @@ def standing_of(profile: Profile, legs: Sequence[LegName]) -> StandingWeights | 
 
 
 _SEVERAL = 2
-_DEEPER_IN_STANDING = 4
+_DEEPER_BY_SIGNALS = 4
 """The ratio of each leg's depth to the number of candidates that are kept of all legs."""
 
 _WEIGHED = {kind.name for kind in (BaseRelevance, Recency, Popularity, KeywordOverlap, EntityOverlap, VectorSimilarity)}

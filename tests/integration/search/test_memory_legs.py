@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 
 from retrieval import Collection, Platform, Profile, Settings, connect
-from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query, StandingWeights
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query, SignalWeights
 from retrieval.adapters.store.search.candidates import LegResults, bound, find_candidates, settings
 from retrieval.apps.memories import MemoryStore
 from retrieval.apps.memories.requests import PROFILES
@@ -144,8 +144,8 @@ async def test_walking_each_order_finds_the_best_by_stored_signals(
 ) -> None:
     """The best by stored signals equal those of comparing all; the orders are walked, and no table is scanned."""
     platform, collection = opened
-    standing = StandingWeights(relevance=0.4, recency=0.3, decay_days=1.0, use=0.3, stride=2000)
-    request = replace(await _request(collection, *ORDERED, **where), depth=400, enough=100, standing=standing)
+    weights = SignalWeights(relevance=0.4, recency=0.3, decay_days=1.0, use=0.3, stride=2000)
+    request = replace(await _request(collection, *ORDERED, **where), depth=400, enough=100, signal_weights=weights)
     query = Query(as_of=NOW, now=NOW)
 
     leg_results = await find_candidates(platform.database, platform.tenant_id, request, query)

@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.adapters.store.items.collections import StoredCollection
 from retrieval.adapters.store.items.composed import Share
-from retrieval.adapters.store.search.candidate_request import StandingWeights
+from retrieval.adapters.store.search.candidate_request import SignalWeights
 from retrieval.adapters.store.search.candidates import LegResults
 from retrieval.adapters.store.search.dense_leg import MAX_EFFORT, SPARE
 from retrieval.adapters.store.search.indexes import AnnIndex
@@ -222,11 +222,11 @@ def test_memories_are_weighed_where_several_stored_signals_make_the_score() -> N
     legs = {"recent": 1.0, "relevant": 1.0}
 
     request = plan(SMALL, profile=Profile(legs=legs, fusion=union, signals=stored)).request
-    assert request.standing == StandingWeights(relevance=0.6, recency=0.4, decay_days=7)
+    assert request.signal_weights == SignalWeights(relevance=0.6, recency=0.4, decay_days=7)
     assert (request.depth, request.enough) == (200, 50)
     for signals in (stored[:1], (*stored, Priority(weight=0.1))):
         request = plan(SMALL, profile=Profile(legs=legs, fusion=union, signals=signals)).request
-        assert (request.standing, request.depth, request.enough) == (None, 50, None)
+        assert (request.signal_weights, request.depth, request.enough) == (None, 50, None)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from retrieval.domain.search.signals import Entity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingWeights:
+class SignalWeights:
     """The weights by which candidate memories are scored before their texts are read."""
 
     relevance: float = 0.0
@@ -52,8 +52,8 @@ class CandidateRequest:
     depth: int
     """The number of candidates per leg."""
     enough: int | None = None
-    """With ``standing``: the number of candidates to keep of all legs, and enough for one leg. None: ``depth``."""
-    standing: StandingWeights | None = None
+    """With ``signal_weights``: the candidates of all legs to keep, and enough for one leg; None: ``depth``."""
+    signal_weights: SignalWeights | None = None
     """Candidates are scored in the database, and only the best are sent; None: all candidates are sent."""
     condition: Filter | None = None
     filterable: Filterable = ()
@@ -104,10 +104,10 @@ class CandidateRequest:
     def deeper(self, times: int, most: int) -> CandidateRequest:
         """The same request for ``times`` as many candidates, at most ``most``, with legs of that depth."""
         enough = min(times * self.least_depth, most)
-        if self.standing is None:
+        if self.signal_weights is None:
             return replace(self, depth=enough)
-        standing = replace(self.standing, stride=max(self.standing.stride, enough))
-        return replace(self, depth=max(self.depth, enough), enough=enough, standing=standing)
+        weights = replace(self.signal_weights, stride=max(self.signal_weights.stride, enough))
+        return replace(self, depth=max(self.depth, enough), enough=enough, signal_weights=weights)
 
     def shape(self) -> Hashable:
         """Apart from the filter, all that the statement's text depends on; numbers are parameters."""
@@ -115,7 +115,7 @@ class CandidateRequest:
         return (
             self.legs, self.path, self.is_quantised, self.parts, where, self.fields, self.with_items,
             self.likely and self.likely.fusion.kind, self.with_both_scores, self.with_vectors, self.checks_space,
-            self.standing is not None, self.is_small,
+            self.signal_weights is not None, self.is_small,
         )  # fmt: skip
 
 

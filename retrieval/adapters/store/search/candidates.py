@@ -25,7 +25,7 @@ from retrieval.adapters.store.items.composed import StatementCache, facet_clause
 from retrieval.adapters.store.items.conditions import HIT_COLUMNS, present_value
 from retrieval.adapters.store.items.items import HitRows
 from retrieval.adapters.store.round_trip import Row
-from retrieval.adapters.store.search import ordered_legs, standing
+from retrieval.adapters.store.search import ordered_legs, stored_signals
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, Query
 from retrieval.adapters.store.search.dense_leg import dense_leg, dense_settings, stored_by_key, walk_values
 from retrieval.adapters.store.search.lexical_leg import (
@@ -104,12 +104,12 @@ async def find_candidates_of_each(
 ) -> list[LegResults]:
     """Each query's candidates, in one round trip, or in two if an index returns too few. Raises ``SpaceMovedError``."""
     answers = await _find(database, tenant_id, request, queries)
-    short = [place for place, answer in enumerate(answers) if answer.fell_short]
+    short = [index for index, answer in enumerate(answers) if answer.fell_short]
     if short:
         exact = replace(request, path=Path.EXACT, few=_EVERY, reach=0)
-        again = await _find(database, tenant_id, exact, [queries[place] for place in short])
-        for place, answer in zip(short, again, strict=True):
-            answers[place] = replace(answer, fell_short=True, weighed=answers[place].weighed + answer.weighed)
+        again = await _find(database, tenant_id, exact, [queries[index] for index in short])
+        for index, answer in zip(short, again, strict=True):
+            answers[index] = replace(answer, fell_short=True, weighed=answers[index].weighed + answer.weighed)
     return answers
 
 
@@ -189,7 +189,7 @@ def _prepare(request: CandidateRequest) -> _Statement:
         settings=settings(request),
         # The plan for a small collection is replaced once the collection has four times the items.
         keep=request.documents.bit_length() // 2,
-        needs_question_only=request.standing is None and _BY_QUESTION.issuperset(request.legs),
+        needs_question_only=request.signal_weights is None and _BY_QUESTION.issuperset(request.legs),
     )
     if is_small(request.condition):
         if len(_STATEMENTS) >= _MOST_STATEMENTS:
@@ -213,8 +213,8 @@ def _values(request: CandidateRequest, query: Query) -> dict[str, Any]:
         "now": query.now,
         "tags": list(query.tags),
     }
-    if request.standing is not None:
-        values |= standing.standing_values(request.standing, entities=len(entities))
+    if request.signal_weights is not None:
+        values |= stored_signals.signal_values(request.signal_weights, entities=len(entities))
     return values
 
 
@@ -266,13 +266,13 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
         rankings=rankings,
         path=path,
         weighed=int(counts.get("compared", counts.get("walked", len(rankings.get(LegName.DENSE, ()))))),
-        dropped_score=counts.get(standing.DROPPED_SCORE),
+        dropped_score=counts.get(stored_signals.DROPPED_SCORE),
         fell_short="too_few_found" in counts
         or (path is Path.APPROXIMATE and brought[LegName.DENSE] < min(request.depth, request.documents))
         or counts.get("met", math.inf) < request.effort / LEAST_MET,
         brought=brought if request.with_both_scores else {},
         rows=beside,
-        likely=HitRows.of(by_name[LIKELY], item_id=_ITEM_PLACE, columns=bare) if LIKELY in by_name else NO_ROWS,
+        likely=HitRows.of(by_name[LIKELY], item_id=_ITEM_COLUMN, columns=bare) if LIKELY in by_name else NO_ROWS,
         vectors=_vectors(by_name[_VECTOR]) if _VECTOR in by_name else NO_VECTORS,
         unranked=unranked,
     )
@@ -280,11 +280,11 @@ def leg_results_of(rows: Sequence[Row], request: CandidateRequest) -> LegResults
 
 def _vectors(rows: Sequence[Row]) -> PoolVectors:
     """The vectors of a row; PostgreSQL sends for each its dimensions, an unused number and its values."""
-    if rows[0][_ITEM_PLACE] is None:
+    if rows[0][_ITEM_COLUMN] is None:
         return NO_VECTORS
-    item_ids = json.loads(rows[0][_ITEM_PLACE])
+    item_ids = json.loads(rows[0][_ITEM_COLUMN])
     numbers = np.frombuffer(rows[0][_BARE], dtype=">f2").reshape(len(item_ids), -1)
-    return PoolVectors(numbers[:, 2:].astype(np.float32), {item_id: place for place, item_id in enumerate(item_ids)})
+    return PoolVectors(numbers[:, 2:].astype(np.float32), {item_id: index for index, item_id in enumerate(item_ids)})
 
 
 def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
@@ -297,13 +297,13 @@ def _ranked(leg: str, rows: list[Row]) -> list[Candidate]:
 
 _candidate: Callable[[tuple[Any, ...]], Candidate] = partial(tuple.__new__, Candidate)
 _NAME, _ITEM, _SCORE = itemgetter(0), itemgetter(1), itemgetter(2)
-_ITEM_PLACE = 1
+_ITEM_COLUMN = 1
 _BARE = 3
 """The number of columns of a row without further columns of its item."""
 _MOVED = "moved"
-"""The name, in place of a leg's, of a row that exists if the collection no longer uses the request's space."""
+"""The name, instead of a leg's, of a row that exists if the collection no longer uses the request's space."""
 _VECTOR = "vector"
-"""The name, in place of a leg's, of the row with the vectors of all candidates."""
+"""The name, instead of a leg's, of the row with the vectors of all candidates."""
 
 
 def candidates_statement(request: CandidateRequest) -> Compiled:
@@ -321,17 +321,17 @@ def candidates_statement(request: CandidateRequest) -> Compiled:
 
 def _legs(request: CandidateRequest) -> Any:
     matches = matches_of(request)
-    standing_only = standing.STANDING_LEGS if request.standing is not None else ()
+    weighed_legs = stored_signals.STORED_SIGNAL_LEGS if request.signal_weights is not None else ()
     by_words = found_by_words(request) if matches is None else matches
     parts = [
         part
         for leg in request.legs
-        if leg not in standing_only
+        if leg not in weighed_legs
         for part in (lexical_leg(request, by_words) if leg is LegName.LEXICAL else _LEGS[leg](request, matches))
     ]
-    if request.standing is not None:
-        parts += standing.standing_legs(request, matches)
-        legs = standing.best_candidates(sa.union_all(*parts), request)
+    if request.signal_weights is not None:
+        parts += stored_signals.stored_signal_legs(request, matches)
+        legs = stored_signals.best_candidates(sa.union_all(*parts), request)
     else:
         legs = sa.union_all(*parts)
     if request.with_both_scores or request.with_vectors or request.likely is not None:
@@ -419,6 +419,6 @@ def _beside(candidate: sa.Subquery, request: CandidateRequest) -> sa.Select[Any]
         columns += [items.c[name] for name in HIT_COLUMNS]
     item_id = candidate.c.item_id
     own = items.c.collection_id == literal(request.collection_id), items.c.item_id == item_id
-    found = sa.select(*(column.label(f"beside_{place}") for place, column in enumerate(columns))).where(*own)
+    found = sa.select(*(column.label(f"beside_{index}") for index, column in enumerate(columns))).where(*own)
     row = found.limit(1).lateral("beside")
     return sa.select(*candidate.c, *row.c).select_from(candidate.outerjoin(row, sa.true()))

@@ -15,11 +15,11 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 
 from retrieval.adapters.store.search import statement_parts as parts
-from retrieval.adapters.store.search.candidate_request import CandidateRequest, StandingWeights
+from retrieval.adapters.store.search.candidate_request import CandidateRequest, SignalWeights
 from retrieval.adapters.store.tables import collections, item_terms, literal, memories
 from retrieval.domain.search.profile import LegName
 
-STANDING_LEGS = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
+STORED_SIGNAL_LEGS = (LegName.RECENT, LegName.POPULAR, LegName.RELEVANT)
 """The legs that rank by one stored signal each."""
 
 DROPPED_SCORE = "dropped_score"
@@ -46,9 +46,9 @@ _LEAST_EXPONENT = "-700"
 """The least exponent: below, PostgreSQL's exp() raises an error."""
 
 
-def standing_legs(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
+def stored_signal_legs(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
     """Rows of (leg, item_id, score) of the best memories by stored signals, for each leg that met them."""
-    legs = [leg for leg in STANDING_LEGS if leg in request.legs]
+    legs = [leg for leg in STORED_SIGNAL_LEGS if leg in request.legs]
     walks = {leg: _walk(request, matches, leg) for leg in legs}
     kept = _best_met(request, walks.values())
     found = [_rows_of(leg, walk, kept) for leg, walk in walks.items()]
@@ -118,13 +118,13 @@ def _query_lexemes(request: CandidateRequest) -> sa.ScalarSelect[Any]:
     return sa.select(sa.func.array_agg(lexemes.c.lexeme)).scalar_subquery()
 
 
-def standing_values(standing: StandingWeights, entities: int) -> dict[str, Any]:
+def signal_values(weights: SignalWeights, entities: int) -> dict[str, Any]:
     """The parameters for the scores of candidates; ``entities``: the number of the question's entities."""
     return {
-        "stride": standing.stride, "short_stride": max(standing.stride // _SHORTER, 1),
-        "decay_seconds": standing.decay_days * _SECONDS_A_DAY, "entities": max(entities, 1),
-        "weight_relevance": standing.relevance, "weight_recency": standing.recency, "weight_use": standing.use,
-        "weight_words": standing.words, "weight_entities": standing.entities, "weight_vectors": standing.vectors,
+        "stride": weights.stride, "short_stride": max(weights.stride // _SHORTER, 1),
+        "decay_seconds": weights.decay_days * _SECONDS_A_DAY, "entities": max(entities, 1),
+        "weight_relevance": weights.relevance, "weight_recency": weights.recency, "weight_use": weights.use,
+        "weight_words": weights.words, "weight_entities": weights.entities, "weight_vectors": weights.vectors,
     }  # fmt: skip
 
 
@@ -171,22 +171,22 @@ def _best_met(request: CandidateRequest, walks: Iterable[sa.CTE]) -> sa.CTE:
     """The best of the items that the walks met and that pass the filter."""
     met = sa.union(*(sa.select(walk.c.item_id, walk.c.value) for walk in walks)).subquery("walked")
     ordered = sa.select(met.c.item_id, met.c.value).order_by(met.c.value.desc(), met.c.item_id)
-    best = parts.materialized(ordered, "standing")
+    best = parts.materialized(ordered, "weighed_met")
     is_passing = parts.passes_filter(request, best.c.item_id, is_active=True)
     passing = sa.select(best.c.item_id, best.c.value).where(is_passing)
-    return parts.materialized(passing.limit(_KEPT * parts.ENOUGH), "standing_passing")
+    return parts.materialized(passing.limit(_KEPT * parts.ENOUGH), "weighed_passing")
 
 
 def _best_of_few(request: CandidateRequest, matches: parts.Matches) -> sa.CTE:
     """The best of few matching items; each is looked up by its key."""
     key = matches.keys.c.item_id
-    scores = [_score(memories, leg).label(leg.value) for leg in STANDING_LEGS]
+    scores = [_score(memories, leg).label(leg.value) for leg in STORED_SIGNAL_LEGS]
     memory = memories.c.collection_id == literal(request.collection_id), memories.c.item_id == key
     found = sa.select(_value(memories).label("value"), *scores).where(*memory, parts.is_unexpired(memories))
     row = found.limit(1).lateral("match_memory")
-    rows = sa.select(key, *(row.c[leg.value] for leg in STANDING_LEGS)).join_from(matches.keys, row, sa.true())
+    rows = sa.select(key, *(row.c[leg.value] for leg in STORED_SIGNAL_LEGS)).join_from(matches.keys, row, sa.true())
     best = rows.where(matches.are_few).order_by(row.c.value.desc(), key).limit(parts.DEPTH)
-    return parts.materialized(best, "standing_of_few")
+    return parts.materialized(best, "weighed_of_few")
 
 
 def _rows_of(leg: LegName, walk: sa.CTE, kept: sa.CTE) -> Part:
