@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import psycopg
@@ -62,10 +63,13 @@ Connection = SessionConnection
 _NO_LIMIT = 2**31 - 1
 """The longest timeout that PostgreSQL accepts, in milliseconds."""
 
-_Values = Mapping[str, str]
+_Settings = Mapping[str, str]
+"""The values of settings by name."""
 
-_NO_SETTINGS: _Values = {}
-_MOST_SETTINGS = 1000
+_NO_SETTINGS: _Settings = {}
+
+_Pairs = tuple[tuple[str, str], ...]
+"""The settings as a key of caches."""
 
 _OF_SESSION = ("enable_", "hnsw.", "jit", "plan_cache_mode")
 """The beginnings of the settings of a search that stay set until a search needs other values."""
@@ -87,8 +91,7 @@ class Database:
         self.replicas: Replicas | None = None
         """The replicas that searches read from; None: there are none."""
         self._pool = pool
-        self._known_settings: dict[tuple[int | None, tuple[tuple[str, str], ...]], tuple[_Values, _Values]] = {}
-        """Results of ``_settings_of``, kept because the same tenants and searches recur."""
+        self._known_settings = lru_cache(maxsize=1000)(self._settings_of)
         # The login's own limit is never raised.
         self._longest = int(facts.statement_seconds * 1000) or _NO_LIMIT
         self._server = round_trip.server_of(url)
@@ -166,9 +169,7 @@ class Database:
         """Close every connection."""
         self._pool.close()
 
-    async def read(
-        self, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] = _NO_SETTINGS
-    ) -> list[Row]:
+    async def read(self, tenant_id: int | None, statement: Compiled, settings: _Settings = _NO_SETTINGS) -> list[Row]:
         """Run one statement as a tenant, in one round trip and one snapshot.
 
         ``settings`` hold for this statement alone. If the connection is lost, the statement is run once more.
@@ -176,7 +177,7 @@ class Database:
         return (await self.read_each(tenant_id, [statement], settings))[0]
 
     async def read_each(
-        self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] = _NO_SETTINGS
+        self, tenant_id: int | None, statements: Sequence[Compiled], settings: _Settings = _NO_SETTINGS
     ) -> list[list[Row]]:
         """Run several statements as a tenant, in one round trip; each has a snapshot of its own."""
         try:
@@ -186,7 +187,7 @@ class Database:
             return await self._read(tenant_id, statements, settings)
 
     async def write(
-        self, tenant_id: int | None, statement: Compiled, settings: Mapping[str, str] | None = _NO_SETTINGS
+        self, tenant_id: int | None, statement: Compiled, settings: _Settings | None = _NO_SETTINGS
     ) -> list[Row]:
         """Run one statement that changes something as a tenant, in one round trip and one transaction of its own.
 
@@ -200,7 +201,7 @@ class Database:
         return await despite_deadlocks(lambda: self._read(tenant_id, statements, _NO_SETTINGS))
 
     async def _read(
-        self, tenant_id: int | None, statements: Sequence[Compiled], settings: Mapping[str, str] | None
+        self, tenant_id: int | None, statements: Sequence[Compiled], settings: _Settings | None
     ) -> list[list[Row]]:
         try:
             with span(round_trip.ROUND_TRIP, SpanKind.CLIENT) as span_:
@@ -242,7 +243,7 @@ class Database:
                     await connection.set_isolation_level(None)
 
     @asynccontextmanager
-    async def maintenance(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Connection]:
+    async def maintenance(self, settings: _Settings | None = None) -> AsyncIterator[Connection]:
         """A connection with the login's own role, outside the pool and any transaction: for building indexes.
 
         It has the ``settings`` and no time limit, and the server ends its statement soon after this process dies; not
@@ -283,11 +284,7 @@ class Database:
                 self._pool.put(connection)
 
     async def _run(
-        self,
-        connection: Connection,
-        tenant_id: int | None,
-        settings: Mapping[str, str] | None,
-        statements: Sequence[Compiled],
+        self, connection: Connection, tenant_id: int | None, settings: _Settings | None, statements: Sequence[Compiled]
     ) -> list[Answer]:
         """Run the statements as the tenant, under the settings, in one round trip."""
         pairs = () if settings is None else tuple(settings.items())
@@ -311,7 +308,7 @@ class Database:
             yield
         connection.session.settled(stay)
 
-    async def set_locally(self, connection: Connection, values: Mapping[str, str]) -> None:
+    async def set_locally(self, connection: Connection, values: _Settings) -> None:
         """Set these values until the transaction ends, on the nodes of a cluster too."""
         if self.facts.is_distributed:
             await round_trip.run_together(connection, settings_of_nodes(values))
@@ -319,22 +316,14 @@ class Database:
             statement = round_trip.set_statement(values, is_local=True)
             await connection.execute(statement.text, statement.parameters)
 
-    def _settings(
-        self, tenant_id: int | None, pairs: tuple[tuple[str, str], ...]
-    ) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    def _settings(self, tenant_id: int | None, pairs: _Pairs) -> tuple[_Settings, _Settings]:
         """The settings of the session, and those of a single transaction."""
-        values = self._known_settings.get((tenant_id, pairs))
-        if values is None:
-            if len(self._known_settings) >= _MOST_SETTINGS:
-                self._known_settings.clear()
-            values = self._known_settings[tenant_id, pairs] = self._settings_of(tenant_id, pairs)
-        until = current_deadline()
-        if until is None:
-            return values
-        stay, local = values
-        return stay, {**local, "statement_timeout": str(min(until.milliseconds(), self._longest))}
+        stay, local = self._known_settings(tenant_id, pairs)
+        if (until := current_deadline()) is not None:
+            local = {**local, "statement_timeout": str(min(until.milliseconds(), self._longest))}
+        return stay, local
 
-    def _settings_of(self, tenant_id: int | None, pairs: tuple[tuple[str, str], ...]) -> tuple[_Values, _Values]:
+    def _settings_of(self, tenant_id: int | None, pairs: _Pairs) -> tuple[_Settings, _Settings]:
         own = {
             "role": self.names.app_role,
             "timezone": "UTC",
@@ -354,9 +343,7 @@ class CollectionPlace(NamedTuple):
     tenant_id: int
     collection_id: int
 
-    async def read(
-        self, statement: Compiled, settings: Mapping[str, str] = _NO_SETTINGS, /, **values: Any
-    ) -> list[Row]:
+    async def read(self, statement: Compiled, settings: _Settings = _NO_SETTINGS, /, **values: Any) -> list[Row]:
         """Run a statement with these values and a parameter ``collection_id``, as ``Database.read`` does."""
         bound = statement.bind(collection_id=self.collection_id, **values)
         return await self.database.read(self.tenant_id, bound, settings)

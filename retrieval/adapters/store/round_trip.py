@@ -209,14 +209,14 @@ _Value = TypeVar("_Value")
 
 def set_statement(values: Mapping[str, str | None], *, is_local: bool = False) -> Compiled:
     """The statement that sets these values, None: the default; ``is_local``: until its transaction ends."""
-    parameters = {f"value_{place}": value for place, value in enumerate(values.values())}
+    parameters = {f"value_{index}": value for index, value in enumerate(values.values())}
     return Compiled(_set_text(tuple(values), is_local), parameters, keep=0)
 
 
 @cache
 def _set_text(names: tuple[str, ...], is_local: bool) -> str:  # noqa: FBT001 - the cache distinguishes arguments by position
     end = "true" if is_local else "false"
-    return "SELECT " + ", ".join(f"set_config('{name}', %(value_{place})s, {end})" for place, name in enumerate(names))
+    return "SELECT " + ", ".join(f"set_config('{name}', %(value_{index})s, {end})" for index, name in enumerate(names))
 
 
 Row = tuple[Any, ...]
@@ -349,10 +349,10 @@ async def run_together(
     try:
         sent: list[_PipelineEntry] = []
         messages = 0
-        for place, statement in enumerate(statements, 1):
+        for number, statement in enumerate(statements, 1):
             sent.append(_send(connection, statement, plan, messages))
-            messages = sent[-1].place + 1
-            if place % SENT_AT_ONCE == 0:
+            messages = sent[-1].position + 1
+            if number % SENT_AT_ONCE == 0:
                 await connection.wait(generators.send(server))
         server.pipeline_sync()
         if server.flush():
@@ -368,7 +368,7 @@ async def run_together(
     for answer in answers:
         if answer.status == pq.ExecStatus.FATAL_ERROR:
             raise errors.error_from_result(answer, encoding=connection.info.encoding)
-    return [Answer(entry.reader, answers[entry.place]) for entry in sent]
+    return [Answer(entry.reader, answers[entry.position]) for entry in sent]
 
 
 async def run_in_session(
@@ -393,7 +393,7 @@ class _PipelineEntry(NamedTuple):
 
     reader: Reader
     """The reader of its answer."""
-    place: int
+    position: int
     """The index of its answer among the pipeline's answers."""
 
 
@@ -448,15 +448,15 @@ def _send(connection: SessionConnection, statement: Compiled, plan: Hashable | N
     arguments = [statement.parameters[name] for name in names]
     encoded: dict[int, WrittenValue] = {}
     if WrittenValue in map(type, arguments):
-        encoded = {place: value for place, value in enumerate(arguments) if type(value) is WrittenValue}
-        for place in encoded:
-            arguments[place] = None
+        encoded = {index: value for index, value in enumerate(arguments) if type(value) is WrittenValue}
+        for index in encoded:
+            arguments[index] = None
     values = list(writer.dump_sequence(arguments, [PyFormat.AUTO] * len(names)))
     types, formats = tuple(writer.types or ()), list(writer.formats or ())
     if encoded:
-        types = tuple(encoded[place].oid if place in encoded else oid for place, oid in enumerate(types))
-        for place, value in encoded.items():
-            values[place], formats[place] = value.data, value.format
+        types = tuple(encoded[index].oid if index in encoded else oid for index, oid in enumerate(types))
+        for index, value in encoded.items():
+            values[index], formats[index] = value.data, value.format
     if plan is None or statement.keep is None:
         server.send_query_params(text, values, param_types=types, param_formats=formats, result_format=pq.Format.BINARY)
         return _PipelineEntry(Reader(connection), before)
