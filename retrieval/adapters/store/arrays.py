@@ -38,31 +38,21 @@ class Encoded:
 class Texts(Encoded):
     """A ``text[]``."""
 
-    __slots__ = ()
-
 
 class Blobs(Encoded):
     """A ``bytea[]``."""
-
-    __slots__ = ()
 
 
 class Jsonbs(Encoded):
     """A ``jsonb[]``."""
 
-    __slots__ = ()
-
 
 class HalfVector(Encoded):
     """A ``halfvec``."""
 
-    __slots__ = ()
-
 
 class HalfVectors(Encoded):
     """A ``halfvec[]``."""
-
-    __slots__ = ()
 
 
 def texts(values: Iterable[str | None]) -> Texts:

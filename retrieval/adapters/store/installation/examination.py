@@ -134,12 +134,6 @@ _SETTINGS = """
 """
 
 
-async def read_settings(connection: _Connection, names: Sequence[str]) -> Settings:
-    """These settings by name."""
-    cursor = await connection.execute(_SETTINGS, (list(names),))
-    return {name: SettingValue(*value) for name, *value in await cursor.fetchall()}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFacts:
     """The queue, of every tenant."""
@@ -178,16 +172,6 @@ _QUEUE = """
         (SELECT extract(epoch FROM now())::float - max(p.defer_timestamp)
          FROM {jobs}.procrastinate_periodic_defers p) AS due_seconds
 """
-
-
-async def read_queue(connection: _Connection, names: Names, stalled_seconds: float) -> QueueFacts:
-    """The queue, for a login that may act as the definer role.
-
-    ``stalled_seconds``: the time without a heartbeat after which a worker counts as stopped.
-    """
-    statement = sql.SQL(_QUEUE).format(jobs=sql.Identifier(names.jobs_schema))
-    (facts,) = await _rows(connection, QueueFacts, statement, {"stalled": stalled_seconds})
-    return facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -336,8 +320,8 @@ async def read_installation(
 ) -> Installation:
     """Read all facts, in seven statements on one connection outside any transaction.
 
-    ``settings``: the names of the settings to read; ``stalled_seconds``: see ``read_queue``; ``clock``: the time of
-    day, in UTC.
+    ``settings``: the names of the settings to read; ``stalled_seconds``: the time without a heartbeat after which a
+    worker counts as stopped; ``clock``: the time of day, in UTC.
     """
     facts, asked_at = await server_facts(connection, names), clock()
     roles = {"app": names.app_role, "definer": names.definer_role, "analyst": names.analyst_role}
@@ -352,16 +336,18 @@ async def read_installation(
             status = status_of(names.schema, await stored_revision(connection, names))
         try:
             with suppress(psycopg.errors.InsufficientPrivilege):
-                queue = await read_queue(connection, names, stalled_seconds)
+                statement = sql.SQL(_QUEUE).format(jobs=sql.Identifier(names.jobs_schema))
+                (queue,) = await _rows(connection, QueueFacts, statement, {"stalled": stalled_seconds})
         except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
             has_queue = False
+    cursor = await connection.execute(_SETTINGS, (list(settings),))
     return Installation(
         facts=facts,
         server=server,
         asked_at=asked_at,
         read_at=read_at,
         status=status,
-        settings=await read_settings(connection, settings),
+        settings={name: SettingValue(*value) for name, *value in await cursor.fetchall()},
         tables=await read_tables(connection, names, is_distributed=facts.is_distributed),
         indexes=await read_indexes(connection, names, is_distributed=facts.is_distributed),
         queue=queue,

@@ -66,14 +66,6 @@ def stored_bytes(relation: str, *, is_distributed: bool) -> str:
     return f"CASE WHEN {is_on_nodes} THEN citus_table_size({relation}) ELSE {here} END"
 
 
-def counted_rows(entry: str, *, is_distributed: bool) -> str:
-    """The SQL expression of the rows of an index as PostgreSQL has counted them; -1: it has not.
-
-    ``entry``: the index's row of ``pg_class``. A cluster's coordinator counts only its own empty index.
-    """
-    return "-1::bigint" if is_distributed else f"{entry}.reltuples::bigint"
-
-
 async def run_on_nodes(
     connection: round_trip.SessionConnection, settings: Mapping[str, str], statements: Sequence[Compiled]
 ) -> list[round_trip.Answer]:
@@ -111,12 +103,12 @@ def _vector(data: bytes) -> str:
 
 
 def _elements(packed: bytes) -> Iterator[bytes | None]:
-    place = 0
-    while place < len(packed):
-        [size] = unpack_from(">i", packed, place)
-        place += 4
-        yield None if size < 0 else packed[place : place + size]
-        place += max(size, 0)
+    offset = 0
+    while offset < len(packed):
+        [size] = unpack_from(">i", packed, offset)
+        offset += 4
+        yield None if size < 0 else packed[offset : offset + size]
+        offset += max(size, 0)
 
 
 def _array(data: bytes, as_text: Callable[[bytes], str]) -> bytes:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection, Database
-from retrieval.adapters.store.installation.nodes import counted_rows, stored_bytes
+from retrieval.adapters.store.installation.nodes import stored_bytes
 from retrieval.adapters.store.installed_sql import qualified, quote_identifier
 from retrieval.adapters.store.items.composed import LEAST_COMMON
 from retrieval.adapters.store.round_trip import Row
@@ -255,10 +255,9 @@ def indexes_statement(collection_ids: Sequence[int], *, is_distributed: bool) ->
 
     Its rows are the collection's number and the fields of ``IndexStatus``.
     """
-    text = _FIND.format(
-        bytes=stored_bytes("k.oid", is_distributed=is_distributed),
-        rows=counted_rows("k", is_distributed=is_distributed),
-    )
+    # The coordinator of a cluster counts only its own empty index.
+    rows = "-1::bigint" if is_distributed else "k.reltuples::bigint"
+    text = _FIND.format(bytes=stored_bytes("k.oid", is_distributed=is_distributed), rows=rows)
     return Compiled(text, {"ids": list(collection_ids)})
 
 
