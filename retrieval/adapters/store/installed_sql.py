@@ -70,9 +70,9 @@ def verbatim(statement: str) -> sa.TextClause:
 
 def directory(name: str) -> Path:
     """``migrations`` or ``sql``: inside the installed package, or beside it in a checkout."""
-    for place in (_PACKAGE / f"_{name}", _PACKAGE.parent / name):
-        if place.is_dir():
-            return place
+    for path in (_PACKAGE / f"_{name}", _PACKAGE.parent / name):
+        if path.is_dir():
+            return path
     raise ConfigurationError(f"the folder {name!r} is missing from the installation; install the package again")
 
 
@@ -95,6 +95,6 @@ def installed_sql(name: str, names: Names) -> str:
         "schema": names.schema, "jobs": names.jobs_schema, "app": names.app_role, "definer": names.definer_role,
         "analyst": names.analyst_role,
     }  # fmt: skip
-    replacements = {f"@{place}@": quote_identifier(own) for place, own in owns.items()}
-    replacements |= {f"@{place}_literal@": quote_literal(own) for place, own in owns.items()}
+    replacements = {f"@{key}@": quote_identifier(own) for key, own in owns.items()}
+    replacements |= {f"@{key}_literal@": quote_literal(own) for key, own in owns.items()}
     return re.sub("|".join(replacements), lambda match: replacements[match[0]], text)

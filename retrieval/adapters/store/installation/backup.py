@@ -139,7 +139,7 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
     """
     check_folder(folder)
     programs = _own_programs()
-    with _new_folder(folder) as place, _connected(url) as connection:
+    with _new_folder(folder) as target, _connected(url) as connection:
         connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         connection.autocommit = False
         database, major, pgvector, superuser, snapshot, is_on_nodes = _row(connection, _FACTS)
@@ -155,7 +155,7 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
             )
         rows, roles = _row_counts(connection, url), _roles_of(connection)
         address, variables = _address(url)
-        dump = place / _DUMP
+        dump = target / _DUMP
         options = [
             "--format=custom", "--encoding=UTF8", f"--file={dump}", f"--snapshot={snapshot}", "--no-password",
             f"--dbname={address}",
@@ -168,7 +168,7 @@ def back_up(url: str, folder: Path, now: datetime) -> Backup:
             "roles": roles, "rows": rows, "dump": {"bytes": dump.stat().st_size, "sha256": _hash(dump)},
         }  # fmt: skip
         text = json.dumps(manifest, indent=2, ensure_ascii=False) + "\n"
-        (place / _MANIFEST).write_text(text, encoding="utf-8")
+        (target / _MANIFEST).write_text(text, encoding="utf-8")
     return _backup_of(folder, manifest, server_name(url))
 
 
@@ -181,7 +181,7 @@ def restore_home(folder: Path, home: Path) -> Backup:
     manifest = read_manifest(folder)
     home = home.expanduser().resolve()
     # Guarded from the start: another restore would delete the unfinished data, and another program would make a
-    # database in the place that the data are meant for.
+    # database where the data are meant to be.
     with guarded_home(home, time.monotonic() + _WAIT_SECONDS):
         _remove_unfinished(home)
         if (home / "data").exists():
@@ -239,10 +239,10 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
         raise errors.ConflictError(f"{former_data} already exists: move it away, because the former data go there")
     cluster, lease = Cluster(home, former), FileLock(home / "lease.lock")
     try:
-        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / "upgrade") as place:
+        with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / "upgrade") as scratch:
             if not lease.hold():
                 raise errors.EmbeddedServerError(f"a process still uses {home}: end it, and try again")
-            folder = place / "backup"
+            folder = scratch / "backup"
             try:
                 cluster.serve(time.monotonic() + _WAIT_SECONDS)
                 backup = back_up(cluster.url, folder, now)
@@ -291,22 +291,22 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 @contextmanager
 def _restored_data(folder: Path, manifest: Mapping[str, Any], home: Path) -> Iterator[Path]:
     """The data directory of a filled and stopped server, to be moved away; otherwise deleted at the end."""
-    place = home / _RESTORING
+    filled = home / _RESTORING
     _remove_unfinished(home)
     try:
-        with start_embedded(place) as server:
+        with start_embedded(filled) as server:
             _fill(folder, manifest, server.url)
-        yield place / "data"
+        yield filled / "data"
     finally:
-        shutil.rmtree(place, ignore_errors=True)
+        shutil.rmtree(filled, ignore_errors=True)
 
 
 def _remove_unfinished(home: Path) -> None:
     """Stop the server, and remove the data, of a restore that was killed."""
-    place = home / _RESTORING
-    if server_pid(place / "data") is not None:
-        Cluster.at(place).stop(_STOP_SECONDS)
-    shutil.rmtree(place, ignore_errors=True)
+    filled = home / _RESTORING
+    if server_pid(filled / "data") is not None:
+        Cluster.at(filled).stop(_STOP_SECONDS)
+    shutil.rmtree(filled, ignore_errors=True)
 
 
 def _fill(folder: Path, manifest: Mapping[str, Any], url: str) -> None:
@@ -464,8 +464,8 @@ def _new_folder(folder: Path) -> Iterator[Path]:
     try:
         target = folder.resolve()  # an empty folder may be named by "." or a link
         target.parent.mkdir(parents=True, exist_ok=True)
-        with unfinished(target) as place:
-            complete = place / "complete"
+        with unfinished(target) as scratch:
+            complete = scratch / "complete"
             complete.mkdir(mode=0o700)
             yield complete
             for path in complete.iterdir():

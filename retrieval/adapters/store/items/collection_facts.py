@@ -179,7 +179,7 @@ class CollectionStatus(Serializable):
     unrecorded: Mapping[str, int]
     """Searches that should have been recorded and were not, by reason."""
     chosen_model: int | None = None
-    """The model of the learned reward that somebody chose, 0 for none of them; None: nobody chose."""
+    """The version of the learned model that a caller chose, 0: none of them; None: no caller chose."""
 
     @property
     def mean_recall(self) -> tuple[float, int] | None:

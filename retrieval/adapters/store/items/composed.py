@@ -117,9 +117,9 @@ def tag_keys(filter_: OneOf, collection_id: int) -> Keys:
 def every_tag_keys(filter_: AllTags, collection_id: int) -> list[Keys]:
     """For each of the tags, the items that have it."""
 
-    def having(place: int) -> Keys:
+    def having(index: int) -> Keys:
         table = item_tags.alias()
-        has_tag = table.c.tag == late(filter_, lambda leaf: leaf.tags[place])
+        has_tag = table.c.tag == late(filter_, lambda leaf: leaf.tags[index])
         return Keys(_of(table, collection_id).where(has_tag), once=True, can_look_up=True)
 
     return list(map(having, range(len(filter_.tags))))
@@ -143,9 +143,9 @@ def linked_keys(collection_id: int) -> Keys:
     return Keys(_of(memory_links.alias(), collection_id), once=False, are_active=False)
 
 
-def _entity_parts(leaf: OneOf, place: int) -> list[str]:
+def _entity_parts(leaf: OneOf, index: int) -> list[str]:
     """The types (0) or the ids (1) of the entities, each once."""
-    return list(dict.fromkeys(str(link).partition(":")[2 * place] for link in leaf.values))
+    return list(dict.fromkeys(str(link).partition(":")[2 * index] for link in leaf.values))
 
 
 def is_indexed(filter_: OneOf | Compare, kind: AttributeType) -> bool:
@@ -273,8 +273,8 @@ def clauses_of(part: Filter, filterable: Filterable) -> list[Clause] | None:
     """The clauses equivalent to a filter that is not a conjunction; None if facets cannot express it."""
     if isinstance(part, AllTags):
 
-        def having(place: int) -> Clause:
-            return Clause(part, lambda leaf: leaf.tags[place : place + 1])
+        def having(index: int) -> Clause:
+            return Clause(part, lambda leaf: leaf.tags[index : index + 1])
 
         return list(map(having, range(len(part.tags))))
     if isinstance(part, OneOf) and (values_of := _values_of(part, filterable)) is not None:
@@ -377,7 +377,7 @@ class _Template(NamedTuple):
 
     statement: Compiled
     late: Mapping[str, tuple[int, Callable[[Any], Any]]]
-    """By parameter: the place of its leaf in the filter, and the function that makes its value."""
+    """By parameter: the index of its leaf in the filter, and the function that makes its value."""
     conditions: int
 
 
@@ -412,7 +412,7 @@ class StatementCache:
         if filter_ is None or not template.late:
             return template.statement
         parts = list(filters.leaves(filter_))
-        return template.statement.bind(**{name: adapt(parts[place]) for name, (place, adapt) in template.late.items()})
+        return template.statement.bind(**{name: adapt(parts[index]) for name, (index, adapt) in template.late.items()})
 
     def _compose(
         self, key: Hashable, filter_: Filter | None, compose: Callable[[Filter | None], sa.ClauseElement]
@@ -420,12 +420,12 @@ class StatementCache:
         # One filter object may occur twice in a filter: a copy makes the leaves distinct. The cache keeps no values.
         own = None if filter_ is None else with_own_leaves(filter_)
         statement = rendered(compose(own))
-        places = {} if own is None else {id(leaf): place for place, leaf in enumerate(filters.leaves(own))}
+        indexes = {} if own is None else {id(leaf): index for index, leaf in enumerate(filters.leaves(own))}
         late = {name: value for name, value in statement.parameters.items() if isinstance(value, LateValue)}
         fixed = {name: value for name, value in statement.parameters.items() if name not in late}
         template = _Template(
             Compiled(statement.text, fixed),
-            {name: (places[id(parameter.source)], parameter.adapt) for name, parameter in late.items()},
+            {name: (indexes[id(parameter.source)], parameter.adapt) for name, parameter in late.items()},
             1 if filter_ is None else filters.extent(filter_).conditions,
         )
         with self._lock:

@@ -52,7 +52,7 @@ _ASSIGN = Compiled("""
     LEFT JOIN item_clusters AS present ON present.collection_id = %(collection_id)s AND present.item_id = i.item_id
     WHERE present.cluster IS DISTINCT FROM entry.cluster
     ORDER BY i.item_id
-    -- Waits for who removes an item, and leaves the item out: its cluster would refer to nothing.
+    -- Waits for a transaction that removes the item, and then leaves it out: its cluster would refer to nothing.
     FOR KEY SHARE OF i
     ON CONFLICT (collection_id, item_id) DO UPDATE SET cluster = excluded.cluster
 """)

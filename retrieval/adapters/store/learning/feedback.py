@@ -72,7 +72,7 @@ async def record_feedback(
     columns = await aside(lambda: _columns(events, now, call_key or uuid4()), is_long=len(events) >= LONG)
     statement = _RECORD.bind(**columns, key_id=key_id, skip_refused=skip_refused)
     [(recorded, repeated, superseding, discounted, refused, problems)] = await database.read(tenant_id, statement)
-    reasons = {place - 1: problem for place, problem in zip(refused or (), problems or (), strict=True)}
+    reasons = {index - 1: problem for index, problem in zip(refused or (), problems or (), strict=True)}
     counts = dict(Counter(discounted or ()))
     report = FeedbackReport(recorded=recorded, repeated=repeated, superseding=superseding, discounted=counts)
     return report, reasons
@@ -110,8 +110,8 @@ def _columns(events: Sequence[Feedback], now: datetime, call_key: UUID) -> dict[
     subjects = [event.subject for event in events]
     contexts = [event.context or _NOWHERE for event in events]
     keys = [
-        event.key_about(subject) or uuid5(call_key, str(place))
-        for place, (event, subject) in enumerate(zip(events, subjects, strict=True))
+        event.key_about(subject) or uuid5(call_key, str(index))
+        for index, (event, subject) in enumerate(zip(events, subjects, strict=True))
     ]
     columns: Mapping[str, tuple[_Kind, Sequence[Any]]] = {
         "owners": (_TEXTS, [event.collection or "" for event in events]),

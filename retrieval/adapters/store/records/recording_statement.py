@@ -118,8 +118,8 @@ def _with_sizes(numbers: memoryview, size: int) -> bytes:
     else:
         words, source = memoryview(result).cast("I"), numbers.cast("B").cast("I")
     head, body = 4 // words.itemsize, size // words.itemsize
-    for place in range(body):
-        words[head + place :: head + body] = source[place::body]
+    for index in range(body):
+        words[head + index :: head + body] = source[index::body]
     return bytes(result)
 
 

@@ -17,7 +17,7 @@ from retrieval.adapters.store.tables import items, literal
 from retrieval.domain.search.profile import FusionKind, LegName
 
 LIKELY = "likely"
-"""The name, in place of a leg's, of a row with the columns of a likely hit."""
+"""The name, instead of a leg's, of a row with the columns of a likely hit."""
 
 LOOKED_UP = "+"
 """The suffix of a leg's name in the rows of candidates that another leg found."""
@@ -44,7 +44,7 @@ def with_likely_hits(scored: sa.CTE, request: CandidateRequest, likely: LikelyHi
     space_id = request.space_id if LegName.DENSE in request.legs else 0
     columns = hit_columns(owner, space_id, request.dimensions)
     # The limit prevents a join, for which the planner would read the whole collection.
-    found = sa.select(*(column.label(f"hit_{place}") for place, column in enumerate(columns)))
+    found = sa.select(*(column.label(f"hit_{index}") for index, column in enumerate(columns)))
     row = found.where(items.c.collection_id == owner, items.c.item_id == item_id).limit(1).lateral("hit")
     read = sa.select(named(LIKELY), item_id, _ZERO.label("score"), *row.c).select_from(guessed.join(row, sa.true()))
     return [read, sa.select(scored, *(sa.null() for _ in columns))]

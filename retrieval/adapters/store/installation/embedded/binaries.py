@@ -237,7 +237,7 @@ def _limits(root: Path, name: str) -> list[list[str]]:
         # The line of the unified hierarchy; the older ones have numbers above 0 and names.
         if line.startswith("0::/"):
             group = Path(line.removeprefix("0::/"))
-            files += [root / "sys/fs/cgroup" / place / name for place in (group, *group.parents)]
+            files += [root / "sys/fs/cgroup" / path / name for path in (group, *group.parents)]
     return [words for words in map(_words, files) if words]
 
 
