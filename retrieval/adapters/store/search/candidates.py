@@ -36,7 +36,7 @@ from retrieval.adapters.store.search.lexical_leg import (
     words_values,
 )
 from retrieval.adapters.store.search.likely_hits import LIKELY, LOOKED_UP, likely_values, with_likely_hits
-from retrieval.adapters.store.search.statement_parts import Matches, matches_of, materialized, named
+from retrieval.adapters.store.search.statement_pieces import Matches, matches_of, materialized, named
 from retrieval.adapters.store.search.tag_and_rating_legs import rated_leg, tagged_leg
 from retrieval.adapters.store.tables import collections, items, literal
 from retrieval.domain.search.diversity import NO_VECTORS, PoolVectors

@@ -24,8 +24,9 @@ import sqlalchemy as sa
 from pgvector.sqlalchemy import BIT, HALFVEC
 
 from retrieval.adapters.store.items.composed import Clause, facet_clauses, fields_and_values
-from retrieval.adapters.store.search import statement_parts as parts
+from retrieval.adapters.store.search import statement_pieces as pieces
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
+from retrieval.adapters.store.search.statement_pieces import Rows
 from retrieval.adapters.store.tables import embeddings_table, literal
 from retrieval.domain.search.hit import Path
 
@@ -37,10 +38,8 @@ SPARE = 2
 
 _SCANNED_PER_ROW, _LEAST_SCAN = 50, 20_000
 
-Part = sa.Select[Any]
 
-
-def dense_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
+def dense_leg(request: CandidateRequest, matches: pieces.Matches | None) -> list[Rows]:
     """Rows of ('dense', item_id, cosine similarity), and under a filter rows with the number of scored rows."""
     clauses = None if request.condition is None else facet_clauses(request.condition, request.filterable)
     if clauses is not None:
@@ -50,21 +49,21 @@ def dense_leg(request: CandidateRequest, matches: parts.Matches | None) -> list[
         if matches is None:
             return [_all_of(_best(rows), "dense")]
         of_matches = rows.join(matches.keys, matches.keys.c.item_id == table.c.item_id)
-        return [_all_of(_best(of_matches), "dense"), parts.count_row("compared", matches.count)]
+        return [_all_of(_best(of_matches), "dense"), pieces.count_row("compared", matches.count)]
     if matches is None and request.is_quantised:
         return _walk_parts(request, _near(request), sa.true(), sa.true())
     if matches is None:
-        walk = _nearest_by_index(request, parts.DEPTH)
-        return [sa.select(parts.named("dense"), *parts.materialized(walk, "dense").c)]
+        walk = _nearest_by_index(request, pieces.DEPTH)
+        return [sa.select(pieces.named("dense"), *pieces.materialized(walk, "dense").c)]
     near = _near(request)
     return [
-        *_walk_parts(request, near, sa.not_(matches.are_few), parts.passes_filter(request, near.c.item_id)),
+        *_walk_parts(request, near, sa.not_(matches.are_few), pieces.passes_filter(request, near.c.item_id)),
         _all_of(_nearest_of_few(request, matches), "dense_of_few"),
-        parts.count_row("compared", matches.count, matches.are_few),
+        pieces.count_row("compared", matches.count, matches.are_few),
     ]
 
 
-def stored_by_key(request: CandidateRequest, ids: sa.Select[Any] | sa.CompoundSelect[Any]) -> Part:
+def stored_by_key(request: CandidateRequest, ids: sa.Select[Any] | sa.CompoundSelect[Any]) -> Rows:
     """Rows of (item_id, then cosine similarity and vector, if requested) of the items, by one scan of keys."""
     rows, _, table = _nearest(request)
     columns: list[sa.ColumnElement[Any]] = [table.c.item_id]
@@ -113,24 +112,24 @@ def least_effort(request: CandidateRequest) -> int:
     return request.depth if request.is_quantised else math.ceil(request.depth / request.parts)
 
 
-def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Part]:
+def _by_facets(request: CandidateRequest, clauses: Sequence[Clause]) -> list[Rows]:
     """Compare all matching vectors; if too many match, the function returns no row and the index is walked."""
     can_walk = request.path is Path.APPROXIMATE
     fields, values = fields_and_values(clauses)
     nearest_in = getattr(sa.func, f"nearest_in_embeddings_{int(request.space_id)}")
     rows = nearest_in(
         literal(request.collection_id),
-        parts.parameter("vector"),
+        pieces.parameter("vector"),
         fields,
         values,
-        parts.FEW if can_walk else sa.cast(sa.null(), sa.BigInteger),
-        parts.DEPTH,
+        pieces.FEW if can_walk else sa.cast(sa.null(), sa.BigInteger),
+        pieces.DEPTH,
     ).table_valued("item_id", "score", name="nearest")
-    compared = parts.materialized(sa.select(rows.c.item_id, rows.c.score), "compared_by_facets")
+    compared = pieces.materialized(sa.select(rows.c.item_id, rows.c.score), "compared_by_facets")
     item_id, score = compared.c
     found = [
-        sa.select(parts.named("dense"), item_id, score).where(item_id.is_not(None)),
-        parts.count_row("compared", score, item_id.is_(None)),
+        sa.select(pieces.named("dense"), item_id, score).where(item_id.is_not(None)),
+        pieces.count_row("compared", score, item_id.is_(None)),
     ]
     if can_walk:
         near = _near(request)
@@ -145,43 +144,43 @@ def _has_facets(request: CandidateRequest, clauses: Sequence[Clause], row: sa.Su
     has_each: list[sa.ColumnElement[bool]] = []
     for number, clause in enumerate(clauses, 1):
         any_of = sa.func.facets_wanted(collection, clause.field, clause.wanted, type_=sa.types.NullType())
-        computed = parts.materialized(sa.select(any_of.label("any_of")), f"clause_{number}")
+        computed = pieces.materialized(sa.select(any_of.label("any_of")), f"clause_{number}")
         has_each.append(facets.op("&&", is_comparison=True)(sa.select(computed.c.any_of).scalar_subquery()))
     return sa.and_(*has_each)
 
 
 def _walk_parts(
     request: CandidateRequest, near: sa.Subquery, only_if: sa.ColumnElement[bool], matches: sa.ColumnElement[bool]
-) -> list[Part]:
+) -> list[Rows]:
     """The best matching rows of a walk, and the number of rows that it read.
 
     Bits order rows far from the query only roughly. Under a filter for such rows, the matches that a walk meets need
     not be the nearest, so their number is returned too.
     """
     kept = sa.select(near.c.item_id, near.c.score, near.c.place).where(only_if, matches)
-    met = parts.materialized(kept.limit(parts.parameter("kept", sa.BigInteger)), "walk")
-    best = sa.select(parts.named("dense"), met.c.item_id, met.c.score).order_by(met.c.score.desc(), met.c.item_id)
+    met = pieces.materialized(kept.limit(pieces.parameter("kept", sa.BigInteger)), "walk")
+    best = sa.select(pieces.named("dense"), met.c.item_id, met.c.score).order_by(met.c.score.desc(), met.c.item_id)
     walked = sa.select(sa.func.coalesce(sa.func.max(met.c.place), 0)).scalar_subquery()
-    found = [_all_of(best.limit(parts.DEPTH), "dense_of_walk"), parts.count_row("walked", walked, only_if)]
+    found = [_all_of(best.limit(pieces.DEPTH), "dense_of_walk"), pieces.count_row("walked", walked, only_if)]
     if request.is_quantised and request.condition is not None:
-        found.append(parts.count_row("met", parts.count_of(met), only_if))
+        found.append(pieces.count_row("met", pieces.count_of(met), only_if))
     return found
 
 
-def _all_of(statement: Part, name: str) -> Part:
-    return sa.select(parts.materialized(statement, name))
+def _all_of(statement: Rows, name: str) -> Rows:
+    return sa.select(pieces.materialized(statement, name))
 
 
-def _nearest(request: CandidateRequest) -> tuple[Part, sa.ColumnElement[float], sa.FromClause]:
+def _nearest(request: CandidateRequest) -> tuple[Rows, sa.ColumnElement[float], sa.FromClause]:
     """Rows of (item_id, score) in no order; the distance to order by, and the table."""
     table = embeddings_table(request.space_id, request.dimensions)
     # The negative inner product of unit vectors is the negative cosine similarity.
-    distance = table.c.vector.op("<#>", return_type=sa.Float())(parts.parameter("vector"))
+    distance = table.c.vector.op("<#>", return_type=sa.Float())(pieces.parameter("vector"))
     rows = sa.select(table.c.item_id, (-distance).label("score"))
     return rows.where(table.c.collection_id == literal(request.collection_id)), distance, table
 
 
-def _nearest_of_few(request: CandidateRequest, matches: parts.Matches) -> Part:
+def _nearest_of_few(request: CandidateRequest, matches: pieces.Matches) -> Rows:
     """Look up the matches' vectors by their keys in one scan, however many the planner expects.
 
     If the matches are not few, the array is empty, and so is the scan.
@@ -191,20 +190,20 @@ def _nearest_of_few(request: CandidateRequest, matches: parts.Matches) -> Part:
     return _best(rows.where(table.c.item_id == sa.func.any(sa.func.array(keys))))
 
 
-def _best(rows: Part) -> Part:
+def _best(rows: Rows) -> Rows:
     """The nearest of the rows, in the order of the score, for which the planner cannot use the HNSW index."""
     item_id, score = rows.selected_columns
-    named_rows = rows.with_only_columns(parts.named("dense"), item_id, score)
-    return named_rows.order_by(score.desc(), item_id).limit(parts.DEPTH)
+    named_rows = rows.with_only_columns(pieces.named("dense"), item_id, score)
+    return named_rows.order_by(score.desc(), item_id).limit(pieces.DEPTH)
 
 
-def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int], *columns: sa.ColumnElement[Any]) -> Part:
+def _nearest_by_index(request: CandidateRequest, limit: sa.ColumnElement[int], *columns: sa.ColumnElement[Any]) -> Rows:
     """Rows of (item_id, score, then the columns of the vectors' table)."""
     rows, distance, table = _nearest(request)
     rows = rows.add_columns(*columns)
     if request.is_quantised:
         # A subquery, so that the bits of the query are computed once and not for each row.
-        query_bits = sa.select(_bits(sa.cast(parts.parameter("vector"), HALFVEC), request)).scalar_subquery()
+        query_bits = sa.select(_bits(sa.cast(pieces.parameter("vector"), HALFVEC), request)).scalar_subquery()
         distance = _bits(table.c.vector, request).op("<~>", return_type=sa.Float())(query_bits)
     # An HNSW index can order by the bare operator only.
     if request.parts == 1:
@@ -228,5 +227,5 @@ def _bits(vector: sa.ColumnElement[Any], request: CandidateRequest) -> sa.Column
 def _near(request: CandidateRequest) -> sa.Subquery:
     """The rows of a walk, at most ``reach``, each with its facets and its place."""
     table = embeddings_table(request.space_id, request.dimensions)
-    near = _nearest_by_index(request, parts.REACH, table.c.facets).subquery("near")
+    near = _nearest_by_index(request, pieces.REACH, table.c.facets).subquery("near")
     return sa.select(*near.c, sa.func.row_number().over().label("place")).subquery("placed")

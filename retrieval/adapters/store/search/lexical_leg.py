@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 
-from retrieval.adapters.store.search import statement_parts as parts
+from retrieval.adapters.store.search import statement_pieces as pieces
 from retrieval.adapters.store.search.candidate_request import CandidateRequest
+from retrieval.adapters.store.search.statement_pieces import Rows
 from retrieval.adapters.store.tables import item_terms, literal
 from retrieval.domain.search.hit import Path
 
@@ -21,20 +21,16 @@ if the first left too few. The cost is about proportional."""
 _SPARE_FOUND = 1.5
 """With a known share of matches, so many times the items are found first of which enough are expected to match."""
 
-_TEXTS = ARRAY(sa.Text)
 
-Part = sa.Select[Any]
-
-
-def lexical_leg(request: CandidateRequest, matches: parts.Matches | sa.CTE) -> list[Part]:
+def lexical_leg(request: CandidateRequest, matches: pieces.Matches | sa.CTE) -> list[Rows]:
     """Rows of ('lexical', item_id, BM25), and a marker row if too few of the found items pass the filter.
 
     ``matches``: those of the filter; without a filter ``found_by_words``.
     """
     if isinstance(matches, sa.CTE):
-        return [parts.rows_of("lexical", matches)]
+        return [pieces.rows_of("lexical", matches)]
     if request.path is not Path.APPROXIMATE:
-        return [sa.select(parts.materialized(_score_matches(request, matches), "lexical"))]
+        return [sa.select(pieces.materialized(_score_matches(request, matches), "lexical"))]
     return _few_or_stages(request, matches)
 
 
@@ -46,15 +42,15 @@ def words_values(request: CandidateRequest) -> dict[str, int]:
     return {"found_first": first * enough, "found_more": _FOUND_FOR_A_FILTER * enough}
 
 
-def _few_or_stages(request: CandidateRequest, matches: parts.Matches) -> list[Part]:
+def _few_or_stages(request: CandidateRequest, matches: pieces.Matches) -> list[Rows]:
     """Rank all matches if they are few; else filter the items found by words, and find more if too few pass."""
     first = _Stage.of(request, "first_by_words", "found_first", sa.not_(matches.are_few))
     more = _Stage.of(request, "more_by_words", "found_more", first.is_short)
     return [
         sa.select(first.passing).where(sa.not_(first.is_short)),
         sa.select(more.passing),
-        sa.select(parts.materialized(_score_matches(request, matches, matches.are_few), "lexical_of_few")),
-        parts.too_few_found(more.is_short),
+        sa.select(pieces.materialized(_score_matches(request, matches, matches.are_few), "lexical_of_few")),
+        pieces.too_few_found(more.is_short),
     ]
 
 
@@ -69,19 +65,19 @@ class _Stage:
     @classmethod
     def of(cls, request: CandidateRequest, name: str, number: str, only_if: sa.ColumnElement[bool]) -> _Stage:
         """A stage that finds as many items as the parameter ``number`` says, if ``only_if`` holds."""
-        most = parts.parameter(number, sa.Integer)
+        most = pieces.parameter(number, sa.Integer)
         # Half of them are enough: finding the last of many takes several times as long as finding the first.
         least = most // sa.literal_column("2", sa.Integer)
         hits = _search_by_words(request, most, least)
-        rows = parts.materialized(sa.select(hits.c.item_id, hits.c.score).where(only_if), name)
-        passing = parts.materialized(_passing(request, rows), f"lexical_of_{name}")
-        return cls(passing, sa.and_(parts.count_of(rows) >= least, parts.count_of(passing) < parts.ENOUGH))
+        rows = pieces.materialized(sa.select(hits.c.item_id, hits.c.score).where(only_if), name)
+        passing = pieces.materialized(_passing(request, rows), f"lexical_of_{name}")
+        return cls(passing, sa.and_(pieces.count_of(rows) >= least, pieces.count_of(passing) < pieces.ENOUGH))
 
 
 def found_by_words(request: CandidateRequest) -> sa.CTE:
     """The items found by words, with the query's weights for BM25; a single CTE for all readers."""
-    hits = _search_by_words(request, parts.parameter("depth", sa.Integer))
-    return parts.materialized(sa.select(hits.c.item_id, hits.c.score, hits.c.weights), "lexical")
+    hits = _search_by_words(request, pieces.parameter("depth", sa.Integer))
+    return pieces.materialized(sa.select(hits.c.item_id, hits.c.score, hits.c.weights), "lexical")
 
 
 def _search_by_words(
@@ -90,33 +86,33 @@ def _search_by_words(
     """The best items by words, at most ``limit``; fewer than ``least`` (None: ``limit``) only if there are no more."""
     return sa.func.lexical_search(
         literal(request.collection_id),
-        parts.parameter("query", sa.Text),
-        parts.parameter("prefixes", _TEXTS),
+        pieces.parameter("query", sa.Text),
+        pieces.parameter("prefixes", pieces.TEXTS),
         limit,
         *(() if least is None else (least,)),
     ).table_valued("item_id", "score", "weights", name="found")
 
 
-def _passing(request: CandidateRequest, by_words: sa.CTE) -> Part:
+def _passing(request: CandidateRequest, by_words: sa.CTE) -> Rows:
     """The best items that pass the filter, looked up until there are enough.
 
     The function returns the best first, and a scan of its rows keeps that order.
     """
-    passing = parts.rows_of("lexical", by_words).where(parts.passes_filter(request, by_words.c.item_id))
-    return passing.limit(parts.DEPTH)
+    passing = pieces.rows_of("lexical", by_words).where(pieces.passes_filter(request, by_words.c.item_id))
+    return passing.limit(pieces.DEPTH)
 
 
 def query_weights(request: CandidateRequest, name: str = "words", hits: sa.CTE | None = None) -> sa.CTE:
     """The query's weights for BM25 as a CTE of that name; taken from ``hits`` if that has a row."""
     weights: sa.ColumnElement[Any] = sa.func.lexical_query(
         literal(request.collection_id),
-        parts.parameter("query", sa.Text),
-        parts.parameter("prefixes", _TEXTS),
+        pieces.parameter("query", sa.Text),
+        pieces.parameter("prefixes", pieces.TEXTS),
         type_=sa.types.NullType(),
     )
     if hits is not None:
         weights = sa.func.coalesce(sa.select(hits.c.weights).limit(sa.literal_column("1")).scalar_subquery(), weights)
-    return parts.materialized(sa.select(weights.label("weights")), name)
+    return pieces.materialized(sa.select(weights.label("weights")), name)
 
 
 def weighed_by_key(
@@ -132,12 +128,12 @@ def weighed_by_key(
 
 
 def _score_matches(
-    request: CandidateRequest, matches: parts.Matches, only_if: sa.ColumnElement[bool] | None = None
-) -> Part:
+    request: CandidateRequest, matches: pieces.Matches, only_if: sa.ColumnElement[bool] | None = None
+) -> Rows:
     """The best of the matching items by one scan of their keys, if ``only_if`` holds."""
     keys = sa.select(matches.keys.c.item_id)
     weighed = weighed_by_key(
         request, keys if only_if is None else keys.where(only_if), query_weights(request)
     ).subquery("weighed")
-    best = parts.rows_of("lexical", weighed).where(weighed.c.score > 0)
-    return best.order_by(weighed.c.score.desc(), weighed.c.item_id).limit(parts.DEPTH)
+    best = pieces.rows_of("lexical", weighed).where(weighed.c.score > 0)
+    return best.order_by(weighed.c.score.desc(), weighed.c.item_id).limit(pieces.DEPTH)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from retrieval.adapters.store.items.items import hit_columns
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, LikelyHits
-from retrieval.adapters.store.search.statement_parts import materialized, named, parameter
+from retrieval.adapters.store.search.statement_pieces import materialized, named, parameter
 from retrieval.adapters.store.tables import items, literal
 from retrieval.domain.search.profile import FusionKind, LegName
 

@@ -14,8 +14,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.postgresql import ARRAY, REGCONFIG
 
-from retrieval.adapters.store.search import statement_parts as parts
+from retrieval.adapters.store.search import statement_pieces as pieces
 from retrieval.adapters.store.search.candidate_request import CandidateRequest, SignalWeights
+from retrieval.adapters.store.search.statement_pieces import Rows
 from retrieval.adapters.store.tables import collections, item_terms, literal, memories
 from retrieval.domain.search.profile import LegName
 
@@ -28,7 +29,6 @@ DROPPED_SCORE = "dropped_score"
 _VALUE, _WORD_SHARE = "value", "word_share"
 """Names of the rows with the sum of an item's stored signals, and with its share of the question's words."""
 
-Part = sa.Select[Any]
 Number = sa.ColumnElement[Any]
 
 _SECONDS_A_DAY = 86_400.0
@@ -46,20 +46,20 @@ _LEAST_EXPONENT = "-700"
 """The least exponent: below, PostgreSQL's exp() raises an error."""
 
 
-def stored_signal_legs(request: CandidateRequest, matches: parts.Matches | None) -> list[Part]:
+def stored_signal_legs(request: CandidateRequest, matches: pieces.Matches | None) -> list[Rows]:
     """Rows of (leg, item_id, score) of the best memories by stored signals, for each leg that met them."""
     legs = [leg for leg in STORED_SIGNAL_LEGS if leg in request.legs]
     walks = {leg: _walk(request, matches, leg) for leg in legs}
     kept = _best_met(request, walks.values())
     found = [_rows_of(leg, walk, kept) for leg, walk in walks.items()]
-    found.append(sa.select(parts.named(_VALUE), kept.c.item_id, kept.c.value))
+    found.append(sa.select(pieces.named(_VALUE), kept.c.item_id, kept.c.value))
     if matches is None:
         return found
     few = _best_of_few(request, matches)
     found += [_rows_of_few(leg, few) for leg in legs]
-    all_met = sa.or_(*(parts.count_of(walk) >= _stride(leg) for leg, walk in walks.items()))
-    is_enough = sa.or_(matches.are_few, parts.count_of(kept) >= parts.ENOUGH)
-    return [*found, parts.too_few_found(sa.case((is_enough, sa.false()), else_=all_met))]
+    all_met = sa.or_(*(pieces.count_of(walk) >= _stride(leg) for leg, walk in walks.items()))
+    is_enough = sa.or_(matches.are_few, pieces.count_of(kept) >= pieces.ENOUGH)
+    return [*found, pieces.too_few_found(sa.case((is_enough, sa.false()), else_=all_met))]
 
 
 def best_candidates(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> sa.CompoundSelect[Any]:
@@ -69,10 +69,10 @@ def best_candidates(legs: sa.CompoundSelect[Any], request: CandidateRequest) -> 
     """
     rows = legs.cte("candidate").prefix_with("MATERIALIZED", dialect="postgresql")
     leg, item_id, score = rows.c
-    likely = parts.materialized(_likely(_signal_rows(request, rows)), "likely")
+    likely = pieces.materialized(_likely(_signal_rows(request, rows)), "likely")
     best = likely.c.likely.desc(), likely.c.item_id
-    kept = sa.select(likely.c.item_id).order_by(*best).limit(parts.ENOUGH).subquery()
-    dropped = sa.select(likely.c.likely).order_by(*best).limit(1).offset(parts.ENOUGH).subquery("dropped")
+    kept = sa.select(likely.c.item_id).order_by(*best).limit(pieces.ENOUGH).subquery()
+    dropped = sa.select(likely.c.likely).order_by(*best).limit(1).offset(pieces.ENOUGH).subquery("dropped")
     # Not a join, which the planner may do row by row, because it knows no sizes; a subplan is hashed.
     is_kept = sa.or_(item_id == sa.literal_column("''"), item_id.in_(sa.select(kept.c.item_id)))
     dropped_score = sa.select(sa.literal_column(f"'{DROPPED_SCORE}'"), sa.literal_column("''"), dropped.c.likely)
@@ -92,17 +92,17 @@ def _signal_rows(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
     others = sa.select(item_id).where(item_id != sa.literal_column("''")).except_(met).scalar_subquery()
     all_ids = sa.select(item_id).where(item_id != sa.literal_column("''")).distinct().scalar_subquery()
     owner = literal(request.collection_id)
-    stored = sa.select(parts.named(_VALUE), memories.c.item_id, _value(memories)).where(
+    stored = sa.select(pieces.named(_VALUE), memories.c.item_id, _value(memories)).where(
         memories.c.collection_id == owner, memories.c.item_id == sa.func.any(sa.func.array(others))
     )
-    query = parts.materialized(sa.select(_query_lexemes(request).label("lexemes")), "query_words")
+    query = pieces.materialized(sa.select(_query_lexemes(request).label("lexemes")), "query_words")
     # The cast makes it an array; without it, ANY would take the subquery for rows.
     lexemes = sa.cast(sa.select(query.c.lexemes).scalar_subquery(), ARRAY(sa.Integer))
     # The question has few lexemes: each is looked up among the item's, not the other way round.
     lexeme = sa.func.unnest(lexemes).table_valued("lexeme", name="query_lexeme").render_derived()
     number = sa.select(sa.func.count()).where(lexeme.c.lexeme == sa.func.any(item_terms.c.lexemes))
     share = sa.cast(number.correlate(item_terms).scalar_subquery(), sa.Double) / sa.func.cardinality(lexemes)
-    word_share = sa.select(parts.named(_WORD_SHARE), item_terms.c.item_id, share).where(
+    word_share = sa.select(pieces.named(_WORD_SHARE), item_terms.c.item_id, share).where(
         sa.func.cardinality(lexemes) > _ZERO,
         item_terms.c.collection_id == owner,
         item_terms.c.item_id == sa.func.any(sa.func.array(all_ids)),
@@ -113,7 +113,7 @@ def _signal_rows(request: CandidateRequest, rows: sa.CTE) -> sa.Subquery:
 def _query_lexemes(request: CandidateRequest) -> sa.ScalarSelect[Any]:
     owner = literal(request.collection_id)
     config = sa.select(collections.c.text_search_config).where(collections.c.collection_id == owner).scalar_subquery()
-    words = sa.func.analyze_text(owner, sa.cast(config, REGCONFIG), parts.parameter("query", sa.Text), sa.false())
+    words = sa.func.analyze_text(owner, sa.cast(config, REGCONFIG), pieces.parameter("query", sa.Text), sa.false())
     lexemes = words.table_valued("lexeme", "frequency", "term", name="query_lexemes")
     return sa.select(sa.func.array_agg(lexemes.c.lexeme)).scalar_subquery()
 
@@ -128,25 +128,25 @@ def signal_values(weights: SignalWeights, entities: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _likely(signals: sa.Subquery) -> Part:
+def _likely(signals: sa.Subquery) -> Rows:
     """Rows of (item_id, likely score); an item that is not a memory has the base relevance 1."""
     leg, item_id, score = signals.c
 
     def by(name: str, default: Number = _ZERO) -> Number:
         return sa.func.coalesce(sa.func.max(score).filter(leg == sa.literal_column(f"'{name}'")), default)
 
-    entities = sa.func.least(sa.func.floor(by(LegName.LINKED)) / parts.parameter("entities", sa.Double), _ONE)
+    entities = sa.func.least(sa.func.floor(by(LegName.LINKED)) / pieces.parameter("entities", sa.Double), _ONE)
     likely = (
-        by(_VALUE, parts.parameter("weight_relevance", sa.Double))
-        + parts.parameter("weight_words", sa.Double) * by(_WORD_SHARE)
-        + parts.parameter("weight_entities", sa.Double) * entities
-        + parts.parameter("weight_vectors", sa.Double) * sa.func.greatest(by(LegName.DENSE), _ZERO)
+        by(_VALUE, pieces.parameter("weight_relevance", sa.Double))
+        + pieces.parameter("weight_words", sa.Double) * by(_WORD_SHARE)
+        + pieces.parameter("weight_entities", sa.Double) * entities
+        + pieces.parameter("weight_vectors", sa.Double) * sa.func.greatest(by(LegName.DENSE), _ZERO)
     )
     rows = sa.select(item_id, likely.label("likely"))
     return rows.where(item_id != sa.literal_column("''")).group_by(item_id)
 
 
-def _walk(request: CandidateRequest, matches: parts.Matches | None, leg: LegName) -> sa.CTE:
+def _walk(request: CandidateRequest, matches: pieces.Matches | None, leg: LegName) -> sa.CTE:
     """The first rows of a leg in its order, unfiltered: the filter is applied to the best by stored signals."""
     table = memories.alias(f"{leg}_met")
     order: Sequence[Number] = {
@@ -155,48 +155,48 @@ def _walk(request: CandidateRequest, matches: parts.Matches | None, leg: LegName
         LegName.RELEVANT: [table.c.base_relevance.desc(), table.c.happened_at.desc()],
     }[leg]
     rows = sa.select(table.c.item_id, _score(table, leg).label("score"), _value(table).label("value"))
-    rows = rows.where(table.c.collection_id == literal(request.collection_id), parts.is_unexpired(table))
+    rows = rows.where(table.c.collection_id == literal(request.collection_id), pieces.is_unexpired(table))
     if leg is LegName.POPULAR:
         rows = rows.where(table.c.accesses > sa.literal_column("0"))
     if matches is not None:
         rows = rows.where(sa.not_(matches.are_few))
-    return parts.materialized(rows.order_by(*order, table.c.item_id).limit(_stride(leg)), f"{leg}_walk")
+    return pieces.materialized(rows.order_by(*order, table.c.item_id).limit(_stride(leg)), f"{leg}_walk")
 
 
 def _stride(leg: LegName) -> Number:
-    return parts.parameter("stride" if leg is LegName.RECENT else "short_stride", sa.BigInteger)
+    return pieces.parameter("stride" if leg is LegName.RECENT else "short_stride", sa.BigInteger)
 
 
 def _best_met(request: CandidateRequest, walks: Iterable[sa.CTE]) -> sa.CTE:
     """The best of the items that the walks met and that pass the filter."""
     met = sa.union(*(sa.select(walk.c.item_id, walk.c.value) for walk in walks)).subquery("walked")
     ordered = sa.select(met.c.item_id, met.c.value).order_by(met.c.value.desc(), met.c.item_id)
-    best = parts.materialized(ordered, "weighed_met")
-    is_passing = parts.passes_filter(request, best.c.item_id, is_active=True)
+    best = pieces.materialized(ordered, "weighed_met")
+    is_passing = pieces.passes_filter(request, best.c.item_id, is_active=True)
     passing = sa.select(best.c.item_id, best.c.value).where(is_passing)
-    return parts.materialized(passing.limit(_KEPT * parts.ENOUGH), "weighed_passing")
+    return pieces.materialized(passing.limit(_KEPT * pieces.ENOUGH), "weighed_passing")
 
 
-def _best_of_few(request: CandidateRequest, matches: parts.Matches) -> sa.CTE:
+def _best_of_few(request: CandidateRequest, matches: pieces.Matches) -> sa.CTE:
     """The best of few matching items; each is looked up by its key."""
     key = matches.keys.c.item_id
     scores = [_score(memories, leg).label(leg.value) for leg in STORED_SIGNAL_LEGS]
     memory = memories.c.collection_id == literal(request.collection_id), memories.c.item_id == key
-    found = sa.select(_value(memories).label("value"), *scores).where(*memory, parts.is_unexpired(memories))
+    found = sa.select(_value(memories).label("value"), *scores).where(*memory, pieces.is_unexpired(memories))
     row = found.limit(1).lateral("match_memory")
     rows = sa.select(key, *(row.c[leg.value] for leg in STORED_SIGNAL_LEGS)).join_from(matches.keys, row, sa.true())
-    best = rows.where(matches.are_few).order_by(row.c.value.desc(), key).limit(parts.DEPTH)
-    return parts.materialized(best, "weighed_of_few")
+    best = rows.where(matches.are_few).order_by(row.c.value.desc(), key).limit(pieces.DEPTH)
+    return pieces.materialized(best, "weighed_of_few")
 
 
-def _rows_of(leg: LegName, walk: sa.CTE, kept: sa.CTE) -> Part:
+def _rows_of(leg: LegName, walk: sa.CTE, kept: sa.CTE) -> Rows:
     # Not a join, which the planner may do row by row, because it knows no sizes; a subplan is hashed.
     is_kept = sa.func.coalesce(walk.c.item_id.in_(sa.select(kept.c.item_id)), sa.false())
-    return parts.rows_of(leg, walk).where(is_kept)
+    return pieces.rows_of(leg, walk).where(is_kept)
 
 
-def _rows_of_few(leg: LegName, few: sa.CTE) -> Part:
-    rows = sa.select(parts.named(leg), few.c.item_id, few.c[leg.value])
+def _rows_of_few(leg: LegName, few: sa.CTE) -> Rows:
+    rows = sa.select(pieces.named(leg), few.c.item_id, few.c[leg.value])
     return rows.where(few.c[leg.value] > sa.literal_column("0")) if leg is LegName.POPULAR else rows
 
 
@@ -207,13 +207,13 @@ def _score(table: sa.FromClause, leg: LegName) -> Number:
 
 def _value(table: sa.FromClause) -> Number:
     """The sum of the stored signals: base relevance, recency and use (``retrieval.domain.search.signals``)."""
-    since = parts.parameter("as_of", sa.DateTime(timezone=True)) - table.c.happened_at
+    since = pieces.parameter("as_of", sa.DateTime(timezone=True)) - table.c.happened_at
     age = sa.extract("epoch", since).cast(sa.Double)
-    exponent = -sa.func.greatest(age, _ZERO) / parts.parameter("decay_seconds", sa.Double)
+    exponent = -sa.func.greatest(age, _ZERO) / pieces.parameter("decay_seconds", sa.Double)
     use = sa.func.ln(table.c.accesses.cast(sa.Double) + _ONE) / sa.func.ln(sa.literal_column("101::double precision"))
     return (
-        parts.parameter("weight_relevance", sa.Double) * table.c.base_relevance
-        + parts.parameter("weight_recency", sa.Double)
+        pieces.parameter("weight_relevance", sa.Double) * table.c.base_relevance
+        + pieces.parameter("weight_recency", sa.Double)
         * sa.func.exp(sa.func.greatest(exponent, sa.literal_column(_LEAST_EXPONENT)))
-        + parts.parameter("weight_use", sa.Double) * sa.func.least(use, _ONE)
+        + pieces.parameter("weight_use", sa.Double) * sa.func.least(use, _ONE)
     )

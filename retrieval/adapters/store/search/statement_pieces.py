@@ -1,4 +1,4 @@
-"""The small parts from which the statement of a search is composed."""
+"""The small pieces from which the statement of a search is composed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.sql import visitors
 from sqlalchemy.sql.util import ClauseAdapter
 
@@ -14,6 +15,9 @@ from retrieval.adapters.store.search.candidate_request import CandidateRequest
 from retrieval.adapters.store.tables import is_searchable, items, literal
 from retrieval.domain.search.filters import Filter
 from retrieval.domain.search.hit import Path
+
+Rows = sa.Select[Any]
+TEXTS = ARRAY(sa.Text)
 
 
 @dataclass(frozen=True, slots=True)
