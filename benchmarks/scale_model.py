@@ -36,7 +36,7 @@ from report import table
 from server import Server, ServerTime, running, settle
 
 from retrieval import Collection, Settings, connect
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.domain.items.collection import MAX_PARTS
@@ -282,7 +282,7 @@ def measure_replica(server: Server, number: int) -> dict[str, Any]:
     home = server.log.parent
     replica = home.parent / f"{home.name}-replica"
     replica.mkdir(mode=0o755)
-    there = Cluster.at(replica)
+    there = HomeServer.at(replica)
     there.data.mkdir(mode=0o700)
     there.binaries.account.own(there.data)
     primary = ("-h", str(socket_directory(home)), "-p", str(PORT), "-U", "postgres")

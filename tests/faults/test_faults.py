@@ -39,7 +39,7 @@ from psycopg import sql
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation.embedded.binaries import Binaries
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
@@ -278,14 +278,14 @@ class Place:
 
     async def kill_server(self) -> None:
         """Kill the server; the next client starts it again."""
-        pid = Cluster.at(self.home / "server").pid()
+        pid = HomeServer.at(self.home / "server").pid()
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         await asyncio.to_thread(self.start_server)
 
     async def start_two_servers(self) -> None:
         """The server dies, and two start it at once: one starts it, and the other joins."""
-        pid = Cluster.at(self.home / "server").pid()
+        pid = HomeServer.at(self.home / "server").pid()
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         await asyncio.gather(*(asyncio.to_thread(self.start_server) for _ in range(2)))
@@ -300,7 +300,7 @@ class Place:
 
     async def fill_disk(self) -> None:
         """No file of the server can grow for a second: its log of writes neither, so that it ends itself."""
-        cluster = Cluster.at(self.home / "server")
+        cluster = HomeServer.at(self.home / "server")
         pid = cluster.pid()
         assert pid is not None
         for size in ("0", "unlimited"):
@@ -419,7 +419,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
                 writer.join()
             for name in opened.programs:
                 opened.kill(name)
-    Cluster.at(home / "server").stop(timeout_seconds=30)
+    HomeServer.at(home / "server").stop(timeout_seconds=30)
     shutil.rmtree(home, ignore_errors=True)
 
 

@@ -22,7 +22,7 @@ from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.installation import backup
 from retrieval.adapters.store.installation.backup import upgrade_server
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
-from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer, former_data_of
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.domain.diagnosis import Severity
@@ -81,7 +81,7 @@ def home() -> Iterator[Path]:
     yield place / "home"
     for each in (place / "home", place / "home" / "restoring"):
         if (each / "data").exists():
-            Cluster.at(each).stop(timeout_seconds=30)
+            HomeServer.at(each).stop(timeout_seconds=30)
     shutil.rmtree(place, ignore_errors=True)
 
 

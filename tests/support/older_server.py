@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from retrieval.adapters.store.installation.embedded.binaries import Binaries
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.place import server_account
 
 VARIABLE = "RETRIEVAL_TEST_OLD_POSTGRESQL"
@@ -16,8 +16,8 @@ OLD_PROGRAMS = Path(os.environ[VARIABLE]) if VARIABLE in os.environ else None
 """The folder with the programs of PostgreSQL 16 or 17 that has pgvector."""
 
 
-def old_cluster(home: Path, programs: Path) -> Cluster:
-    """A cluster of the older version, running, as the older program would have left it."""
+def old_cluster(home: Path, programs: Path) -> HomeServer:
+    """A server of the older version, running, as the older program would have left it."""
     home.mkdir(mode=0o755)
     home.chmod(0o755)
     former = Binaries(programs, server_account(home / "data"))
@@ -27,6 +27,6 @@ def old_cluster(home: Path, programs: Path) -> Cluster:
     process = former.run("initdb", "-D", str(data), *options, "--auth-local", "trust", "--auth-host", "reject")
     assert process.returncode == 0, process.stdout
     data.rename(home / "data")
-    cluster = Cluster(home, former)
+    cluster = HomeServer(home, former)
     cluster.serve(time.monotonic() + 60)
     return cluster

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 
@@ -17,10 +17,10 @@ REPLAYED_SECONDS = 30.0
 
 
 @contextmanager
-def standby_of(primary: Path, home: Path) -> Iterator[Cluster]:
+def standby_of(primary: Path, home: Path) -> Iterator[HomeServer]:
     """A running streaming replica, in a home of its own, of the server in the primary's home."""
     home.mkdir(mode=0o755)
-    standby = Cluster.at(home)
+    standby = HomeServer.at(home)
     standby.data.mkdir(mode=0o700)
     standby.binaries.account.own(standby.data)
     of_primary = ("-h", str(socket_directory(primary)), "-p", str(PORT), "-U", "postgres")
@@ -30,7 +30,7 @@ def standby_of(primary: Path, home: Path) -> Iterator[Cluster]:
         yield standby
 
 
-def follow(primary: Cluster, standby: Cluster) -> None:
+def follow(primary: HomeServer, standby: HomeServer) -> None:
     """Returns once the standby has all that was committed."""
     with psycopg.connect(primary.url) as there, psycopg.connect(standby.url, autocommit=True) as here:
         committed = there.execute("SELECT pg_current_wal_insert_lsn()").fetchone()

@@ -18,7 +18,7 @@ from playwright.sync_api import Locator, Page, expect
 from pydantic import SecretStr
 
 from retrieval import Item, Platform, Settings
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from tests.acceptance.console.conftest import Ask, Open, Visitor
@@ -180,7 +180,7 @@ def stoppable() -> Iterator[tuple[str, Callable[[], None], Callable[[], None]]]:
     with start_embedded(home / "server") as server:
         make_fast(server.url)
         upgrade(server.url, SCHEMA)
-        cluster = Cluster.at(home / "server")
+        cluster = HomeServer.at(home / "server")
         yield server.url, lambda: cluster.stop(30), lambda: cluster.serve(time.monotonic() + 60)
     cluster.stop(timeout_seconds=30)
     shutil.rmtree(home, ignore_errors=True)

@@ -31,7 +31,7 @@ from retrieval.adapters.store.installation.backup import (
     upgrade_server,
 )
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
-from retrieval.adapters.store.installation.embedded.cluster import server_pid
+from retrieval.adapters.store.installation.embedded.home_server import server_pid
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.adapters.store.translate import server_name

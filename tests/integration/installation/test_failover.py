@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from retrieval import Collection, connect
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
@@ -34,8 +34,8 @@ SETTINGS = Settings(embedder="none", database_schema=SCHEMA)
 class Pair:
     """A primary and its standby."""
 
-    primary: Cluster
-    standby: Cluster
+    primary: HomeServer
+    standby: HomeServer
 
     @property
     def url(self) -> str:
@@ -70,7 +70,7 @@ def pair() -> Iterator[Pair]:
         primary = stack.enter_context(start_embedded(folder / "primary"))
         make_fast(primary.url)
         standby = stack.enter_context(standby_of(folder / "primary", folder / "standby"))
-        both = Pair(Cluster.at(folder / "primary"), standby)
+        both = Pair(HomeServer.at(folder / "primary"), standby)
         upgrade(both.url, SCHEMA)
         both.follow()
         yield both
@@ -124,13 +124,13 @@ def branched() -> Iterator[tuple[str, str]]:
         upgrade(former.url, SCHEMA)
         with connect_waiting(former.url, settings=SETTINGS) as platform:
             platform.collection("docs").add([{"id": "old", "text": "hello"}])
-        follow(Cluster.at(folder / "former"), primary)
+        follow(HomeServer.at(folder / "former"), primary)
         _execute(primary.url, "ALTER SYSTEM SET primary_conninfo = ''", "SELECT pg_reload_conf()")
         while _execute(primary.url, "SELECT count(*) FROM pg_stat_wal_receiver") != (0,):
             time.sleep(0.05)
         # More than the new primary writes by itself.
         _execute(former.url, "CREATE TABLE lost AS SELECT repeat('x', 90) FROM generate_series(1, 200000)")
-        follow(Cluster.at(folder / "former"), replica)
+        follow(HomeServer.at(folder / "former"), replica)
         replica.binaries.run("pg_ctl", "stop", "-m", "immediate", "-w", "-D", str(folder / "former" / "data"))
         assert _execute(primary.url, "SELECT pg_promote()") == (True,)
         server = f"host={socket_directory(primary.home)} port={PORT} user=postgres"

@@ -28,7 +28,7 @@ from retrieval import Collection, EmbeddingSpace, Platform, Profile, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import Database
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.place import PORT, socket_directory
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
@@ -49,8 +49,8 @@ SOON_SECONDS = 20.0
 class Servers:
     """A primary and two streaming replicas of it."""
 
-    primary: Cluster
-    replicas: tuple[Cluster, Cluster]
+    primary: HomeServer
+    replicas: tuple[HomeServer, HomeServer]
 
     def settings(self, tenant: str, **more: object) -> Settings:
         """Settings whose searches read from the first replica."""
@@ -64,7 +64,7 @@ class Servers:
 
 
 @contextlib.contextmanager
-def paused(*replicas: Cluster) -> Iterator[None]:
+def paused(*replicas: HomeServer) -> Iterator[None]:
     """Replicas that replay nothing meanwhile."""
     for replica in replicas:
         _execute(replica, "SELECT pg_wal_replay_pause()")
@@ -78,7 +78,7 @@ def paused(*replicas: Cluster) -> Iterator[None]:
             _execute(replica, "SELECT pg_wal_replay_resume()")
 
 
-def _execute(server: Cluster, statement: str) -> tuple[Any, ...] | None:
+def _execute(server: HomeServer, statement: str) -> tuple[Any, ...] | None:
     with psycopg.connect(server.url, autocommit=True) as connection:
         return connection.execute(statement.encode()).fetchone()
 
@@ -94,7 +94,7 @@ def servers() -> Iterator[Servers]:
         make_fast(primary.url)
         upgrade(primary.url, SCHEMA)
         first, second = (stack.enter_context(standby_of(folder / "primary", folder / name)) for name in ("one", "two"))
-        both = Servers(Cluster.at(folder / "primary"), (first, second))
+        both = Servers(HomeServer.at(folder / "primary"), (first, second))
         both.follow(0, 1)
         yield both
 
@@ -357,7 +357,7 @@ async def test_a_killed_replica_costs_no_search(servers: Servers, caplog: pytest
         assert not platform.recording.lost
 
 
-def _kill(server: Cluster) -> None:
+def _kill(server: HomeServer) -> None:
     """Kill the postmaster and its children, like ``kill -9`` of the whole server."""
     pid = int((server.data / "postmaster.pid").read_text().split()[0])
     os.kill(pid, signal.SIGKILL)

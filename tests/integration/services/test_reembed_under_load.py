@@ -21,7 +21,7 @@ import pytest
 from retrieval import Collection, Platform, Settings, connect
 from retrieval.adapters.embedders.hashing import HashingEmbedder, hashed_vector
 from retrieval.adapters.store.database import CollectionPlace
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.server import start_embedded
 from retrieval.adapters.store.installation.schema import upgrade
 from retrieval.adapters.store.search.reembeddings import ReembeddingState
@@ -98,7 +98,7 @@ class Surroundings:
 
     def kill_server(self) -> None:
         """With no warning; all of its processes end."""
-        pid = Cluster.at(self.home).pid()
+        pid = HomeServer.at(self.home).pid()
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         self.killed["server"] += 1
@@ -174,7 +174,7 @@ def surroundings() -> Iterator[Surroundings]:
             if place._worker is not None:  # noqa: SLF001 - of this module
                 place._worker.kill()  # noqa: SLF001
                 place._worker.join()  # noqa: SLF001
-    Cluster.at(home / "server").stop(timeout_seconds=30)
+    HomeServer.at(home / "server").stop(timeout_seconds=30)
     shutil.rmtree(home, ignore_errors=True)
 
 

@@ -30,7 +30,12 @@ from retrieval.adapters.files import FileLock, checked_path, unfinished
 from retrieval.adapters.store.deadline import WITHOUT_LIMITS
 from retrieval.adapters.store.installation.checks import check_pgvector, check_session
 from retrieval.adapters.store.installation.embedded.binaries import Binaries, find_package
-from retrieval.adapters.store.installation.embedded.cluster import Cluster, former_data_of, major_version_of, server_pid
+from retrieval.adapters.store.installation.embedded.home_server import (
+    HomeServer,
+    former_data_of,
+    major_version_of,
+    server_pid,
+)
 from retrieval.adapters.store.installation.embedded.place import Account, server_account
 from retrieval.adapters.store.installation.embedded.server import guarded_home, start_embedded
 from retrieval.adapters.store.round_trip import CONNECTION
@@ -237,17 +242,17 @@ def upgrade_server(home: Path, programs: Path, now: datetime) -> tuple[Backup, P
     former_data = home / f"data-{former_major}"
     if former_data.exists():
         raise errors.ConflictError(f"{former_data} already exists: move it away, because the former data go there")
-    cluster, lease = Cluster(home, former), FileLock(home / "lease.lock")
+    server, lease = HomeServer(home, former), FileLock(home / "lease.lock")
     try:
         with guarded_home(home, time.monotonic() + _WAIT_SECONDS), unfinished(home / "upgrade") as scratch:
             if not lease.hold():
                 raise errors.EmbeddedServerError(f"a process still uses {home}: end it, and try again")
             folder = scratch / "backup"
             try:
-                cluster.serve(time.monotonic() + _WAIT_SECONDS)
-                backup = back_up(cluster.url, folder, now)
+                server.serve(time.monotonic() + _WAIT_SECONDS)
+                backup = back_up(server.url, folder, now)
             finally:
-                cluster.stop(_STOP_SECONDS)
+                server.stop(_STOP_SECONDS)
             with _restored_data(folder, read_manifest(folder), home) as data:
                 (home / "data").rename(former_data)
                 data.rename(home / "data")
@@ -305,7 +310,7 @@ def _remove_unfinished(home: Path) -> None:
     """Stop the server, and remove the data, of a restore that was killed."""
     filled = home / _RESTORING
     if server_pid(filled / "data") is not None:
-        Cluster.at(filled).stop(_STOP_SECONDS)
+        HomeServer.at(filled).stop(_STOP_SECONDS)
     shutil.rmtree(filled, ignore_errors=True)
 
 

@@ -70,7 +70,7 @@ def server_account(data: Path) -> Account:
             f"{data} belongs to root, and PostgreSQL refuses to run as root: give it to the user postgres "
             "(chown -R), or set RETRIEVAL_HOME to another directory."
         )
-    # An existing cluster decides: the user postgres may have been added to the system after it was made.
+    # An existing data directory decides: the user postgres may have been added to the system after it was made.
     return Account(_name(owner.st_uid), owner.st_uid, owner.st_gid, switch=True)
 
 
@@ -168,7 +168,7 @@ def is_running(home: Path) -> bool:
 
 
 def check_is_made(home: Path) -> None:
-    """Raise ``DatabaseUnreachableError`` if there is no cluster yet, for callers that cannot wait for a new one."""
+    """Raise ``DatabaseUnreachableError`` without a data directory, for callers that cannot wait for a new one."""
     if not (home.expanduser() / "data").exists():
         raise DatabaseUnreachableError("there is no database yet; make the embedded one with: retrieval db upgrade")
 

@@ -26,7 +26,7 @@ from types import TracebackType
 from typing import Self
 
 from retrieval.adapters.files import FileLock
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.domain.errors import ConfigurationError, EmbeddedServerError, RetrievalError
 
 _log = logging.getLogger(__name__)
@@ -41,9 +41,9 @@ class EmbeddedServer:
     one process may hold several.
     """
 
-    def __init__(self, cluster: Cluster, lease: FileLock) -> None:
-        self.url = cluster.url
-        self._cluster = cluster
+    def __init__(self, server: HomeServer, lease: FileLock) -> None:
+        self.url = server.url
+        self._server = server
         self._lease: FileLock | None = lease
         self._closing = threading.Lock()
         self._owner = os.getpid()
@@ -62,12 +62,12 @@ class EmbeddedServer:
             return
         atexit.unregister(self._close_at_exit)
         try:
-            with guarded(self._cluster.home, time.monotonic() + _STOP_SECONDS):
+            with guarded(self._server.home, time.monotonic() + _STOP_SECONDS):
                 if lease.hold():
-                    self._cluster.stop(_STOP_SECONDS)
+                    self._server.stop(_STOP_SECONDS)
         except OSError as error:
             raise EmbeddedServerError(
-                f"The PostgreSQL in {self._cluster.home} was left, but perhaps not stopped ({error}): "
+                f"The PostgreSQL in {self._server.home} was left, but perhaps not stopped ({error}): "
                 "the next process that uses it stops it when it leaves."
             ) from error
         finally:
@@ -110,10 +110,10 @@ def _lease(home: Path, deadline: float) -> EmbeddedServer:
     try:
         _require_same_machine(home, lease)
         lease.share()
-        cluster = Cluster.at(home)
-        cluster.create()
-        cluster.serve(deadline)
-        return EmbeddedServer(cluster, lease)
+        server = HomeServer.at(home)
+        server.create()
+        server.serve(deadline)
+        return EmbeddedServer(server, lease)
     except BaseException:
         lease.release()
         raise

@@ -22,9 +22,9 @@ import pytest
 
 from retrieval import Settings
 from retrieval.adapters.files import FileLock
-from retrieval.adapters.store.installation.embedded import cluster
+from retrieval.adapters.store.installation.embedded import home_server
 from retrieval.adapters.store.installation.embedded.binaries import measure_resources, settings_for
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.place import (
     check_is_made,
     is_running,
@@ -115,7 +115,7 @@ def made_home(open_directory: Path) -> Path:
 def home(made_home: Path) -> Iterator[Path]:
     """The home that these tests share, with no server running before or after."""
     yield made_home
-    Cluster.at(made_home).stop(timeout_seconds=30)
+    HomeServer.at(made_home).stop(timeout_seconds=30)
 
 
 @pytest.fixture
@@ -123,14 +123,14 @@ def fresh_home(open_directory: Path, request: pytest.FixtureRequest) -> Iterator
     """The path of a home that does not exist yet."""
     path = open_directory / str(getattr(request, "param", "fresh"))
     yield path
-    Cluster.at(path).stop(timeout_seconds=30)
+    HomeServer.at(path).stop(timeout_seconds=30)
     shutil.rmtree(path)
     shutil.rmtree(socket_directory(path), ignore_errors=True)
 
 
 def postmaster(home: Path) -> int:
     """Return the process id of the server, which must be running."""
-    pid = Cluster.at(home).pid()
+    pid = HomeServer.at(home).pid()
     assert pid is not None
     return pid
 
@@ -197,7 +197,7 @@ def test_the_last_lease_of_a_process_stops_the_server(home: Path) -> None:
     assert ask(second.url, "select 1") == 1
 
     second.close()
-    assert Cluster.at(home).pid() is None
+    assert HomeServer.at(home).pid() is None
 
 
 def test_processes_share_one_server_until_the_last_leaves(home: Path) -> None:
@@ -210,7 +210,7 @@ def test_processes_share_one_server_until_the_last_leaves(home: Path) -> None:
     assert postmaster(home) == server
 
     second.leave()
-    assert Cluster.at(home).pid() is None
+    assert HomeServer.at(home).pid() is None
 
 
 def test_a_killed_process_does_not_keep_the_server_for_ever(home: Path) -> None:
@@ -224,7 +224,7 @@ def test_a_killed_process_does_not_keep_the_server_for_ever(home: Path) -> None:
     with start_embedded(home) as next_one:
         assert postmaster(home) == server
         assert ask(next_one.url, "select 1") == 1
-    assert Cluster.at(home).pid() is None
+    assert HomeServer.at(home).pid() is None
 
 
 def test_a_server_that_does_not_run_is_known(home: Path, open_directory: Path) -> None:
@@ -247,7 +247,7 @@ def test_a_forked_child_does_not_stop_its_parents_server(home: Path) -> None:
 
     assert ask(client.url(), "select 1") == 1
     client.leave()
-    assert Cluster.at(home).pid() is None
+    assert HomeServer.at(home).pid() is None
 
 
 def test_a_forked_child_does_not_keep_its_parents_server(home: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_forked_child_does_not_keep_its_parents_server(home: Path) -> None:
 
     server.close()
 
-    assert Cluster.at(home).pid() is None
+    assert HomeServer.at(home).pid() is None
     os.close(reading)
     os.close(write)
     os.waitpid(child, 0)
@@ -280,7 +280,7 @@ def test_data_survive_a_kill_of_the_server(home: Path) -> None:
         assert ask(second.url, "select answer from survivors") == 42
         first.close()
         assert ask(second.url, "select 1") == 1
-    assert Cluster.at(home).pid() is None
+    assert HomeServer.at(home).pid() is None
 
 
 def test_the_number_of_a_process_that_is_gone_does_not_prevent_a_start(home: Path) -> None:
@@ -409,7 +409,7 @@ def test_a_server_that_recovers_is_stopped_after_that(home: Path) -> None:
     fill(server.url, MANY)
     crash(server.url)
     server.close()
-    assert Cluster.at(home).pid() is None
+    assert HomeServer.at(home).pid() is None
     with start_embedded(home) as again:
         assert ask(again.url, "select count(*) from filled") == MANY
 
@@ -419,7 +419,7 @@ def test_a_server_that_recovers_for_long_is_left_running(home: Path, caplog: pyt
     with start_embedded(home) as server:
         fill(server.url, MANY)
         crash(server.url)
-        Cluster.at(home).stop(timeout_seconds=0)
+        HomeServer.at(home).stop(timeout_seconds=0)
         assert "still recovers from a crash and was left running" in caplog.text
         with start_embedded(home) as again:
             assert ask(again.url, "select count(*) from filled") == MANY
@@ -429,8 +429,8 @@ def test_a_shutdown_that_hangs_is_made_an_immediate_one(home: Path, caplog: pyte
     """Nothing that was committed is lost."""
     with start_embedded(home) as server:
         with hanging(home, server.url):
-            Cluster.at(home).stop(timeout_seconds=4)
-            assert Cluster.at(home).pid() is None
+            HomeServer.at(home).stop(timeout_seconds=4)
+            assert HomeServer.at(home).pid() is None
         assert "hangs while it stops" in caplog.text
         with start_embedded(home) as again:
             assert ask(again.url, "select count(*) from filled") == SOME
@@ -459,13 +459,13 @@ async def test_a_server_that_hangs_while_it_stops_is_restarted(home: Path) -> No
 def test_the_remedy_for_a_server_that_does_not_answer_works(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is suspended can neither be joined nor stopped; the command in the message ends it."""
     # The server is asked four times, with a timeout each.
-    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr(home_server, "_ANSWER_SECONDS", 0.2)
     with start_embedded(home) as server:
         tell(server.url, "create table kept as select 7 as answer")
         suspended = psutil.Process(postmaster(home))
         suspended.suspend()
         with pytest.raises(EmbeddedServerError) as error:
-            Cluster.at(home).stop(timeout_seconds=2)
+            HomeServer.at(home).stop(timeout_seconds=2)
         with pytest.raises(EmbeddedServerError, match=re.escape(f"`kill -KILL {suspended.pid}`")):
             start_embedded(home, timeout_seconds=0.3)
         advice = re.search("`(kill .*)`", str(error.value))
@@ -521,7 +521,7 @@ def test_processes_that_start_at_once_make_one_cluster(fresh_home: Path) -> None
     assert [path.name for path in fresh_home.glob("initdb-*")] == []
     for client in clients:
         client.leave()
-    assert Cluster.at(fresh_home).pid() is None
+    assert HomeServer.at(fresh_home).pid() is None
 
 
 @pytest.mark.parametrize("fresh_home", ["a 'b', \"$HOME\" `c`; &" + "d" * 100], indirect=True)
@@ -533,7 +533,7 @@ def test_a_home_of_any_length_and_any_characters_works(fresh_home: Path) -> None
         assert ask(server.url, "select 1") == 1
         client.leave()
         assert postmaster(fresh_home) > 0
-    assert Cluster.at(fresh_home).pid() is None
+    assert HomeServer.at(fresh_home).pid() is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files to others")

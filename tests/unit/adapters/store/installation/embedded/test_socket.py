@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from retrieval.adapters.store.installation.embedded import cluster
+from retrieval.adapters.store.installation.embedded import home_server
 from retrieval.adapters.store.installation.embedded.binaries import Binaries
-from retrieval.adapters.store.installation.embedded.cluster import Cluster
+from retrieval.adapters.store.installation.embedded.home_server import HomeServer
 from retrieval.adapters.store.installation.embedded.place import (
     PORT,
     Account,
@@ -125,8 +125,8 @@ def test_a_server_that_hangs_is_not_reached_through_the_driver(
     hanging_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The driver would hold up every thread of the process while it waits."""
-    monkeypatch.setattr(cluster, "_ANSWER_SECONDS", 0.01)
-    monkeypatch.setattr(cluster, "PGconn", None)
-    hanging = Cluster(hanging_home, Binaries(Path("/bin"), ME))
+    monkeypatch.setattr(home_server, "_ANSWER_SECONDS", 0.01)
+    monkeypatch.setattr(home_server, "PGconn", None)
+    hanging = HomeServer(hanging_home, Binaries(Path("/bin"), ME))
     with pytest.raises(EmbeddedServerError, match="not ready in time"):
         hanging.serve(time.monotonic())

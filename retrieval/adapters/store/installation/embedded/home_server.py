@@ -1,7 +1,7 @@
-"""Make, start, examine and stop the PostgreSQL cluster of one home directory.
+"""Make, start, examine and stop the PostgreSQL server of one home directory.
 
     home/
-      data/           the cluster, owned by the server's account
+      data/           the data directory, owned by the server's account
       run/            its socket, unless the path is too long for a socket
       server.log      the server's log
       server/         a copy of the programs, if the account cannot reach the installed ones
@@ -50,15 +50,15 @@ _CTYPES = ("C.UTF-8", "en_US.UTF-8")
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
-    """The cluster in ``home``, an absolute path, and the programs that serve it."""
+class HomeServer:
+    """The server of ``home``, an absolute path, with its data directory and its programs."""
 
     home: Path
     binaries: Binaries
 
     @classmethod
-    def at(cls, home: Path) -> Cluster:
-        """The cluster in ``home``, which need not exist yet, with programs that can serve it.
+    def at(cls, home: Path) -> HomeServer:
+        """The server of ``home``, which need not exist yet, with programs that can serve its data.
 
         Raises ConfigurationError if they are not installed, EmbeddedServerError if they cannot be used.
         """
@@ -86,7 +86,7 @@ class Cluster:
         return place.socket_url(place.socket_directory(self.home))
 
     def create(self) -> None:
-        """Make the cluster, with settings for this machine, unless it exists.
+        """Make the data directory, with settings for this machine, unless it exists.
 
         Raises EmbeddedServerError if it cannot be made, or another major version made it.
         """
@@ -101,12 +101,12 @@ class Cluster:
         for leftover in self.home.glob("initdb-*"):
             shutil.rmtree(leftover)
         settings = settings_for(measure_resources())
-        # Renamed when complete, so that an interrupted attempt leaves nothing that looks like a cluster.
+        # Renamed when complete, so that an interrupted attempt leaves nothing that looks like a data directory.
         directory = Path(tempfile.mkdtemp(prefix="initdb-", dir=self.home))
         self.binaries.account.own(directory)
         self._initialise(directory, settings)
         directory.rename(self.data)
-        _log.info("made a PostgreSQL cluster in %s", self.data)
+        _log.info("made a PostgreSQL data directory in %s", self.data)
 
     def serve(self, deadline: float) -> None:
         """Start the server unless it runs, and return when it answers and has its database.
