@@ -77,8 +77,8 @@ COMMENT ON COLUMN analytics_positions_row.reward_se IS 'Its standard error.';
 COMMENT ON COLUMN analytics_positions_row.swapped IS
     'The impressions at that rank whose item had changed places with its neighbour.';
 COMMENT ON COLUMN analytics_positions_row.swapped_rated IS 'Those of them with feedback that counts.';
-COMMENT ON COLUMN analytics_positions_row.swapped_reward IS 'Their mean reward: the worse item is higher here, so '
-    'what still falls from rank to rank is the place''s.';
+COMMENT ON COLUMN analytics_positions_row.swapped_reward IS 'Their mean reward: the worse item has the better rank here, '
+    'so a decrease from rank to rank is an effect of the rank.';
 COMMENT ON COLUMN analytics_positions_row.swapped_reward_se IS 'Its standard error.';
 
 CREATE FUNCTION analytics_positions(

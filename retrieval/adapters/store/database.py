@@ -72,7 +72,7 @@ _Pairs = tuple[tuple[str, str], ...]
 """The settings as a key of caches."""
 
 _OF_SESSION = ("enable_", "hnsw.", "jit", "plan_cache_mode")
-"""The beginnings of the settings of a search that stay set until a search needs other values."""
+"""The prefixes of those settings of a search that stay set until another search needs other values."""
 
 
 class Database:

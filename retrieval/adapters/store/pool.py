@@ -25,10 +25,10 @@ from retrieval.adapters.store.round_trip import SessionConnection
 from retrieval.domain.errors import OTHER_LOOP, PLATFORM_CLOSED, InvalidRequestError
 
 _LEAST_WAITING, _WAITING_EACH = 100, 20
-"""The most calls that may wait for a connection: so many for each connection of the pool, or the least number."""
+"""The most calls that may wait for a connection: 20 for each connection of the pool, and at least 100."""
 
 _IDLE_SECONDS, _LIFE_SECONDS = 600.0, 3600.0
-"""A connection that was idle for so long, or is so old, is closed when one is returned; the server's process grows."""
+"""A connection that was idle for 600 s or is older than 3,600 s is closed, because the server's process grows."""
 
 _CHECK_SECONDS = 1.0
 """The time for which the result of an attempt to connect holds for calls that time out."""

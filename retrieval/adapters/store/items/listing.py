@@ -83,7 +83,7 @@ def _in_order(collection: StoredCollection, filter_: Filter | None, columns: Seq
 
 
 def _few_or_in_order(page: sa.Select[Any], collection: StoredCollection, by_facets: Filter) -> sa.CompoundSelect[Any]:
-    """The page, of the items with the filter's facets if they are few; reading in order meets rare items late."""
+    """The page by the keys of the items with the filter's facets, if these are few; else by reading in order."""
     few = sa.literal_column(str(_FEW_LISTED), sa.BigInteger)
     matches = matching(collection.collection_id, by_facets, collection.filterable, looks_up=True, most=few + 1)
     keys = matches.cte("matching").prefix_with("MATERIALIZED", dialect="postgresql")

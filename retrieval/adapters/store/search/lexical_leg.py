@@ -15,11 +15,11 @@ from retrieval.adapters.store.tables import item_terms, literal
 from retrieval.domain.search.hit import Path
 
 _FOUND_FIRST, _FOUND_FOR_A_FILTER = 4, 20
-"""If many items match: the number of items to find by words before filtering, in multiples of ``enough``; the second
-if the first left too few. The cost is about proportional."""
+"""If many items match: the numbers of items to find by words before filtering, as multiples of ``enough``; the second
+number if too few of the first match. The cost is about proportional."""
 
 _SPARE_FOUND = 1.5
-"""With a known share of matches, so many times the items are found first of which enough are expected to match."""
+"""With a known share of matches, the first stage finds 1.5 times the items of which enough are expected to match."""
 
 
 def lexical_leg(request: CandidateRequest, matches: pieces.Matches | sa.CTE) -> list[Rows]:
