@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from retrieval.adapters.store.installation.checks import ServerFacts
-from retrieval.adapters.store.installation.examination import IndexState, QueueFacts, ServerState, TableState
+from retrieval.adapters.store.installation.examination import IndexFacts, QueueFacts, ServerState, TableFacts
 from retrieval.adapters.store.installed_sql import Names
 from retrieval.adapters.store.items.collection_facts import CollectionStatus
 from retrieval.adapters.store.items.collections import StoredCollection
@@ -47,7 +47,7 @@ def server(**changes: Any) -> ServerState:
     return ServerState(**{**_SERVER, **changes})
 
 
-def table(**changes: Any) -> TableState:
+def table(**changes: Any) -> TableFacts:
     """A table of items, cleaned and counted."""
     sound: dict[str, Any] = {
         "name": "items",
@@ -63,10 +63,10 @@ def table(**changes: Any) -> TableState:
         "loose_policies": (),
         "lacking": (),
     }
-    return TableState(**{**sound, **changes})
+    return TableFacts(**{**sound, **changes})
 
 
-def index(**changes: Any) -> IndexState:
+def index(**changes: Any) -> IndexFacts:
     """A valid index on items."""
     sound: dict[str, Any] = {
         "name": "items_pkey",
@@ -75,7 +75,7 @@ def index(**changes: Any) -> IndexState:
         "is_being_built": False,
         "bytes": 3 << 20,
     }
-    return IndexState(**{**sound, **changes})
+    return IndexFacts(**{**sound, **changes})
 
 
 def queue(**changes: Any) -> QueueFacts:
@@ -129,7 +129,7 @@ def measured(recall: float, samples: int, at: datetime = NOW) -> Measurement:
     return Measurement(bucket="1", samples=samples, recall=recall, short_pages=0, effort=40, measured_at=at)
 
 
-def hnsw(**changes: Any) -> IndexState:
+def hnsw(**changes: Any) -> IndexFacts:
     """The HNSW index of that collection."""
     own = {"name": "embeddings_4_7_hnsw", "table": "embeddings_4", "bytes": 40 << 20}
     return index(**{**own, **changes})

@@ -47,9 +47,7 @@ class PoolState:
     most: int = 0
     """The most connections that it opens."""
     open: int = 0
-    """The open connections."""
     idle: int = 0
-    """The idle connections."""
     waiting: int = 0
     """The calls that wait for a connection."""
     wait_seconds: float = 0.0

@@ -392,7 +392,6 @@ class _PipelineEntry(NamedTuple):
     """A statement in the pipeline."""
 
     reader: Reader
-    """The reader of its answer."""
     position: int
     """The index of its answer among the pipeline's answers."""
 
@@ -487,7 +486,6 @@ Server = Mapping[str, AttributeValue]
 """The attributes that identify a database in traces."""
 
 ROUND_TRIP, TRANSACTION = "postgresql statements", "postgresql transaction"
-"""The spans' names."""
 
 _CHANGE = re.compile(r"\b(?:INSERT|UPDATE|DELETE)\b", re.IGNORECASE)
 

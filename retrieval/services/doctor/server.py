@@ -8,7 +8,7 @@ from datetime import datetime
 
 from retrieval.adapters.store.installation.checks import SchemaStatus, ServerFacts, check_extension, pgvector_defect
 from retrieval.adapters.store.installation.checks import check_login as check_start
-from retrieval.adapters.store.installation.examination import ServerState, Settings
+from retrieval.adapters.store.installation.examination import ServerState, SettingValues
 from retrieval.adapters.store.installed_sql import Names, quote_identifier
 from retrieval.adapters.store.replicas import ReplicaState
 from retrieval.domain.diagnosis import Finding, Severity
@@ -155,7 +155,7 @@ SETTINGS = (_BUFFERS, *(rule.name for rule in _RULES))
 """The names of the settings that are checked."""
 
 
-def check_settings(settings: Settings, database_bytes: int) -> Iterator[Finding]:
+def check_settings(settings: SettingValues, database_bytes: int) -> Iterator[Finding]:
     """Check for settings that are unsafe or make searches slow. A setting that was not read is skipped."""
     for rule in _RULES:
         setting = settings.get(rule.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from retrieval.adapters.store.installation.examination import IndexState, TableState
+from retrieval.adapters.store.installation.examination import IndexFacts, TableFacts
 from retrieval.adapters.store.installed_sql import Names, directory, qualified, quote_identifier
 from retrieval.adapters.store.search.indexes import stem_of
 from retrieval.domain.diagnosis import Finding, Severity
@@ -13,7 +13,7 @@ from retrieval.domain.diagnosis import Finding, Severity
 _FUNCTION = re.compile(r"^\s*CREATE (?:OR REPLACE )?FUNCTION (\w+)", re.MULTILINE)
 
 
-def check_parts(tables: Sequence[TableState], functions: Sequence[str]) -> Iterator[Finding]:
+def check_parts(tables: Sequence[TableFacts], functions: Sequence[str]) -> Iterator[Finding]:
     """Check that every table, column and function that the migrations create exists, by its name."""
     expected_tables, expected_functions = expected_parts()
     columns = {table.name: table.columns for table in tables}
@@ -37,7 +37,7 @@ def expected_parts() -> tuple[Mapping[str, frozenset[str]], frozenset[str]]:
     return {name: frozenset(table.columns.keys()) for name, table in TABLES.items()}, functions
 
 
-def check_missing(tables: Sequence[TableState], indexes: Sequence[IndexState], schema: str) -> Iterator[Finding]:
+def check_missing(tables: Sequence[TableFacts], indexes: Sequence[IndexFacts], schema: str) -> Iterator[Finding]:
     """Check that every index and key that the migrations create exists, by its name."""
     names, present = {table.name for table in tables}, {index.name for index in indexes}
     for name, (table, statement) in expected_indexes(schema).items():
@@ -64,7 +64,7 @@ def expected_indexes(schema: str) -> Mapping[str, tuple[str, str]]:
 _LEFTOVER = re.compile(r"_cc(new|old)\d*$")
 
 
-def check_indexes(indexes: Sequence[IndexState], schema: str, owners: Mapping[str, str]) -> Iterator[Finding]:
+def check_indexes(indexes: Sequence[IndexFacts], schema: str, owners: Mapping[str, str]) -> Iterator[Finding]:
     """Check that no index is invalid. ``owners``: the collections of HNSW indexes, by how the index's name begins."""
     for index in indexes:
         if index.is_valid or index.is_being_built:
@@ -92,7 +92,7 @@ BLOATED = 0.5
 """Autovacuum is behind when there are this many dead rows for each live one; the server cleans at a fifth."""
 
 
-def check_tables(tables: Sequence[TableState], schema: str) -> Iterator[Finding]:
+def check_tables(tables: Sequence[TableFacts], schema: str) -> Iterator[Finding]:
     """Check that tables are vacuumed and have fresh statistics."""
     for table in tables:
         name = qualified(schema, table.name)
@@ -111,7 +111,7 @@ def check_tables(tables: Sequence[TableState], schema: str) -> Iterator[Finding]
         yield from _check_statistics(table, name)
 
 
-def _check_statistics(table: TableState, name: str) -> Iterator[Finding]:
+def _check_statistics(table: TableFacts, name: str) -> Iterator[Finding]:
     if table.live + table.changed < LEAST_ROWS or table.live == 0:
         return
     if table.is_analyzed and table.changed < max(STALE * table.live, LEAST_ROWS / 10):
@@ -129,7 +129,7 @@ NOT_OWED = {"tenants": frozenset({"INSERT", "UPDATE", "DELETE"}), "api_keys": fr
 """The privileges that the application role lacks on purpose, on tables with a policy for it."""
 
 
-def check_isolation(tables: Sequence[TableState], names: Names, *, is_distributed: bool = False) -> Iterator[Finding]:
+def check_isolation(tables: Sequence[TableFacts], names: Names, *, is_distributed: bool = False) -> Iterator[Finding]:
     """Check that row-level security is forced on tables with tenants' rows, and the application role can use them."""
     for table in tables:
         name = qualified(names.schema, table.name)
@@ -143,7 +143,7 @@ def check_isolation(tables: Sequence[TableState], names: Names, *, is_distribute
             yield Severity.ERROR.finding("privileges", found, mend, about=table.name)
 
 
-def _security_faults(table: TableState, name: str, names: Names, *, is_distributed: bool) -> Iterator[tuple[str, str]]:
+def _security_faults(table: TableFacts, name: str, names: Names, *, is_distributed: bool) -> Iterator[tuple[str, str]]:
     """The faults of a table with tenants' rows, each with its remedy."""
     if not table.is_forced:
         yield (

@@ -109,7 +109,7 @@ class SettingValue(NamedTuple):
     """What has the value, as in ``ALTER DATABASE shop SET``; None: the server's command line."""
 
 
-Settings = Mapping[str, SettingValue]
+SettingValues = Mapping[str, SettingValue]
 
 # Times as a new connection has them: this one may have no limits. A role's value wins over a database's, and both over
 # the system's.
@@ -175,7 +175,7 @@ _QUEUE = """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TableState:
+class TableFacts:
     """One table with its own rows; a partitioned table counts by its partitions."""
 
     name: str
@@ -255,15 +255,15 @@ _TABLES = r"""
 """
 
 
-async def read_tables(connection: _Connection, names: Names, *, is_distributed: bool = False) -> list[TableState]:
+async def read_tables(connection: _Connection, names: Names, *, is_distributed: bool = False) -> list[TableFacts]:
     """The tables of the schema, by name."""
     text = _TABLES.format(bytes=stored_bytes("c.oid", is_distributed=is_distributed))
     values = {"schema": names.schema, "app": names.app_role, "analyst": names.analyst_role}
-    return await _rows(connection, TableState, text.encode(), values)
+    return await _rows(connection, TableFacts, text.encode(), values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IndexState:
+class IndexFacts:
     """One index."""
 
     name: str
@@ -291,10 +291,10 @@ _INDEXES = """
 """
 
 
-async def read_indexes(connection: _Connection, names: Names, *, is_distributed: bool = False) -> list[IndexState]:
+async def read_indexes(connection: _Connection, names: Names, *, is_distributed: bool = False) -> list[IndexFacts]:
     """The indexes of the schema, by name."""
     text = _INDEXES.format(bytes=stored_bytes("k.oid", is_distributed=is_distributed))
-    return await _rows(connection, IndexState, text.encode(), {"schema": names.schema})
+    return await _rows(connection, IndexFacts, text.encode(), {"schema": names.schema})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -307,9 +307,9 @@ class Installation:
     read_at: datetime
     """This machine's times, in UTC, before and after the server's state was read."""
     status: SchemaStatus | None
-    settings: Settings
-    tables: Sequence[TableState]
-    indexes: Sequence[IndexState]
+    settings: SettingValues
+    tables: Sequence[TableFacts]
+    indexes: Sequence[IndexFacts]
     queue: QueueFacts | None
     has_queue: bool = True
     """Whether the queue's schema and tables exist."""

@@ -51,7 +51,6 @@ class StoredCollection:
     has_expiring: bool = False
     """Whether some of its items are memories that expire, or have expired."""
     profile_note: str = ""
-    """The note that was stored with the profile."""
     schema: AttributeSchema | None = None
     """The schema of the items' attributes; None: they can be anything."""
     index_kind: IndexKind = IndexKind.AUTO

@@ -61,7 +61,6 @@ _EVERY = 2**62
 _KEPT = StatementCache()
 
 NO_ROWS = HitRows({})
-"""No columns."""
 
 
 class SpaceMovedError(Exception):

@@ -27,7 +27,6 @@ class Matches:
     keys: sa.CTE
     """Their ``item_id``; if an index may be walked, at most ``few`` + 1 of them."""
     count: sa.ScalarSelect[int]
-    """The number of keys."""
     are_few: sa.ColumnElement[bool]
     """Whether the keys are complete and few enough to look up each item."""
 
