@@ -207,7 +207,7 @@ async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
     collection, place = target.collection, workplace.place(target)
     least = min(LEAST_VERDICTS, collection.profile.learned.trusted_from or LEAST_VERDICTS)
     last = await training.read_last_fit(place)
-    if await training.count_verdicts(place, since=last and last.statistics_at, most=least) >= least:
+    if await training.count_received_verdicts(place, since=last and last.statistics_at, most=least) >= least:
         return True
     if last is None or not collection.model_version:
         return False
@@ -222,7 +222,7 @@ async def is_there_to_learn(workplace: Workplace, target: JobTarget) -> bool:
     trusted_from = learned.trusted_from
     if trusted_from is None or last.events < trusted_from:
         return False
-    return await training.count_verdicts(place, since=None, most=trusted_from) < trusted_from
+    return await training.count_received_verdicts(place, since=None, most=trusted_from) < trusted_from
 
 
 async def learn(workplace: Workplace, target: JobTarget) -> dict[str, Any]:

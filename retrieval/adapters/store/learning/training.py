@@ -128,7 +128,7 @@ async def read_last_fit(at: CollectionPlace) -> LastFit | None:
     return LastFit(*rows[0]) if rows else None
 
 
-async def count_verdicts(at: CollectionPlace, *, since: datetime | None, most: int) -> int:
+async def count_received_verdicts(at: CollectionPlace, *, since: datetime | None, most: int) -> int:
     """The number of verdicts that count and were received after that time (None: ever); counting stops at ``most``."""
     return int((await at.read(_COUNT, since=since, most=most))[0][0])
 
