@@ -24,7 +24,7 @@ from retrieval.adapters.embedders.cached import CachedEmbedder
 from retrieval.adapters.embedders.chosen import no_embedder
 from retrieval.adapters.store.database import CollectionPlace, Connection
 from retrieval.adapters.store.items.collections import StoredCollection, collection_by_id, collection_in_space
-from retrieval.adapters.store.items.items import vectors_statement
+from retrieval.adapters.store.items.items import hold_writers, vectors_statement
 from retrieval.adapters.store.records.recordings import find_recorded
 from retrieval.adapters.store.search import reembeddings as store
 from retrieval.adapters.store.search.recall import Sample, probe
@@ -593,7 +593,7 @@ async def _switch(run: _Run, row: StoredReembedding) -> bool:
         if not await _fill(run, row.target):
             return False
         async with run.place.database.transaction(run.place.tenant_id) as connection:
-            await store.hold_writers(connection, run.place.collection_id)
+            await hold_writers(connection, run.place.collection_id)
             pending = pending_statement(run.place.collection_id, row.target, after="", limit=row.batch_texts + 1)
             rows = await connection.rows(pending.text.encode(), pending.parameters)
             last = [Item.as_stored(item_id=item_id, title=title, body=body) for item_id, title, body in rows]

@@ -12,6 +12,7 @@ from psycopg.types.json import Jsonb
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection, Database
+from retrieval.adapters.store.items.items import hold_writers
 from retrieval.adapters.store.search.indexes import BEYOND, AnnIndex
 from retrieval.adapters.store.search.vectors import StoredSpace
 from retrieval.domain.checks import choices_hint
@@ -317,8 +318,6 @@ _FORGET_UNSEEN = """
     DELETE FROM collection_attributes
     WHERE collection_id = %(id)s AND name = ANY (%(names)s) AND types = '{}' AND filterable IS NULL
 """
-# Taken before the attributes' rows are locked, as writers do.
-_LOCK_OUT_WRITERS = "SELECT pg_advisory_xact_lock(writers_lock(%(id)s))"
 _CLEAR = "DELETE FROM attribute_values WHERE collection_id = %(id)s AND name = ANY (%(names)s)"
 
 
@@ -365,7 +364,8 @@ async def clear_undeclared(connection: Connection, collection_id: int, names: Se
 
 async def _hold(connection: Connection, collection_id: int, names: Sequence[str]) -> dict[str, AttributeType | None]:
     """Lock out writers and other declarations until the transaction ends; returns the declared types by name."""
-    await connection.execute(_LOCK_OUT_WRITERS, {"id": collection_id})
+    # Before the attributes' rows, as writers do.
+    await hold_writers(connection, collection_id)
     rows = await connection.rows(_HOLD_ATTRIBUTES, {"id": collection_id, "names": list(names)})
     return {name: AttributeType(kind) if kind else None for name, kind in rows}
 

@@ -194,13 +194,9 @@ def _exists(field: Field) -> Condition:
         return field_value(field).is_not(None)
     if field.is_attribute:
         return _ATTRIBUTES.op("?", is_comparison=True)(sa.bindparam(None, field.name, unique=True, type_=sa.Text()))
-    if field.name == "tags":
-        return sa.func.cardinality(_TAGS) > 0
-    if field.name in {"occurred_at", "created_at"}:
-        return items.c[field.name].is_not(None)
     if ratings.is_of_verdicts(field):
         return sa.true()
-    return items.c[field.name] != ""
+    return items.c[field.name] != "" if field in _NEVER_NULL else present_value(field).is_not(None)
 
 
 _KEY = Field("item_id", is_attribute=False)

@@ -126,7 +126,7 @@ class ItemWrite:
     def calls(self) -> list[Compiled]:
         """The statements, in order; several if the items are too large for one."""
         ordered = sorted(self.items, key=lambda item: item.item_id)
-        parts = list(_split([(item, _json(item.attributes)) for item in ordered]))
+        parts = list(_split([(item, _ENCODE(dict(item.attributes))) for item in ordered]))
         return [self._call(part, goes_on=self.goes_on or part is not parts[-1]) for part in parts]
 
     def outcome(self, answers: Sequence[Sequence[tuple[Any, ...]]]) -> WrittenItems:
@@ -187,10 +187,6 @@ def _array_literal(values: Sequence[str]) -> str:
         return "{}"
     escaped = (value.replace("\\", "\\\\").replace('"', '\\"') for value in values)
     return '{"' + '","'.join(escaped) + '"}'
-
-
-def _json(attributes: Mapping[str, Any]) -> str:
-    return _ENCODE(dict(attributes)) if attributes else "{}"
 
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
@@ -273,6 +269,11 @@ def vectors_statement(collection_id: int, space_id: int, vectors: Mapping[str, t
         vectors=half_vectors([vectors[item_id][1] for item_id in ids]),
         text_hashes=blobs(vectors[item_id][0] for item_id in ids),
     )
+
+
+async def hold_writers(connection: Connection, collection_id: int) -> None:
+    """Lock out other writers of the collection's items until this transaction ends."""
+    await connection.execute("SELECT pg_advisory_xact_lock(writers_lock(%s))", (collection_id,))
 
 
 async def flush_terms(connection: Connection, schema: str) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection
-from retrieval.adapters.store.items.items import delete_items, hold_items
+from retrieval.adapters.store.items.items import delete_items, hold_items, hold_writers
 from retrieval.domain.items.embedding import EmbeddingSpace, TextRole, cache_key
 
 # Exclusive, as for every change of events' weights; and first, because feedback takes this lock before any other.
@@ -117,7 +117,6 @@ _TABLES = ("feedback", "arms", "arm_baselines", "rewarded_queries", "query_sampl
 _RECORDS = (_BY_TIME, *(_BY_ADDRESS.format(table=table) for table in _TABLES))
 """The tables that may be large, apart from items; rows of small tables are removed with the collection."""
 
-_LOCK_OUT_WRITERS = "SELECT pg_advisory_xact_lock(writers_lock(%s))"
 _ITSELF = "DELETE FROM collections WHERE tenant_id = %s AND collection_id = %s"
 
 
@@ -149,5 +148,5 @@ async def remove_itself(at: CollectionPlace) -> bool:
     """Remove the rest of the collection, after waiting for writers of its items; returns whether it existed."""
     async with at.database.transaction(at.tenant_id) as connection:
         await connection.execute(_LOCK_FEEDBACK)
-        await connection.execute(_LOCK_OUT_WRITERS, (at.collection_id,))
+        await hold_writers(connection, at.collection_id)
         return (await connection.execute(_ITSELF, (at.tenant_id, at.collection_id))).rowcount > 0

@@ -13,6 +13,7 @@ from psycopg import sql
 
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection
+from retrieval.adapters.store.items.items import hold_writers
 from retrieval.adapters.store.search.vectors import StoredSpace, for_table
 from retrieval.domain.items.embedding import EmbeddingSpace
 from retrieval.domain.serialization import Serializable
@@ -215,11 +216,6 @@ _SWITCH_BACK = """
     RETURNING former_id
 """
 _SWITCH = "UPDATE collections SET space_id = %(space)s WHERE collection_id = %(collection_id)s"
-
-
-async def hold_writers(connection: Connection, collection_id: int) -> None:
-    """Block other writers of the collection's items until this transaction ends."""
-    await connection.execute(_ALONE.text.encode(), {"collection_id": collection_id})
 
 
 async def switch_over(connection: Connection, collection_id: int, target: StoredSpace, now: datetime) -> bool:

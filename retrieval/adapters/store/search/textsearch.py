@@ -12,7 +12,7 @@ from psycopg.errors import LockNotAvailable
 from retrieval.adapters.store.compiled import Compiled
 from retrieval.adapters.store.database import CollectionPlace, Connection, Database
 from retrieval.adapters.store.installed_sql import Names
-from retrieval.adapters.store.items.items import ARCHIVED
+from retrieval.adapters.store.items.items import ARCHIVED, hold_writers
 from retrieval.adapters.store.search import indexes
 
 DEFINITION = "USING bm25 (words) WITH (text_config = 'simple', k1 = 1.2, b = 0.75)"
@@ -170,8 +170,7 @@ async def _without_writers(database: Database, connection: Connection, collectio
         )
         try:
             async with connection.transaction():
-                lock = "SELECT pg_advisory_xact_lock(writers_lock(%s))"
-                await connection.execute(lock, (collection_id,))
+                await hold_writers(connection, collection_id)
         except LockNotAvailable:
             yield False
         else:
